@@ -1,0 +1,95 @@
+"""Penstock serves Python models: a Rust core carries tensors, a Python handler computes.
+
+Example:
+    >>> from penstock import Batching, Tensor, model, serve
+    >>> @model(
+    ...     inputs=[Tensor("x", np.float32, [16])],
+    ...     outputs=[Tensor("y", np.float32, [16])],
+    ...     batching=Batching(max_size=32),
+    ... )
+    ... def double(x):
+    ...     return x * 2
+    >>> serve(double)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock._model import Model, model
+from penstock.batching import Batching
+from penstock.config import ServerConfig
+from penstock.errors import (
+    BindError,
+    Cancelled,
+    ConfigError,
+    Forbidden,
+    HandlerError,
+    InternalError,
+    InvalidInput,
+    LoadError,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    PenstockError,
+    SignatureError,
+    StartupError,
+    Timeout,
+    TooLarge,
+    Unavailable,
+    Unsupported,
+    UnsupportedEncoding,
+)
+from penstock.instances import Threads
+from penstock.server import Server, serve
+from penstock.tensor import Tensor
+
+if TYPE_CHECKING:
+    from penstock._core import Context, RequestInfo
+
+    __version__: str
+
+__all__ = [
+    "Batching",
+    "BindError",
+    "Cancelled",
+    "ConfigError",
+    "Context",
+    "Forbidden",
+    "HandlerError",
+    "InternalError",
+    "InvalidInput",
+    "LoadError",
+    "MethodNotAllowed",
+    "Model",
+    "NotFound",
+    "Overloaded",
+    "PenstockError",
+    "RequestInfo",
+    "Server",
+    "ServerConfig",
+    "SignatureError",
+    "StartupError",
+    "Tensor",
+    "Threads",
+    "Timeout",
+    "TooLarge",
+    "Unavailable",
+    "Unsupported",
+    "UnsupportedEncoding",
+    "model",
+    "serve",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Loaded at first use: describing models does not need the compiled part.
+    if name in ("Context", "RequestInfo"):
+        from penstock import _core
+
+        return getattr(_core, name)
+    if name == "__version__":
+        from penstock import _core
+
+        return _core.version
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

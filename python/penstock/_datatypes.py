@@ -1,0 +1,97 @@
+"""The wire's element types and what they are in numpy. The one place where the two meet."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+
+# numpy has no public name for "anything that np.dtype takes" that also holds ml_dtypes' types.
+DatatypeLike = Union[str, type, "np.dtype[Any]"]
+"""A numpy dtype or scalar type, `bytes`, `str`, `bool`, `int`, `float`, or a wire name such as "BF16"."""
+
+BYTES = "BYTES"
+
+ARRAY_DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    "UINT8": np.dtype(np.uint8),
+    "UINT16": np.dtype(np.uint16),
+    "UINT32": np.dtype(np.uint32),
+    "UINT64": np.dtype(np.uint64),
+    "INT8": np.dtype(np.int8),
+    "INT16": np.dtype(np.int16),
+    "INT32": np.dtype(np.int32),
+    "INT64": np.dtype(np.int64),
+    "FP16": np.dtype(np.float16),
+    # numpy has no brain float. The same values fit in a float32.
+    "BF16": np.dtype(np.float32),
+    "FP32": np.dtype(np.float32),
+    "FP64": np.dtype(np.float64),
+}
+"""The dtype of the arrays that a handler gets, by wire name. BYTES has none: object arrays."""
+
+ITEM_SIZES = {name: 2 if name == "BF16" else dtype.itemsize for name, dtype in ARRAY_DTYPES.items()}
+"""Bytes of one element on the wire. BYTES has none: its elements vary."""
+
+_WIRE_NAMES = {dtype: name for name, dtype in ARRAY_DTYPES.items() if name != "BF16"}
+# Fixed to 64 bits, where numpy 1 follows the platform's C `long`.
+_PYTHON_TYPES: dict[object, str] = {bool: "BOOL", int: "INT64", float: "FP64"}
+
+
+class Datatype(NamedTuple):
+    """A normalised datatype."""
+
+    name: str
+    """The wire name."""
+    dtype: np.dtype[Any] | None
+    """The dtype of arrays; None for BYTES."""
+    text: bool
+    """Whether BYTES elements are `str` to the handler."""
+
+
+def parse(datatype: object) -> Datatype:
+    """Normalises what a user may write as a datatype.
+
+    Raises:
+        ValueError: it is none of the wire's types; the message lists what may be written.
+    """
+    if datatype is bytes or datatype == BYTES:
+        return Datatype(BYTES, None, text=False)
+    if datatype is str:
+        return Datatype(BYTES, None, text=True)
+    if isinstance(datatype, type) and datatype in _PYTHON_TYPES:
+        datatype = _PYTHON_TYPES[datatype]
+    if isinstance(datatype, str) and datatype in ARRAY_DTYPES:
+        return Datatype(datatype, ARRAY_DTYPES[datatype], text=False)
+    return _from_numpy(datatype)
+
+
+def wire_name(dtype: np.dtype[Any]) -> str | None:
+    """The wire name of an array's dtype; None if the wire has no such type."""
+    if dtype.kind in "OSU":
+        return BYTES
+    if dtype.name == "bfloat16":
+        return "BF16"
+    return _WIRE_NAMES.get(dtype)
+
+
+def _from_numpy(datatype: object) -> Datatype:
+    try:
+        # None would be float64 to numpy, and an unknown class would be object.
+        dtype = None if datatype is None or _is_foreign(datatype) else np.dtype(datatype)  # type: ignore[call-overload]
+    except TypeError:
+        dtype = None
+    name = None if dtype is None else wire_name(dtype)
+    if dtype is None or name is None:
+        shown = datatype.__name__ if isinstance(datatype, type) else datatype
+        raise ValueError(
+            f"datatype {shown!r} is not one of the wire's: write a numpy dtype such as np.float32, "
+            f"bytes, str, or one of {', '.join([*ARRAY_DTYPES, BYTES])}"
+        )
+    if name == BYTES:
+        return Datatype(BYTES, None, text=dtype.kind == "U")
+    return Datatype(name, dtype, text=False)
+
+
+def _is_foreign(datatype: object) -> bool:
+    return isinstance(datatype, type) and not issubclass(datatype, np.generic) and np.dtype(datatype) == object

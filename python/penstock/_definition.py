@@ -1,0 +1,61 @@
+"""What the server needs to know of a model. Rust reads these attributes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.batching import Batching
+from penstock.tensor import Tensor
+
+__all__ = ["BoundHandler", "Definition", "Handler", "nothing_to_close"]
+
+
+class Handler(Protocol):
+    """One instance of a model, built, called and closed on a thread of its own."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """Takes the inputs in declared order, None for an absent one, then the context if wanted.
+
+        Returns an array, a tuple in output order, a dict by output name, or None without outputs.
+        """
+
+    @property
+    def close(self) -> Callable[[], object]:
+        """Called once at shutdown, on the instance's thread."""
+
+
+def nothing_to_close() -> None:
+    """The `close` of a handler that holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundHandler:
+    """A `Handler` made of two callables."""
+
+    call: Callable[..., Any]
+    close: Callable[[], object] = nothing_to_close
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A model, ready to be loaded. Made by `Model.definition()`; everything in it is checked."""
+
+    name: str
+    version: str
+    platform: str
+    """The `platform` that metadata shows."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    batching: Batching | None
+    """None: each request is one call, and there is no batch axis."""
+    instances: int
+    """How many calls may run at once, each on its own thread."""
+    max_queue: int
+    """The most requests that wait; one more is refused as `Overloaded`."""
+    wants_context: bool
+    """Whether `call` takes a `Context` as its last argument."""
+    factory: Callable[[], Handler]
+    """Builds one instance; called once on each instance's own thread."""

@@ -1,0 +1,229 @@
+"""`model` and `Model`: what turns a function or class into something that can be served."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
+
+from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock.batching import Batching
+from penstock.errors import SignatureError
+from penstock.instances import Threads
+from penstock.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from penstock._signature import Signature
+
+__all__ = ["Model", "ModelOptions", "model"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DEFAULT_MAX_QUEUE = 1024
+"""Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+
+
+class ModelOptions(TypedDict, total=False):
+    """The keyword arguments of `model`; see there."""
+
+    name: str | None
+    version: str | int
+    inputs: Iterable[Tensor] | None
+    outputs: Iterable[Tensor] | None
+    batching: Batching | None
+    instances: int | Threads
+    max_queue: int
+
+
+class Model(Generic[P, R]):
+    """A function, class or callable that can be served. Made by `model`.
+
+    Calling it calls what it was made of, so a decorated function can still be tested as a function.
+    The object itself is `__wrapped__`.
+    """
+
+    name: str
+    """Its name on the wire."""
+    version: str
+    """Its version on the wire."""
+    inputs: tuple[Tensor, ...]
+    """Its inputs, in the order of the handler's parameters."""
+    outputs: tuple[Tensor, ...]
+    """Its outputs, in the order of a returned tuple."""
+    batching: Batching | None
+    """How requests share a call; None where each is one call."""
+    instances: int
+    """How many calls may run at once."""
+    max_queue: int
+    """The most requests that wait."""
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
+        # Names and docs only: a class's attributes would shadow those of the model.
+        functools.update_wrapper(self, target, updated=())
+        self._options = options
+        self.name = _checked_name("name", options.get("name") or _name_of(target))
+        where = f"model {self.name!r}"
+        self.version = _checked_name("version", str(options.get("version", "1")), where)
+        self.batching = options.get("batching")
+        self.instances = _count(options.get("instances", 1), where)
+        self.max_queue = options.get("max_queue", DEFAULT_MAX_QUEUE)
+        if not isinstance(self.max_queue, int) or isinstance(self.max_queue, bool) or self.max_queue < 1:
+            raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
+        if self.batching is not None and not isinstance(self.batching, Batching):
+            raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
+        self._method = _method_of(target, where)
+        self._signature = self._read_signature(where)
+        self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
+        self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function, or builds an instance of the class."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def with_options(self, **options: Unpack[ModelOptions]) -> Self:
+        """The same target under other options, for example a second version of one function."""
+        merged: ModelOptions = {**self._options, **options}
+        return type(self)(self.__wrapped__, **merged)
+
+    def definition(self) -> Definition:
+        """What the server loads."""
+        return Definition(
+            name=self.name,
+            version=self.version,
+            platform="penstock",
+            inputs=self.inputs,
+            outputs=self.outputs,
+            batching=self.batching,
+            instances=self.instances,
+            max_queue=self.max_queue,
+            wants_context=self._signature.wants_context,
+            factory=self._build,
+        )
+
+    def examples(self) -> dict[str, str | None]:
+        """A valid JSON document for each input that carries one; None where none can be made."""
+        slots = self._signature.inputs
+        return {slot.tensor.name: slot.adapter.example for slot in slots if slot.adapter and slot.adapter.is_document}
+
+    def __repr__(self) -> str:
+        signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
+        return f"Model({self.name!r}, version {self.version!r}, {signature})"
+
+    def _read_signature(self, where: str) -> Signature:
+        from penstock._signature import read_signature
+
+        target: Any = self.__wrapped__
+        # Reached through its class, a static or class method has no `self` left to fill.
+        bound = (staticmethod, classmethod)
+        is_method = bool(self._method) and not isinstance(inspect.getattr_static(target, self._method), bound)
+        return read_signature(
+            getattr(target, self._method) if self._method else target,
+            where,
+            is_method=is_method,
+            inputs=self._options.get("inputs"),
+            outputs=self._options.get("outputs"),
+            batched=self.batching is not None,
+        )
+
+    def _build(self) -> Handler:
+        from penstock._call import bind
+
+        if not self._method:
+            return BoundHandler(bind(self.__wrapped__, self._signature))
+        instance: Any = self.__wrapped__()  # type: ignore[call-arg]
+        close = getattr(instance, "close", nothing_to_close)
+        return BoundHandler(bind(getattr(instance, self._method), self._signature), close)
+
+
+@overload
+def model(target: Callable[P, R], /, **options: Unpack[ModelOptions]) -> Model[P, R]: ...
+@overload
+def model(**options: Unpack[ModelOptions]) -> Callable[[Callable[P, R]], Model[P, R]]: ...
+def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
+    """Makes a function, class or callable servable: `@model`, `@model(...)` or `model(...)(target)`.
+
+    A class is built once per instance, on the instance's own thread; `__call__`, else `predict`, is its
+    handler and `close`, if it has one, is called at shutdown.
+
+    Args:
+        target: What is served, where `model` is used without arguments.
+        name: The name on the wire; else the function's or class's own.
+        version: The version on the wire.
+        inputs: What the handler takes, as arrays. Without it, its annotations say.
+        outputs: What it returns, as arrays. Without it, its return annotation says.
+        batching: How requests share a call. Without it each request is one call and no axis is added.
+        instances: How many calls may run at once, as a number or `Threads(n)`.
+        max_queue: The most requests that wait; one more is refused as `Overloaded`.
+
+    Raises:
+        SignatureError: it cannot be served so; the message names what is wrong and what to write.
+
+    Example:
+        >>> @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])])
+        ... def double(x):
+        ...     return x * 2
+    """
+    for option in options:
+        if option not in ModelOptions.__annotations__:
+            raise TypeError(f"model() has no option {option!r}; it has {', '.join(ModelOptions.__annotations__)}")
+    if target is None:
+        return lambda target: model(target, **options)
+    return target.with_options(**options) if isinstance(target, Model) else Model(target, **options)
+
+
+def _name_of(target: object) -> str:
+    name = getattr(target, "__name__", "")
+    if not name or name == "<lambda>":
+        raise SignatureError(f"{target!r} has no name of its own; give it one with model(name=...)")
+    return str(name)
+
+
+def _checked_name(kind: str, value: object, where: str = "model") -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
+    return value
+
+
+def _count(instances: object, where: str) -> int:
+    if isinstance(instances, Threads):
+        return instances.count
+    try:
+        return Threads(cast("int", instances)).count
+    except ValueError:
+        raise SignatureError(f"{where}: instances must be 1 to 4096 or Threads(n), not {instances!r}") from None
+
+
+def _method_of(target: object, where: str) -> str:
+    """The name of a class's handler; empty if the target is called itself."""
+    if not isinstance(target, type):
+        if not callable(target):
+            raise SignatureError(f"{where}: {type(target).__name__} cannot be called")
+        return ""
+    # In the class's own namespaces: every class can be called, through its metaclass.
+    found = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
+    if not found:
+        raise SignatureError(f"{where}: class {target.__name__} has neither __call__ nor predict to handle requests")
+    _check_builds(target, where)
+    return found[0]
+
+
+def _check_builds(target: type, where: str) -> None:
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (ValueError, TypeError):
+        return
+    for one in parameters:
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise SignatureError(
+                f"{where}: {target.__name__}() needs {one.name!r}, and each instance is built without arguments; "
+                "give it a default, or serve a bound method of an object of yours"
+            )

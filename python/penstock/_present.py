@@ -1,0 +1,158 @@
+"""What a started server prints: its models, its addresses, and a request to try."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock import _datatypes
+
+if TYPE_CHECKING:
+    from penstock._definition import Definition
+    from penstock.batching import Batching
+    from penstock.server import Server
+    from penstock.tensor import Tensor
+
+_INLINE_ELEMENTS = 32
+"""A request with more numbers than this is no line to read; zero bytes are piped in instead."""
+
+_SAMPLES: dict[str, Any] = {"BOOL": True, "BYTES": "text"}
+_VARIABLE_AXIS = 2
+
+
+def describe(server: Server, models: Iterable[Any]) -> str:
+    """The lines that a started server prints."""
+    rows: list[tuple[str, ...]] = [("MODEL", "VERSION", "INPUTS", "OUTPUTS", "BATCHING", "INSTANCES")]
+    rows += [_row(definition) for definition in server.definitions]
+    lines = ["", *_table(rows), ""]
+    if server.http_address:
+        lines.append(f"http  {server.http_url}{_listening(server.http_url, server.http_address)}")
+    if server.grpc_address:
+        lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
+    if server.http_address:
+        first = server.definitions[0]
+        versioned = sum(other.name == first.name for other in server.definitions) > 1
+        path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
+        lines.append(f"try   {curl(first, server.http_url, _examples(first, models), path=path)}")
+    return "\n".join([_title(), *lines, ""])
+
+
+def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *, path: str) -> str:
+    """A shell line that sends a valid request to a model.
+
+    Args:
+        definition: The model.
+        url: Where it is served, as `Server.http_url` has it.
+        examples: JSON documents of the inputs that carry one; None where none could be made, and then
+            the line asks for the model's metadata instead.
+        path: The model's path, with its version where it has several.
+    """
+    socket = url.removeprefix("unix:")
+    where = "curl -s" if socket == url else f"curl -s --unix-socket {shlex.quote(socket)}"
+    model = (url if socket == url else "http://localhost") + path
+    wanted = [tensor for tensor in definition.inputs if not tensor.optional]
+    if any(examples.get(tensor.name, "") is None for tensor in wanted):
+        return f"{where} {model}"
+    if not wanted and definition.batching is not None:
+        # Some input must say how many rows there are.
+        wanted = [tensor for tensor in definition.inputs if tensor.name not in examples][:1]
+    shapes = {tensor.name: _sample_shape(tensor, batched=definition.batching is not None) for tensor in wanted}
+    if sum(_count(shape) for shape in shapes.values()) > _INLINE_ELEMENTS:
+        return _binary(wanted, shapes, f"{where} {model}/infer")
+    inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in wanted]
+    return f"{where} {model}/infer -H 'Content-Type: application/json' -d {shlex.quote(_json({'inputs': inputs}))}"
+
+
+def _binary(wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
+    inputs, total = [], 0
+    for tensor in wanted:
+        # A text of no bytes is its length alone: four bytes, all zero.
+        size = _count(shapes[tensor.name]) * _datatypes.ITEM_SIZES.get(tensor.datatype, 4)
+        total += size
+        head = {"name": tensor.name, "shape": shapes[tensor.name], "datatype": tensor.datatype}
+        inputs.append({**head, "parameters": {"binary_data_size": size}})
+    header = _json({"inputs": inputs})
+    body = f"{{ printf %s {shlex.quote(header)}; head -c {total} /dev/zero; }}"
+    length = f"-H 'Inference-Header-Content-Length: {len(header.encode())}'"
+    return f"{body} | {request} -H 'Content-Type: application/octet-stream' {length} --data-binary @-"
+
+
+def _input(tensor: Tensor, shape: list[int], examples: Mapping[str, str | None]) -> dict[str, Any]:
+    sample = examples.get(tensor.name) or _SAMPLES.get(tensor.datatype, 1)
+    return {
+        "name": tensor.name,
+        "shape": shape,
+        "datatype": tensor.datatype,
+        "data": [sample] * _count(shape),
+    }
+
+
+def _sample_shape(tensor: Tensor, *, batched: bool) -> list[int]:
+    row = [_VARIABLE_AXIS if axis < 0 else axis for axis in tensor.shape]
+    return [1, *row] if batched else row
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for axis in shape:
+        count *= axis
+    return count
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _examples(definition: Definition, models: Iterable[Any]) -> dict[str, str | None]:
+    from penstock._model import Model
+
+    for one in models:
+        if isinstance(one, Model) and (one.name, one.version) == (definition.name, definition.version):
+            return one.examples()
+    return {}
+
+
+def _row(definition: Definition) -> tuple[str, ...]:
+    batched = definition.batching is not None
+    return (
+        definition.name,
+        definition.version,
+        _tensors(definition.inputs, batched=batched),
+        _tensors(definition.outputs, batched=batched),
+        _batching(definition.batching),
+        str(definition.instances),
+    )
+
+
+def _tensors(tensors: Iterable[Tensor], *, batched: bool) -> str:
+    shown = [
+        f"{tensor.name}{'?' if tensor.optional else ''} {tensor.datatype} {tensor.wire_shape(batched=batched)}"
+        for tensor in tensors
+    ]
+    return ", ".join(shown) or "-"
+
+
+def _batching(batching: Batching | None) -> str:
+    if batching is None:
+        return "off"
+    rows = f"up to {batching.max_size} row{'s' if batching.max_size > 1 else ''}"
+    delay = f", {batching.max_delay * 1000:g} ms delay" if batching.max_delay else ""
+    return f"{rows}{delay}" if batching.dynamic else f"{rows}, not joined"
+
+
+def _listening(url: str, address: str) -> str:
+    return "" if url.endswith(address) else f" (listening on {address})"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _title() -> str:
+    from penstock import _core
+
+    return f"Penstock {_core.version}"

@@ -1,0 +1,166 @@
+"""How a setting is read from text and checked, one rule per kind of setting; and the file they lie in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+_SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_MAX_INTEGER = 2**63 - 1
+_LONGEST_SECONDS = 366 * 86400.0
+
+
+def parse(kind: str, text: str) -> Any:
+    """The value that a flag's or variable's text stands for; checked.
+
+    Raises:
+        ValueError: the text is no value of this kind; the message shows it and says what is.
+    """
+    text = text.strip()
+    value = _read(kind, text)
+    check(kind, value)
+    return value
+
+
+def check(kind: str, value: Any) -> None:
+    """Checks a value of a setting.
+
+    Raises:
+        ValueError: it is no value of this kind; the message shows it and says what is.
+    """
+    if kind == "address":
+        _check_address(value)
+    elif kind == "seconds":
+        _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
+    elif kind == "switch":
+        _require(isinstance(value, bool), value, "true or false")
+    elif kind == "text":
+        _require(isinstance(value, str) and value != "" and value.isprintable(), value, "printable text")
+    elif kind == "count":
+        _require(_is_integer(value) and 0 <= value <= 4096, value, "an integer from 0 to 4096")
+    elif kind == "size":
+        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "a size of 1 byte or more, such as 64MiB")
+    elif kind == "positive":
+        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "an integer of 1 or more")
+    else:
+        choices = kind.split("|")
+        _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
+
+
+def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """The `[server]` table of the configuration file; empty if there is no file and none was named.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds a table or key that is not known.
+    """
+    named = path or environ.get("PENSTOCK_CONFIG")
+    path = named or "penstock.toml"
+    if not named and not os.path.exists(path):
+        return {}
+    document = _read_toml(path)
+    for table in document:
+        if table != "server":
+            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the table [server]")
+    server = document.get("server", {})
+    if not isinstance(server, dict):
+        raise ConfigError(f"{path}: server must be a table, written as [server]")
+    values = {}
+    for name, value in server.items():
+        if name not in known:
+            raise ConfigError(f"{path}: unknown setting {name!r} in [server]{suggestion(name, known)}")
+        kind = known[name].metadata["kind"]
+        try:
+            # Text may carry units here too, and "off" is the file's way to write None.
+            values[name] = parse(kind, value) if isinstance(value, str) else value
+            check(kind, values[name])
+        except ValueError as error:
+            raise ConfigError(f"{path}: {name}: {error}") from None
+    return values
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`, did you mean ...?` if a known name is near, else nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _read(kind: str, text: str) -> Any:
+    if kind == "address":
+        return None if text.lower() in ("off", "none") else text
+    if kind == "switch":
+        _require(text.lower() in _SWITCHES, text, "true or false")
+        return _SWITCHES[text.lower()]
+    if kind == "size":
+        number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
+        return int(number * _SIZE_UNITS[unit])
+    if kind == "seconds":
+        number, unit = _split(text, _TIME_UNITS, "a duration such as 500ms, 30s or 2m")
+        return number * _TIME_UNITS[unit]
+    if kind in ("count", "positive"):
+        # Sixteen digits are more than any limit here, and int() of endless text is slow.
+        _require(re.fullmatch(r"[0-9]{1,16}", text) is not None, text, "an integer of 0 or more")
+        return int(text)
+    return int(text) if kind == "429|503" and text in kind.split("|") else text
+
+
+def _split(text: str, units: Mapping[str, float], expected: str) -> tuple[float, str]:
+    match = re.fullmatch(r"([0-9]{1,16}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)", text)
+    unit = match[2].lower() if match else None
+    _require(unit in units, text, expected)
+    assert match is not None
+    assert unit is not None
+    return float(match[1]) if "." in match[1] else int(match[1]), unit
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    try:
+        import tomllib
+    except ImportError:
+        raise ConfigError(
+            f"{path} cannot be read on Python 3.10, which has no TOML reader: use Python 3.11 or newer, "
+            "or give the settings as flags or PENSTOCK_* variables and remove the file"
+        ) from None
+    try:
+        with open(path, "rb") as file:
+            return dict(tomllib.load(file))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _check_address(value: object) -> None:
+    if value is None:
+        return
+    expected = "HOST:PORT with a port from 0 to 65535, unix:/path, or off"
+    _require(isinstance(value, str), value, expected)
+    address = str(value)
+    if address.startswith("unix:"):
+        _require(len(address) > len("unix:") and "\0" not in address, value, expected)
+        return
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", address)
+    _require(match is not None and int(match[2]) <= 65535, value, expected)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _require(holds: bool, value: object, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{value!r} is not {expected}")

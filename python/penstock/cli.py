@@ -1,0 +1,150 @@
+"""The `penstock` command: reads its arguments, loads the user's models, serves them.
+
+Exit status: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
+second signal) cut requests off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from penstock import _settings
+from penstock.config import ServerConfig, load_config
+from penstock.errors import LoadError, StartupError
+
+__all__ = ["main"]
+
+OK, FAILED, USAGE, CUT = 0, 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and gives its exit status.
+
+    Args:
+        arguments: The command line without the program's name; `sys.argv` by default.
+    """
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit as stopped:
+        # argparse has printed its help or its complaint.
+        return OK if stopped.code in (None, 0) else USAGE
+    if options.command is None:
+        _parser().print_help()
+        return USAGE
+    try:
+        return _serve(options)
+    except StartupError as error:
+        return _fail(error)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from penstock import _load, _run
+    from penstock.server import Server
+
+    given = {one.name: text for one in fields(ServerConfig) if (text := getattr(options, one.name)) is not None}
+    # Before the user's code is imported, which may take minutes.
+    config = load_config(command_line=given, file=options.config)
+    models = [one for target in options.targets for one in _load.load(target)]
+    server = Server(*models, config=config)
+    cut = _run.run(server, models)
+    if not cut:
+        return OK
+    print(f"penstock: cut off: {', '.join(cut)}", file=sys.stderr, flush=True)
+    if server.wait(0.0):
+        return CUT
+    # A handler that does not return would hold the interpreter's own exit up too.
+    os._exit(CUT)
+
+
+def _fail(error: StartupError) -> int:
+    from penstock import _load
+
+    if isinstance(error, LoadError) and isinstance(error.__cause__, Exception):
+        print(_load.user_traceback(error.__cause__), file=sys.stderr, end="")
+    print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="penstock", description="Serve Python models.", allow_abbrev=False)
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    serve = commands.add_parser(
+        "serve",
+        allow_abbrev=False,
+        usage="penstock serve PATH[:object] ... [SETTING ...]",
+        help="serve the models of files or modules",
+        description="Serves the models of files or modules until SIGINT or SIGTERM.",
+        epilog="Every setting can also be a PENSTOCK_* variable or a key of [server] in penstock.toml. "
+        "Exit status: 0 drained, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
+    )
+    serve.add_argument(
+        "targets", nargs="+", metavar="PATH[:object]", help="a file or module; without an object, all its @models"
+    )
+    serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
+    for one in fields(ServerConfig):
+        _add_setting(serve, one.name, one.metadata["kind"], one.metadata["help"], one.default)
+    return parser
+
+
+def _add_setting(parser: argparse.ArgumentParser, name: str, kind: str, text: str, default: Any) -> None:
+    flag = "--" + name.replace("_", "-")
+    shown = f"{text} (default: {_shown(kind, default)})".replace("%", "%%")
+    # The text is kept: config.py is the only place that turns text into settings.
+    reader = _checked(kind)
+    if kind == "switch":
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument(flag, dest=name, action="store_const", const="true", help=shown)
+        group.add_argument(f"--no-{flag[2:]}", dest=name, action="store_const", const="false", help=argparse.SUPPRESS)
+    else:
+        parser.add_argument(flag, dest=name, metavar=_METAVARS.get(kind, kind), type=reader, help=shown)
+
+
+def _checked(kind: str) -> Any:
+    def read(text: str) -> str:
+        try:
+            _settings.parse(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return read
+
+
+def _shown(kind: str, default: Any) -> str:
+    if kind == "switch":
+        return "on" if default else "off"
+    if kind == "seconds":
+        return f"{default:g}s"
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if kind == "size" and default % size == 0:
+            return f"{default // size}{unit}"
+    return str(default)
+
+
+class _Version(argparse.Action):
+    """Prints the version; asks the compiled part for it only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        import penstock
+
+        print(f"penstock {penstock.__version__}")
+        parser.exit()
+
+
+_METAVARS = {
+    "address": "ADDRESS",
+    "seconds": "TIME",
+    "size": "SIZE",
+    "count": "N",
+    "positive": "N",
+    "text": "TEXT",
+}

@@ -1,0 +1,143 @@
+"""The server's settings. The only module that reads the environment and `penstock.toml`.
+
+One order decides: arguments, command line, `PENSTOCK_*` environment, `penstock.toml`, defaults.
+Each field of `ServerConfig` is at once an argument, a flag (`--idle-timeout`), a variable
+(`PENSTOCK_IDLE_TIMEOUT`) and a key of the `[server]` table. Text, as flags and variables have it, may
+carry units: sizes `64MiB`, `1GB`; durations `500ms`, `30s`, `2m`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, Literal, TypedDict
+
+from penstock import _settings
+from penstock.errors import ConfigError
+
+__all__ = ["ServerConfig", "ServerOptions", "load_config"]
+
+
+def _setting(default: Any, kind: str, text: str) -> Any:
+    return field(default=default, metadata={"kind": kind, "help": text})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerConfig:
+    """The server's settings. Durations are in seconds, sizes in bytes.
+
+    Raises:
+        ConfigError: a value is not one that the setting can have; the message names the setting.
+    """
+
+    http: str | None = _setting("127.0.0.1:8000", "address", "where HTTP listens: HOST:PORT, unix:/path, or off")
+    grpc: str | None = _setting(
+        "127.0.0.1:8001", "address", "where gRPC listens, in the same forms; equal to --http puts both on one port"
+    )
+    io_threads: int = _setting(0, "count", "threads that do network I/O; 0 chooses")
+    max_body_bytes: int = _setting(64 << 20, "size", "the largest request body")
+    max_header_bytes: int = _setting(64 << 10, "size", "the largest request head")
+    max_headers: int = _setting(100, "positive", "the most headers in a request")
+    header_timeout: float = _setting(10.0, "seconds", "how long a request head may take to arrive; 0 is no limit")
+    idle_timeout: float = _setting(75.0, "seconds", "how long an idle connection is kept; 0 is no limit")
+    body_timeout: float = _setting(30.0, "seconds", "how long a body may stall while it arrives; 0 is no limit")
+    max_connections: int = _setting(16384, "positive", "the most open connections")
+    max_inflight_bytes: int = _setting(1 << 30, "size", "the most bytes of request bodies held at once")
+    max_json_depth: int = _setting(64, "positive", "the deepest nesting in a JSON body")
+    request_timeout: float = _setting(0.0, "seconds", "the longest a request may take from arrival; 0 is no limit")
+    drain_timeout: float = _setting(30.0, "seconds", "how long a stopping server waits for requests to finish")
+    overload_status: Literal[429, 503] = _setting(429, "429|503", "the HTTP status of a refusal for overload")
+    timing_headers: bool = _setting(False, "switch", "answer with the time spent in the queue and in the handler")
+    strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
+    access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
+    server_name: str = _setting("penstock", "text", "the name in server metadata")
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            try:
+                _settings.check(entry.metadata["kind"], getattr(self, entry.name))
+            except ValueError as error:
+                raise ConfigError(f"{entry.name}: {error}") from None
+            if entry.metadata["kind"] == "seconds":
+                object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
+
+
+class ServerOptions(TypedDict, total=False):
+    """The fields of `ServerConfig` as keyword arguments; the same names and types."""
+
+    http: str | None
+    grpc: str | None
+    io_threads: int
+    max_body_bytes: int
+    max_header_bytes: int
+    max_headers: int
+    header_timeout: float
+    idle_timeout: float
+    body_timeout: float
+    max_connections: int
+    max_inflight_bytes: int
+    max_json_depth: int
+    request_timeout: float
+    drain_timeout: float
+    overload_status: Literal[429, 503]
+    timing_headers: bool
+    strict_json: bool
+    access_log: Literal["off", "text", "json"]
+    server_name: str
+
+
+def load_config(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    base: ServerConfig | None = None,
+    command_line: Mapping[str, str] | None = None,
+    file: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> ServerConfig:
+    """Settles every setting in the documented order.
+
+    Args:
+        arguments: Values given in Python, by field name.
+        base: A complete configuration, instead of command line, environment and file.
+        command_line: The flags that were given, as text by field name.
+        file: The configuration file; else `PENSTOCK_CONFIG`, else `penstock.toml` if it is there.
+        environ: The environment; `os.environ` by default.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong; the message names it and where it came from.
+    """
+    values: dict[str, Any] = {}
+    if base is None:
+        environ = os.environ if environ is None else environ
+        values.update(_settings.read_file(file, environ, _FIELDS))
+        values.update(_from_text(environ, lambda name: f"PENSTOCK_{name.upper()}"))
+        values.update(_from_text(command_line or {}, lambda name: name, shown=_flag))
+    given = dict(arguments or {})
+    for name in given:
+        if name not in _FIELDS:
+            raise ConfigError(f"unknown setting {name!r}{_settings.suggestion(name, _FIELDS)}")
+    values.update(given)
+    return ServerConfig(**values) if base is None else replace(base, **values)
+
+
+def _from_text(source: Mapping[str, str], key: Any, shown: Any = None) -> dict[str, Any]:
+    # Other PENSTOCK_* variables are left alone: Kubernetes sets PENSTOCK_PORT and the like for a
+    # service of that name, and none of them is the name of a field.
+    found = {}
+    for name, entry in _FIELDS.items():
+        text = source.get(key(name))
+        if text is None:
+            continue
+        try:
+            found[name] = _settings.parse(entry.metadata["kind"], text)
+        except ValueError as error:
+            raise ConfigError(f"{(shown or key)(name)}: {error}") from None
+    return found
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+_FIELDS: dict[str, Field[Any]] = {entry.name: entry for entry in fields(ServerConfig)}

@@ -1,0 +1,188 @@
+"""`Server` and `serve`: from models to a running server and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from penstock._definition import Definition
+from penstock.config import ServerConfig, load_config
+from penstock.errors import ConfigError, StartupError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from penstock import _core
+    from penstock._model import Model
+    from penstock.config import ServerOptions
+
+__all__ = ["Server", "serve"]
+
+
+class Server:
+    """Serves models until it is stopped; a context manager that starts on entry and drains on exit.
+
+    Args:
+        models: What to serve: models, or functions and classes whose annotations say enough.
+        config: Every setting at once, instead of environment and `penstock.toml`.
+        options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
+
+    Raises:
+        ConfigError: a setting is wrong.
+        SignatureError: a model cannot be served as it is declared.
+        StartupError: there is no model, or two have the same name and version.
+
+    Example:
+        >>> with Server(double, http="127.0.0.1:0") as server:
+        ...     print(server.http_url)
+    """
+
+    def __init__(
+        self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
+    ) -> None:
+        self.config = load_config(dict(options), base=config)
+        if self.config.http is None and self.config.grpc is None:
+            raise ConfigError("http and grpc are both off: nothing would listen")
+        self.definitions = definitions_of(models)
+        self._core: _core.Server | None = None
+
+    @property
+    def http_address(self) -> str | None:
+        """`HOST:PORT` or `unix:/path` where HTTP listens; None when it is off or not started."""
+        return self._core.http_address if self._core else None
+
+    @property
+    def grpc_address(self) -> str | None:
+        """`HOST:PORT` or `unix:/path` where gRPC listens; None when it is off or not started."""
+        return self._core.grpc_address if self._core else None
+
+    @property
+    def http_url(self) -> str:
+        """Where clients of this machine reach HTTP: `http://HOST:PORT`, or `unix:/path`.
+
+        Raises:
+            StartupError: HTTP is off, or the server is not started.
+        """
+        address = _reachable(self.http_address, "HTTP")
+        return address if address.startswith("unix:") else f"http://{address}"
+
+    @property
+    def grpc_url(self) -> str:
+        """The target that gRPC clients of this machine take: `HOST:PORT` without a scheme, or `unix:/path`.
+
+        Raises:
+            StartupError: gRPC is off, or the server is not started.
+        """
+        return _reachable(self.grpc_address, "gRPC")
+
+    def start(self) -> Self:
+        """Binds, loads every model and returns when all are ready. A second call does nothing.
+
+        Raises:
+            BindError: an address cannot be listened on.
+            LoadError: a model failed while it was built; `__cause__` is its own exception.
+        """
+        if self._core is None:
+            core = self._make_core()
+            try:
+                core.start()
+            except BaseException as error:
+                # What was bound or loaded before the failure is let go.
+                core.stop(0.0)
+                if (interrupt := error.__cause__) is not None and not isinstance(interrupt, Exception):
+                    # A signal while models load is no failure of theirs.
+                    raise interrupt from None
+                raise
+            self._core = core
+        return self
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until the server has stopped, at most `timeout` seconds. Whether it has stopped."""
+        return self._core is None or self._core.wait(timeout)
+
+    def stop(self, timeout: float | None = None) -> list[str]:
+        """Refuses new requests, lets the running ones finish, and stops. A second call does nothing.
+
+        Args:
+            timeout: Seconds until what still runs is cut off; the configured `drain_timeout` by default.
+
+        Returns:
+            The names of what was cut off; empty when all requests finished.
+        """
+        return [] if self._core is None else self._core.stop(timeout)
+
+    def _make_core(self) -> _core.Server:
+        from penstock import _core
+
+        return _core.Server(self.definitions, self.config)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve(
+    *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
+) -> list[str]:
+    """Serves models until SIGINT or SIGTERM, then drains. Prints what is served and where.
+
+    Takes what `Server` takes, and raises what it and `Server.start` raise. A second signal stops at
+    once. From a thread other than the main one it leaves signals alone.
+
+    Returns:
+        The names of what the drain deadline cut off; empty when all requests finished.
+    """
+    from penstock import _load, _run
+
+    _load.refuse_serve_while_loading()
+    return _run.run(Server(*models, config=config, **options), models)
+
+
+def definitions_of(models: Iterable[Any]) -> list[Definition]:
+    """The definitions of models, definitions, and plain functions or classes; no two alike.
+
+    Raises:
+        StartupError: there is none, or two have the same name and version.
+    """
+    found: dict[tuple[str, str], Definition] = {}
+    for one in models:
+        definition = _definition_of(one)
+        if (key := (definition.name, definition.version)) in found:
+            raise StartupError(
+                f"model {definition.name!r} version {definition.version!r} is given twice; "
+                "give one of them another name= or version="
+            )
+        found[key] = definition
+    if not found:
+        raise StartupError("there is no model to serve; give at least one")
+    return list(found.values())
+
+
+def _definition_of(one: Any) -> Definition:
+    if isinstance(one, Definition):
+        return one
+    # A class may have a method of that name; only an object that is ready can define.
+    if not isinstance(one, type) and callable(getattr(one, "definition", None)):
+        made = one.definition()
+        if isinstance(made, Definition):
+            return made
+    from penstock._model import model
+
+    made = model(one).definition()
+    return made
+
+
+def _reachable(address: str | None, protocol: str) -> str:
+    if address is None:
+        raise StartupError(f"{protocol} is off, or the server is not started")
+    # "All interfaces" is an address to listen on, not one to connect to.
+    for everywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+        if address.startswith(everywhere):
+            return here + address.removeprefix(everywhere)
+    return address

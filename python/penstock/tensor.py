@@ -1,0 +1,120 @@
+"""`Tensor`: one declared input or output of a model."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock import _datatypes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from penstock._datatypes import DatatypeLike
+
+__all__ = ["Tensor"]
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Tensor:
+    """One declared input or output.
+
+    Args:
+        name: Its name on the wire. May be left out inside `Annotated`, where the parameter names it.
+        datatype: A numpy dtype or scalar type, `bool`, `int` (INT64), `float` (FP64), `bytes` or
+            `str` (both BYTES on the wire), or a wire name such as "BF16". `"BF16"` arrives as a
+            float32 array, `ml_dtypes.bfloat16` as an array of that type.
+        shape: The sizes of its axes without the batch axis; -1 is variable, `()` is one element.
+        optional: Whether a request may leave it out; the handler then gets None, or its parameter's
+            default. Inputs only.
+
+    Raises:
+        ValueError: the datatype, shape or name is not one that the wire has.
+
+    Example:
+        >>> Tensor("image", np.uint8, [-1, -1, 3])
+        Tensor('image', 'UINT8', [-1, -1, 3])
+    """
+
+    name: str
+    """Its name on the wire; empty where the parameter is to name it."""
+    datatype: str
+    """The wire name of its element type, for example "FP32"."""
+    shape: tuple[int, ...]
+    """The sizes of its axes without the batch axis; -1 is variable."""
+    optional: bool
+    """Whether a request may leave it out."""
+    dtype: np.dtype[Any] | None
+    """The dtype of the arrays that a handler gets; None for BYTES (object arrays)."""
+    text: bool
+    """Whether the elements of a BYTES array are `str` instead of `bytes`."""
+
+    def __init__(
+        self,
+        name: str | None = None,
+        datatype: DatatypeLike | None = None,
+        shape: Iterable[int] = (),
+        *,
+        optional: bool = False,
+    ) -> None:
+        shown = "a Tensor" if name is None else f"tensor {name!r}"
+        if name is not None and not (isinstance(name, str) and name and name.isprintable()):
+            raise ValueError(f"{shown}: its name must be printable text of at least one character")
+        if datatype is None:
+            raise ValueError(f"{shown} needs a datatype, for example np.float32")
+        try:
+            parsed = _datatypes.parse(datatype)
+            axes = _axes(shape)
+        except ValueError as error:
+            raise ValueError(f"{shown}: {error}") from None
+        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text)
+        for field, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, field, value)
+
+    def named(self, name: str) -> Tensor:
+        """The same tensor under this name, if it has none yet."""
+        return self if self.name else self._with(name=name)
+
+    def made_optional(self) -> Tensor:
+        """The same tensor, which a request may leave out."""
+        return self if self.optional else self._with(optional=True)
+
+    def wire_shape(self, *, batched: bool) -> list[int]:
+        """The shape as metadata shows it: with a leading -1 where the model batches."""
+        return [-1, *self.shape] if batched else list(self.shape)
+
+    def _with(self, **changes: object) -> Tensor:
+        copy = object.__new__(Tensor)
+        for field in self.__slots__:
+            object.__setattr__(copy, field, changes.get(field, getattr(self, field)))
+        return copy
+
+    def __repr__(self) -> str:
+        datatype = "str" if self.text else repr(self.datatype)
+        optional = ", optional=True" if self.optional else ""
+        return f"Tensor({self.name!r}, {datatype}, {list(self.shape)}{optional})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, tuple(getattr(self, field) for field in self.__slots__)
+
+
+def _rebuild(*values: object) -> Tensor:
+    tensor = object.__new__(Tensor)
+    for field, value in zip(Tensor.__slots__, values, strict=True):
+        object.__setattr__(tensor, field, value)
+    return tensor
+
+
+def _axes(shape: Iterable[int]) -> tuple[int, ...]:
+    problem = f"shape {shape!r} must be a list of sizes of 0 or more, or -1 for a variable axis"
+    if isinstance(shape, (str, bytes)):
+        raise ValueError(problem)
+    try:
+        axes = tuple(operator.index(axis) for axis in shape)
+    except TypeError:
+        raise ValueError(problem) from None
+    if any(axis < -1 for axis in axes):
+        raise ValueError(problem)
+    return axes

@@ -1,0 +1,94 @@
+//! Learns what a batch costs: `S(n) = fixed + per_row * n`, by least squares whose memory fades.
+
+/// Weight that older batches keep with each new one: about the last twenty count.
+const MEMORY: f64 = 0.95;
+
+/// Batches to see before an estimate is offered.
+const WARM_UP: u32 = 8;
+
+/// The learned cost of a batch. Times are in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct CostModel {
+    seen: u32,
+    weight: f64,
+    rows: f64,
+    rows_squared: f64,
+    time: f64,
+    rows_time: f64,
+    per_row: f64,
+}
+
+impl CostModel {
+    /// Takes one finished batch into account.
+    pub fn observe(&mut self, rows: usize, duration_ns: u64) {
+        let (rows, time) = (rows as f64, duration_ns as f64);
+        self.seen = self.seen.saturating_add(1);
+        let add = |sum: &mut f64, value: f64| *sum = *sum * MEMORY + value;
+        add(&mut self.weight, 1.0);
+        add(&mut self.rows, rows);
+        add(&mut self.rows_squared, rows * rows);
+        add(&mut self.time, time);
+        add(&mut self.rows_time, rows * time);
+
+        let (mean_rows, mean_time) = (self.rows / self.weight, self.time / self.weight);
+        let variance = self.rows_squared / self.weight - mean_rows * mean_rows;
+        // Batches of one size say nothing of the slope: the last slope known is kept.
+        if variance > 1e-3 * mean_rows * mean_rows {
+            let covariance = self.rows_time / self.weight - mean_rows * mean_time;
+            self.per_row = (covariance / variance).clamp(0.0, mean_time / mean_rows.max(1.0));
+        }
+    }
+
+    /// The cost of a batch whatever its size, in nanoseconds; 0 until enough batches were seen.
+    ///
+    /// While batches had one size only, the whole duration counts as fixed: it is the upper bound.
+    pub fn fixed_ns(&self) -> u64 {
+        if self.seen < WARM_UP {
+            return 0;
+        }
+        ((self.time - self.per_row * self.rows) / self.weight).max(0.0) as u64
+    }
+
+    /// The cost that one more row adds, in nanoseconds.
+    pub fn per_row_ns(&self) -> u64 {
+        self.per_row as u64
+    }
+
+    /// The expected duration of a batch of `rows`, in nanoseconds; 0 until enough batches were seen.
+    pub fn batch_ns(&self, rows: usize) -> u64 {
+        match self.fixed_ns() {
+            0 => 0,
+            fixed => fixed.saturating_add(self.per_row_ns().saturating_mul(rows as u64)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CostModel;
+
+    #[test]
+    fn learns_a_line_and_keeps_its_slope_when_sizes_stop_varying() {
+        let mut cost = CostModel::default();
+        for rows in [1, 7, 1, 7, 3, 5, 1, 7, 2, 6] {
+            cost.observe(rows, 5_000_000 + 50_000 * rows as u64);
+        }
+        assert!(cost.fixed_ns().abs_diff(5_000_000) < 1_000, "{}", cost.fixed_ns());
+        assert!(cost.per_row_ns().abs_diff(50_000) < 100);
+        for _ in 0..200 {
+            cost.observe(8, 5_400_000);
+        }
+        assert!(cost.fixed_ns().abs_diff(5_000_000) < 20_000, "{}", cost.fixed_ns());
+    }
+
+    #[test]
+    fn offers_nothing_before_it_has_seen_enough() {
+        let mut cost = CostModel::default();
+        for _ in 0..7 {
+            cost.observe(1, 1_000_000);
+        }
+        assert_eq!(cost.fixed_ns(), 0);
+        cost.observe(1, 1_000_000);
+        assert_eq!(cost.fixed_ns(), 1_000_000);
+    }
+}

@@ -1,0 +1,157 @@
+//! Joins the rows of several requests along the batch axis, and parts the outputs again.
+//!
+//! This is the one copy that batching adds. It runs on the handler thread without the interpreter.
+
+use crate::{
+    Buffer, Datatype, Error, Inputs, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor, copies,
+    element_count, shape_text,
+};
+use smallvec::SmallVec;
+
+/// What a handler returned for a whole batch, in declaration order.
+pub type Outputs = SmallVec<[Tensor; 2]>;
+
+/// The sizes of a request's rows: requests with equal keys fit into one batch.
+pub type RowKey = SmallVec<[usize; 6]>;
+
+/// What must agree for two requests to share a batch. Empty when all requests of a model fit.
+pub fn row_key(spec: &ModelSpec, inputs: &Inputs) -> RowKey {
+    let mut key = RowKey::new();
+    for input in inputs {
+        match input {
+            None => key.push(usize::MAX),
+            Some(tensor) => key.extend(tensor.shape().iter().skip(usize::from(spec.batching.is_some())).copied()),
+        }
+    }
+    key
+}
+
+/// The inputs of one batch. Those of a single request are handed on as they are.
+pub fn gather<'a>(mut parts: impl ExactSizeIterator<Item = &'a mut Inputs>, rows: usize) -> Inputs {
+    let Some(first) = parts.next() else { return Inputs::new() };
+    let mut joined = std::mem::take(first);
+    if parts.len() == 0 {
+        return joined;
+    }
+    let rest: Vec<&Inputs> = parts.map(|inputs| &*inputs).collect();
+    for (index, slot) in joined.iter_mut().enumerate() {
+        let Some(tensor) = slot.take() else { continue };
+        let others = || rest.iter().filter_map(|inputs| inputs.get(index)?.as_ref());
+        *slot = Some(concatenate(tensor, others, rows));
+    }
+    joined
+}
+
+fn concatenate<'a, I>(first: Tensor, others: impl Fn() -> I, rows: usize) -> Tensor
+where
+    I: Iterator<Item = &'a Tensor>,
+{
+    let len = first.as_slice().len() + others().map(|tensor| tensor.as_slice().len()).sum::<usize>();
+    let (datatype, mut shape, buffer) = first.into_parts();
+    let mut joined = aligned_with_capacity(len);
+    joined.extend_from_slice(buffer.as_slice());
+    for tensor in others() {
+        joined.extend_from_slice(tensor.as_slice());
+    }
+    copies::count(copies::Step::Gather, len);
+    shape[0] = rows;
+    // The parts were checked when they were decoded, and their rows agree.
+    Tensor::joined(datatype, shape, Buffer::Aligned(joined))
+}
+
+/// Checks one output against its declaration.
+///
+/// # Errors
+/// `Handler` that names the output, what was returned and what was declared.
+pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &[usize], rows: usize) -> Result<()> {
+    let declared = &spec.outputs[index];
+    if datatype != declared.datatype {
+        return Err(Error::handler(format!(
+            "model '{}' returned output '{}' with datatype {datatype}, declared {}",
+            spec.name, declared.name, declared.datatype
+        )));
+    }
+    let batched = spec.batching.is_some();
+    let own = if batched { shape.get(1..).unwrap_or_default() } else { shape };
+    let fits = shape.len() == declared.dims.len() + usize::from(batched)
+        && own.iter().zip(&declared.dims).all(|(&dim, expected)| expected.is_none_or(|expected| expected == dim));
+    if !fits {
+        return Err(Error::handler(format!(
+            "model '{}' returned output '{}' with shape {shape:?}, declared {}",
+            spec.name,
+            declared.name,
+            shape_text(declared, batched)
+        )));
+    }
+    if batched && shape[0] != rows {
+        return Err(Error::handler(format!(
+            "model '{}' returned output '{}' with {} rows for a batch of {rows}",
+            spec.name, declared.name, shape[0]
+        )));
+    }
+    Ok(())
+}
+
+/// Parts a batch's outputs: one set for each entry of `rows`, in that order. Copies nothing.
+pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
+    if rows.len() == 1 {
+        return vec![outputs.into_iter().map(Tensor::into_shared).collect()];
+    }
+    let mut sets: Vec<Outputs> = rows.iter().map(|_| Outputs::new()).collect();
+    for tensor in outputs {
+        let (datatype, shape, buffer) = tensor.into_parts();
+        let bytes = buffer.into_bytes();
+        let per_row = element_count(&shape[1..]).unwrap_or(0);
+        let mut start = 0;
+        for (set, &rows) in sets.iter_mut().zip(rows) {
+            let len = match datatype.size() {
+                Some(size) => rows * per_row * size,
+                None => bytes_tensor::offset_after(&bytes[start..], rows * per_row),
+            };
+            let mut own = Shape::from_slice(&shape);
+            own[0] = rows;
+            set.push(Tensor::joined(datatype, own, Buffer::Shared(bytes.slice(start..start + len))));
+            start += len;
+        }
+    }
+    sets
+}
+
+/// Joins the answers to the parts of a split request.
+///
+/// # Errors
+/// `Handler` when rows of different parts have different sizes.
+pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Ok(Outputs::new()) };
+    let rest: Vec<Outputs> = parts.collect();
+    first
+        .into_iter()
+        .enumerate()
+        .map(|(index, tensor)| {
+            let others = || rest.iter().filter_map(|outputs| outputs.get(index));
+            if others().any(|other| other.shape()[1..] != tensor.shape()[1..]) {
+                return Err(Error::handler("the rows of a split request came back in different sizes"));
+            }
+            let rows = tensor.shape()[0] + others().map(|other| other.shape()[0]).sum::<usize>();
+            Ok(concatenate(tensor, others, rows))
+        })
+        .collect()
+}
+
+/// Parts a request with more rows than one batch holds.
+pub fn split(inputs: Inputs, rows: usize, max_rows: usize) -> Vec<(Inputs, usize)> {
+    let sizes: Vec<usize> = (0..rows).step_by(max_rows.max(1)).map(|start| max_rows.min(rows - start)).collect();
+    let mut parts: Vec<(Inputs, usize)> = sizes.iter().map(|&size| (Inputs::new(), size)).collect();
+    for input in inputs {
+        match input {
+            None => parts.iter_mut().for_each(|(inputs, _)| inputs.push(None)),
+            Some(tensor) => {
+                for ((inputs, _), mut outputs) in parts.iter_mut().zip(scatter(smallvec::smallvec![tensor], &sizes)) {
+                    inputs.push(outputs.pop());
+                }
+            }
+        }
+    }
+    parts
+}

@@ -1,0 +1,7 @@
+//! Joining requests into batches: when to cut one ([`policy`]), what batches cost ([`cost`]), whether
+//! answered callers come back ([`returns`]), and how rows are joined and parted ([`gather`]).
+
+pub mod cost;
+pub mod gather;
+pub mod policy;
+pub mod returns;

@@ -1,0 +1,232 @@
+//! When to cut a batch. [`decide`] is a pure function of (now, state): no clock, no lock, no task.
+//!
+//! The default: an instance that frees takes what is there, up to the largest batch. Nothing waits
+//! for company but in two bounded cases: the learned hold ([`super::returns`]), and with several
+//! instances the stagger, which spreads their starts by a share of the fixed batch cost.
+//! `max_delay` adds a wait that is anchored at the oldest arrival, and only when it is asked for.
+
+use super::{cost::CostModel, returns::Returns};
+use crate::Batching;
+
+/// The longest that a stagger delays a start, in nanoseconds.
+const LONGEST_STAGGER_NS: u64 = 2_000_000;
+
+/// Why a batch was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The largest batch is full.
+    Full,
+    /// A preferred size was reached within the delay.
+    Preferred,
+    /// An instance was free and nothing else was to be waited for.
+    Idle,
+    /// The callers who were expected back are back.
+    Returned,
+    /// They are not, and the hold has run out.
+    HoldExpired,
+    /// The oldest request has waited for `max_delay`.
+    Delay,
+    /// A deadline leaves no time to wait.
+    Deadline,
+    /// The server is draining.
+    Drain,
+}
+
+impl Reason {
+    /// Every reason, for tables and metrics.
+    pub const ALL: [Self; 8] = [
+        Self::Full,
+        Self::Preferred,
+        Self::Idle,
+        Self::Returned,
+        Self::HoldExpired,
+        Self::Delay,
+        Self::Deadline,
+        Self::Drain,
+    ];
+
+    /// The label in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Preferred => "preferred",
+            Self::Idle => "idle",
+            Self::Returned => "returned",
+            Self::HoldExpired => "hold-expired",
+            Self::Delay => "delay",
+            Self::Deadline => "deadline",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// What the queue looks like. Times are nanoseconds since the queue was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// Rows that could go into the next batch together.
+    pub rows: usize,
+    /// Requests that wait.
+    pub requests: usize,
+    /// When the oldest of them arrived.
+    pub oldest_ns: u64,
+    /// The earliest deadline among them.
+    pub deadline_ns: Option<u64>,
+    /// Instances that are computing.
+    pub busy: usize,
+    /// Whether the server is draining.
+    pub draining: bool,
+}
+
+/// What the policy has learned and must remember.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What batches cost.
+    pub cost: CostModel,
+    /// Whether callers come back at once.
+    pub returns: Returns,
+    last_start_ns: Option<u64>,
+    limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+struct Limits {
+    max_size: usize,
+    max_delay_ns: u64,
+    preferred_sizes: Vec<usize>,
+    hold: bool,
+    instances: usize,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Start a batch of at most that many rows.
+    Cut(usize, Reason),
+    /// Look again at that time (if any), or when that many requests wait.
+    Wait {
+        /// When to look again; `None`: only for arrivals.
+        until_ns: Option<u64>,
+        /// The number of waiting requests at which to look again.
+        requests: usize,
+    },
+}
+
+impl State {
+    /// The state of a queue that has seen nothing yet.
+    pub fn new(batching: Option<&Batching>, instances: usize) -> Self {
+        let joins = batching.filter(|batching| batching.dynamic);
+        Self {
+            cost: CostModel::default(),
+            returns: Returns::default(),
+            last_start_ns: None,
+            limits: Limits {
+                max_size: joins.map_or(1, |batching| batching.max_size),
+                max_delay_ns: joins.map_or(0, |batching| batching.max_delay_ns),
+                preferred_sizes: joins.map_or_else(Vec::new, |batching| batching.preferred_sizes.clone()),
+                hold: joins.is_some_and(|batching| batching.hold && batching.max_size > 1),
+                instances,
+            },
+        }
+    }
+
+    /// One request arrived.
+    pub fn arrival(&mut self, now_ns: u64) {
+        if self.limits.hold {
+            self.returns.arrival(now_ns);
+        }
+    }
+
+    /// A batch was cut.
+    pub fn started(&mut self, now_ns: u64) {
+        self.last_start_ns = Some(now_ns);
+        self.returns.cut();
+    }
+
+    /// A batch of `requests` with `rows` was answered after `duration_ns`.
+    pub fn answered(&mut self, now_ns: u64, requests: usize, rows: usize, duration_ns: u64) {
+        self.cost.observe(rows, duration_ns);
+        if self.limits.hold {
+            self.returns.answered(now_ns, requests, self.cost.fixed_ns());
+        }
+    }
+
+    /// The start before which another instance should not begin, with several instances.
+    fn staggered_start_ns(&self, now_ns: u64, view: &View) -> Option<u64> {
+        if self.limits.instances < 2 || view.busy == 0 {
+            return None;
+        }
+        let gap = (self.cost.fixed_ns() / self.limits.instances as u64).min(LONGEST_STAGGER_NS);
+        // A tenth of what a deadline leaves is all that spreading may take.
+        let gap = match view.deadline_ns {
+            Some(deadline) => gap.min(deadline.saturating_sub(now_ns) / 10),
+            None => gap,
+        };
+        Some(self.last_start_ns?.saturating_add(gap))
+    }
+}
+
+/// Whether to cut a batch now, and if not, when to look again.
+pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
+    let limits = &state.limits;
+    if view.requests == 0 {
+        return Decision::Wait { until_ns: None, requests: 1 };
+    }
+    let all = view.rows.min(limits.max_size).max(1);
+    if view.rows >= limits.max_size {
+        return Decision::Cut(limits.max_size, Reason::Full);
+    }
+    if view.draining {
+        return Decision::Cut(all, Reason::Drain);
+    }
+
+    let mut wait: Option<(u64, usize)> = None;
+    let mut until = |time_ns: u64, requests: usize| {
+        if time_ns > now_ns {
+            let (time, count) = wait.get_or_insert((time_ns, requests));
+            (*time, *count) = ((*time).max(time_ns), (*count).max(requests));
+        }
+    };
+    if let Some(hold) = state.returns.hold(now_ns).filter(|_| limits.hold) {
+        until(hold.until_ns, view.requests + hold.missing);
+    }
+    if let Some(start_ns) = state.staggered_start_ns(now_ns, view) {
+        until(start_ns, usize::MAX);
+    }
+    if limits.max_delay_ns > 0 {
+        let target = limits.preferred_sizes.last().copied().unwrap_or(limits.max_size);
+        if view.rows >= target {
+            return Decision::Cut(target, Reason::Preferred);
+        }
+        until(view.oldest_ns.saturating_add(limits.max_delay_ns), view.requests + target.saturating_sub(view.rows));
+    }
+
+    let Some((time_ns, requests)) = wait else {
+        return Decision::Cut(cut_size(limits, view, all), ended(now_ns, state));
+    };
+    // Leave a caller with a deadline the time that its batch is expected to take.
+    if let Some(deadline) = view.deadline_ns {
+        let latest = deadline.saturating_sub(state.cost.batch_ns(all).saturating_mul(2));
+        if latest <= now_ns {
+            return Decision::Cut(all, Reason::Deadline);
+        }
+        return Decision::Wait { until_ns: Some(time_ns.min(latest)), requests };
+    }
+    Decision::Wait { until_ns: Some(time_ns), requests }
+}
+
+/// With preferred sizes, what is over the largest one that fits stays for the next batch.
+fn cut_size(limits: &Limits, view: &View, all: usize) -> usize {
+    limits.preferred_sizes.iter().rev().copied().find(|&size| size <= view.rows).unwrap_or(all)
+}
+
+fn ended(now_ns: u64, state: &State) -> Reason {
+    if state.limits.max_delay_ns > 0 {
+        Reason::Delay
+    } else if state.returns.all_back() {
+        Reason::Returned
+    } else if state.returns.expired(now_ns) {
+        Reason::HoldExpired
+    } else {
+        Reason::Idle
+    }
+}

@@ -1,0 +1,147 @@
+//! One closed list of what can go wrong. Protocols map it in total matches: a new kind does not
+//! compile until every protocol has answered for it.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+/// Whose fault it is, and so what a caller should do about it.
+///
+/// Every protocol maps each kind (`penstock_wire::rest::error`, `penstock_wire::grpc::error`), and
+/// Python has one exception per kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The request is wrong: fix it, do not retry it.
+    InvalidInput,
+    /// No such model, version or route.
+    NotFound,
+    /// The route exists, not for this method.
+    MethodNotAllowed,
+    /// The request is larger than a limit.
+    TooLarge,
+    /// A content encoding that this server does not read.
+    UnsupportedEncoding,
+    /// A feature that this server, model or build does not have.
+    Unsupported,
+    /// The caller may not do this.
+    Forbidden,
+    /// The queue is full: retry later.
+    Overloaded,
+    /// Starting, draining or not ready: retry later.
+    Unavailable,
+    /// The deadline passed before the answer was there.
+    Timeout,
+    /// The caller left or took the request back.
+    Cancelled,
+    /// The model's code failed, or returned what its signature does not allow.
+    Handler,
+    /// A defect of this server.
+    Internal,
+}
+
+impl Kind {
+    /// Every kind, for tests that compare lists.
+    pub const ALL: [Self; 13] = [
+        Self::InvalidInput,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::TooLarge,
+        Self::UnsupportedEncoding,
+        Self::Unsupported,
+        Self::Forbidden,
+        Self::Overloaded,
+        Self::Unavailable,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Handler,
+        Self::Internal,
+    ];
+
+    /// The stable lower-case name: metrics label, log field, and the `kind` of the Python exception.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidInput => "invalid_input",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::TooLarge => "too_large",
+            Self::UnsupportedEncoding => "unsupported_encoding",
+            Self::Unsupported => "unsupported",
+            Self::Forbidden => "forbidden",
+            Self::Overloaded => "overloaded",
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Handler => "handler",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The kind of that [`name`](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// An error that can be answered to a caller. Cheap to clone: one failed batch answers every caller.
+///
+/// The message is public text. It never holds a path, an address or a traceback; those go to the log.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: Kind,
+    message: Arc<str>,
+    retry_after: Option<Duration>,
+}
+
+/// A result whose error can be answered to a caller.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind` with a public message.
+    pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into().into(), retry_after: None }
+    }
+
+    /// The client's mistake.
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::InvalidInput, message)
+    }
+
+    /// The model's mistake.
+    pub fn handler(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Handler, message)
+    }
+
+    /// When a retry is likely to succeed (`Retry-After`).
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// Whose fault it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The public message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// When a retry is likely to succeed, where that is known.
+    pub fn retry_hint(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn names_are_distinct_and_reversible() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+        }
+        assert_eq!(Kind::from_name("teapot"), None);
+    }
+}

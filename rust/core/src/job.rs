@@ -1,0 +1,213 @@
+//! The seam to whatever computes: a batch as a value, answered exactly once.
+
+use crate::{
+    Desk, Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, Timings,
+    batch::{
+        gather::{Outputs, check_output, gather, scatter},
+        policy::Reason,
+    },
+    desk::Delivery,
+    metrics::{InterpreterTimes, ModelMetrics},
+    queue::Queue,
+    reply::{CancelProbe, Reply},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// One request within a batch.
+#[derive(Debug)]
+pub struct Part {
+    /// The request; its inputs are moved out when the batch is gathered.
+    pub request: InferRequest,
+    pub(crate) reply: Reply,
+    pub(crate) waited: Duration,
+}
+
+impl Part {
+    /// A handle that tells whether this caller has left.
+    pub fn probe(&self) -> Option<CancelProbe> {
+        self.reply.probe()
+    }
+}
+
+/// What a handler made of a batch.
+#[derive(Debug, Default)]
+pub struct BatchOutput {
+    /// The outputs in declaration order, for all rows.
+    pub outputs: Outputs,
+    /// Parameters for every caller's answer.
+    pub parameters: Parameters,
+    /// Where the time at the interpreter went.
+    pub times: InterpreterTimes,
+}
+
+/// A batch on its way through an executor: a thread, a process, or a closure in a test.
+///
+/// [`Job::finish`] answers every caller. A job that is dropped instead, by a panic say, answers them
+/// with an internal error, and its instance counts as free again.
+#[must_use = "a job that is dropped fails its callers"]
+#[derive(Debug)]
+pub struct Job {
+    queue: Arc<Queue>,
+    parts: Vec<Part>,
+    rows: usize,
+    reason: Reason,
+    cut_at: Instant,
+    answered: bool,
+}
+
+impl Job {
+    pub(crate) fn new(queue: Arc<Queue>, parts: Vec<Part>, reason: Reason) -> Self {
+        let rows = parts.iter().map(|part| part.request.rows).sum();
+        Self { queue, parts, rows, reason, cut_at: Instant::now(), answered: false }
+    }
+
+    /// The model's declaration.
+    pub fn spec(&self) -> &Arc<ModelSpec> {
+        self.queue.spec()
+    }
+
+    /// The model's metrics.
+    pub fn metrics(&self) -> &Arc<ModelMetrics> {
+        self.queue.metrics()
+    }
+
+    /// The requests, in the order of their rows.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Rows in the batch.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Why it was cut.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The requests, to move what the handler wants of them.
+    pub fn parts_mut(&mut self) -> &mut [Part] {
+        &mut self.parts
+    }
+
+    /// Whether more rows could join.
+    pub fn has_room(&self) -> bool {
+        self.rows < self.spec().max_batch_size()
+            && self.spec().batching.as_ref().is_some_and(|batching| batching.dynamic)
+    }
+
+    /// Takes in requests that came since the cut, and joins their rows to the gathered `inputs`.
+    ///
+    /// For executors that had to wait after the cut, for the interpreter say: the batch stays open until then.
+    pub fn admit_late_joiners(&mut self, inputs: Inputs) -> Inputs {
+        let room = self.spec().max_batch_size().saturating_sub(self.rows);
+        let mut late = self.queue.late_joiners(&inputs, room);
+        if late.is_empty() {
+            return inputs;
+        }
+        self.rows += late.iter().map(|part| part.request.rows).sum::<usize>();
+        let mut sets = vec![inputs];
+        sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
+        self.parts.append(&mut late);
+        gather(sets.iter_mut(), self.rows)
+    }
+
+    /// The inputs of the whole batch. Those of a single request are handed on uncopied.
+    pub fn gather(&mut self) -> Inputs {
+        gather(self.parts.iter_mut().map(|part| &mut part.request.inputs), self.rows)
+    }
+
+    /// Answers every caller.
+    pub fn finish(mut self, result: Result<BatchOutput>) {
+        let result = result.and_then(|output| self.check(&output).map(|()| output));
+        self.observe(&result);
+        let parts = std::mem::take(&mut self.parts);
+        self.answered = true;
+        let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
+        let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
+        // The policy must know of the answer before the first caller can come back.
+        self.queue.answered(rows.len(), self.rows, duration);
+        let mut answers = Answers::default();
+        match result {
+            Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
+            Ok(BatchOutput { outputs, parameters, .. }) => {
+                for (part, outputs) in parts.into_iter().zip(scatter(outputs, &rows)) {
+                    let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
+                    let parameters = parameters.clone();
+                    answers.push(part.reply, Ok(InferResponse { outputs, parameters, timings }));
+                }
+            }
+        }
+        answers.send();
+    }
+
+    fn check(&self, output: &BatchOutput) -> Result<()> {
+        let spec = self.spec();
+        if output.outputs.len() != spec.outputs.len() {
+            return Err(Error::handler(format!(
+                "model '{}' returned {} outputs, declared {}",
+                spec.name,
+                output.outputs.len(),
+                spec.outputs.len()
+            )));
+        }
+        output
+            .outputs
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, tensor)| check_output(spec, index, tensor.datatype(), tensor.shape(), self.rows))
+    }
+
+    fn observe(&self, result: &Result<BatchOutput>) {
+        let metrics = self.metrics();
+        metrics.cut(self.reason, self.rows);
+        for part in &self.parts {
+            metrics.queue.observe(part.waited.as_secs_f64());
+        }
+        if let Ok(output) = result {
+            let own = output.times.handler + output.times.boundary;
+            metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
+            metrics.compute.observe(output.times.handler.as_secs_f64());
+            metrics.interpreter(output.times);
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        self.queue.answered(self.parts.len(), self.rows, self.cut_at.elapsed());
+        let error = Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name));
+        for part in self.parts.drain(..) {
+            part.reply.send(Err(error.clone()));
+        }
+    }
+}
+
+/// Answers of one batch, sorted by the desk that hands them out.
+#[derive(Default)]
+struct Answers {
+    by_desk: Vec<(Desk, Vec<Delivery>)>,
+}
+
+impl Answers {
+    fn push(&mut self, reply: Reply, result: Result<InferResponse>) {
+        let Some(desk) = reply.desk() else { return reply.send(result) };
+        match self.by_desk.iter_mut().find(|(known, _)| known.is(desk)) {
+            Some((_, deliveries)) => deliveries.push((reply, result)),
+            None => self.by_desk.push((desk.clone(), vec![(reply, result)])),
+        }
+    }
+
+    fn send(self) {
+        for (desk, deliveries) in self.by_desk {
+            desk.deliver(deliveries);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Penstock's model of inference. No Python, no sockets, no wire formats.
+//!
+//! A request goes down this list, and its answer comes back the same way:
+//!
+//! 1. a protocol decodes it into an [`InferRequest`], checked against the [`ModelSpec`];
+//! 2. [`Model::infer`] puts it in the model's [`queue::Queue`], or refuses it;
+//! 3. a free instance pulls a [`Job`]: [`batch::policy`] says when, and of how many rows;
+//! 4. [`Job::gather`] joins the rows, the instance computes, [`Job::finish`] parts the outputs;
+//! 5. each [`Reply`] goes home over the [`Desk`] of the caller's I/O thread.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod bytes_tensor;
+pub mod copies;
+mod datatype;
+mod desk;
+mod error;
+mod job;
+pub mod metrics;
+mod model;
+pub mod queue;
+mod reply;
+mod request;
+mod spec;
+mod tensor;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use datatype::Datatype;
+pub use desk::Desk;
+pub use error::{Error, Kind, Result};
+pub use job::{BatchOutput, Job, Part};
+pub use model::{Model, Readiness, Registry};
+pub use reply::{CancelProbe, Reply, Ticket, reply};
+pub use request::{
+    AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
+    RequestedOutput, Timings,
+};
+pub use spec::{Batching, ModelSpec, Oversize, TensorSpec, names, shape_text};
+pub use tensor::{
+    AlignedBuffer, Buffer, MAX_RANK, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size, element_count,
+};

@@ -1,0 +1,301 @@
+//! Every metric, named in one place. Handles are made once per model; a request only adds to them.
+
+use crate::{Kind, ModelSpec, Protocol, batch::policy::Reason};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
+
+type Seconds = Counter<f64, AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabels {
+    model: String,
+    version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    model: String,
+    version: String,
+    protocol: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BatchLabels {
+    model: String,
+    version: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CustomLabels {
+    model: String,
+    version: String,
+    name: String,
+}
+
+/// From 20 us to about 84 s, each twice the one before.
+fn durations() -> Histogram {
+    Histogram::new(exponential_buckets(20e-6, 2.0, 23))
+}
+
+/// From 1 to 1024 rows.
+fn sizes() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 11))
+}
+
+/// The server's metrics and their text form.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    requests: Family<RequestLabels, Counter>,
+    batches: Family<BatchLabels, Counter>,
+    abandoned: Family<ModelLabels, Counter>,
+    custom: Family<CustomLabels, Seconds>,
+    queue: Family<ModelLabels, Histogram>,
+    batch_wait: Family<ModelLabels, Histogram>,
+    compute: Family<ModelLabels, Histogram>,
+    encode: Family<ModelLabels, Histogram>,
+    batch_size: Family<ModelLabels, Histogram>,
+    handler: Family<ModelLabels, Seconds>,
+    gil_held: Family<ModelLabels, Seconds>,
+    boundary: Family<ModelLabels, Seconds>,
+    queue_depth: Family<ModelLabels, Gauge>,
+    in_flight: Family<ModelLabels, Gauge>,
+    /// Open connections.
+    pub connections: Gauge,
+    /// Bytes of request bodies that are held.
+    pub body_bytes: Gauge,
+    /// Requests that were refused before a model was known.
+    pub refused: Counter,
+    /// Access log lines that were dropped because the log could not keep up.
+    pub log_dropped: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Mutex::new(Registry::with_prefix("penstock")),
+            requests: Family::default(),
+            batches: Family::default(),
+            abandoned: Family::default(),
+            custom: Family::default(),
+            queue: Family::new_with_constructor(durations),
+            batch_wait: Family::new_with_constructor(durations),
+            compute: Family::new_with_constructor(durations),
+            encode: Family::new_with_constructor(durations),
+            batch_size: Family::new_with_constructor(sizes),
+            handler: Family::default(),
+            gil_held: Family::default(),
+            boundary: Family::default(),
+            queue_depth: Family::default(),
+            in_flight: Family::default(),
+            connections: Gauge::default(),
+            body_bytes: Gauge::default(),
+            refused: Counter::default(),
+            log_dropped: Counter::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    /// The one list of names and help texts. `docs/metrics.md` is compared with it by a test.
+    fn register(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = || Unit::Seconds;
+        registry.register("requests", "Requests by model, protocol and outcome", self.requests.clone());
+        registry.register("batches", "Batches by the reason for which they were cut", self.batches.clone());
+        registry.register("abandoned", "Requests whose caller left before they were computed", self.abandoned.clone());
+        registry.register("custom", "Counters that handlers keep", self.custom.clone());
+        registry.register_with_unit(
+            "queue",
+            "Time from arrival to the cut of the batch",
+            seconds(),
+            self.queue.clone(),
+        );
+        registry.register_with_unit(
+            "batch_wait",
+            "Time from the cut of a batch to its handler's start",
+            seconds(),
+            self.batch_wait.clone(),
+        );
+        registry.register_with_unit("compute", "The handler's time for a batch", seconds(), self.compute.clone());
+        registry.register_with_unit("encode", "Time to encode an answer", seconds(), self.encode.clone());
+        registry.register("batch_size", "Rows in a batch", self.batch_size.clone());
+        registry.register_with_unit("handler", "Time spent in handlers", seconds(), self.handler.clone());
+        registry.register_with_unit(
+            "gil_held",
+            "Time for which the interpreter was held: the boundary's, and the handler thread's processor time",
+            seconds(),
+            self.gil_held.clone(),
+        );
+        registry.register_with_unit(
+            "boundary",
+            "Time for which the interpreter was held outside handlers",
+            seconds(),
+            self.boundary.clone(),
+        );
+        registry.register("queue_depth", "Requests that wait in the queue", self.queue_depth.clone());
+        registry.register("in_flight", "Requests that were accepted and not yet answered", self.in_flight.clone());
+        registry.register("connections", "Open connections", self.connections.clone());
+        registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
+        registry.register("refused", "Requests refused before their model was known", self.refused.clone());
+        registry.register(
+            "log_dropped",
+            "Access log lines dropped because the log was too slow",
+            self.log_dropped.clone(),
+        );
+    }
+
+    /// The handles of one model.
+    pub fn model(&self, spec: &ModelSpec) -> ModelMetrics {
+        let labels = ModelLabels { model: spec.name.to_string(), version: spec.version.to_string() };
+        ModelMetrics {
+            served: [Protocol::Http, Protocol::Grpc, Protocol::InProcess].map(|protocol| {
+                self.requests
+                    .get_or_create(&RequestLabels {
+                        model: labels.model.clone(),
+                        version: labels.version.clone(),
+                        protocol: protocol.name(),
+                        outcome: "ok",
+                    })
+                    .clone()
+            }),
+            reasons: Reason::ALL.map(|reason| {
+                self.batches
+                    .get_or_create(&BatchLabels {
+                        model: labels.model.clone(),
+                        version: labels.version.clone(),
+                        reason: reason.name(),
+                    })
+                    .clone()
+            }),
+            requests: self.requests.clone(),
+            custom: self.custom.clone(),
+            abandoned: self.abandoned.get_or_create(&labels).clone(),
+            queue: self.queue.get_or_create(&labels).clone(),
+            batch_wait: self.batch_wait.get_or_create(&labels).clone(),
+            compute: self.compute.get_or_create(&labels).clone(),
+            encode: self.encode.get_or_create(&labels).clone(),
+            batch_size: self.batch_size.get_or_create(&labels).clone(),
+            handler: self.handler.get_or_create(&labels).clone(),
+            gil_held: self.gil_held.get_or_create(&labels).clone(),
+            boundary: self.boundary.get_or_create(&labels).clone(),
+            queue_depth: self.queue_depth.get_or_create(&labels).clone(),
+            in_flight: self.in_flight.get_or_create(&labels).clone(),
+            labels,
+        }
+    }
+
+    /// The text form that Prometheus scrapes (OpenMetrics 1.0).
+    pub fn exposition(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing into a `String` cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+/// The metrics of one model version.
+#[derive(Debug)]
+pub struct ModelMetrics {
+    labels: ModelLabels,
+    requests: Family<RequestLabels, Counter>,
+    custom: Family<CustomLabels, Seconds>,
+    served: [Counter; 3],
+    reasons: [Counter; Reason::ALL.len()],
+    /// Requests whose caller left before they were computed.
+    pub abandoned: Counter,
+    /// Seconds from arrival to the cut of the batch.
+    pub queue: Histogram,
+    /// Seconds from the cut of a batch to its handler's start.
+    pub batch_wait: Histogram,
+    /// The handler's seconds for a batch.
+    pub compute: Histogram,
+    /// Seconds to encode an answer.
+    pub encode: Histogram,
+    /// Rows in a batch.
+    pub batch_size: Histogram,
+    handler: Seconds,
+    gil_held: Seconds,
+    boundary: Seconds,
+    /// Requests that wait in the queue.
+    pub queue_depth: Gauge,
+    /// Requests that were accepted and not yet answered.
+    pub in_flight: Gauge,
+}
+
+impl ModelMetrics {
+    /// One request was answered well.
+    pub fn served(&self, protocol: Protocol) {
+        self.served[protocol as usize].inc();
+    }
+
+    /// One request was answered with an error.
+    pub fn failed(&self, protocol: Protocol, kind: Kind) {
+        self.requests
+            .get_or_create(&RequestLabels {
+                model: self.labels.model.clone(),
+                version: self.labels.version.clone(),
+                protocol: protocol.name(),
+                outcome: kind.name(),
+            })
+            .inc();
+    }
+
+    /// One batch was cut for `reason`.
+    pub fn cut(&self, reason: Reason, rows: usize) {
+        self.reasons[reason as usize].inc();
+        self.batch_size.observe(rows as f64);
+    }
+
+    /// One batch went through the interpreter.
+    pub fn interpreter(&self, times: InterpreterTimes) {
+        self.handler.inc_by(times.handler.as_secs_f64());
+        self.boundary.inc_by(times.boundary.as_secs_f64());
+        self.gil_held.inc_by((times.boundary + times.handler_cpu).as_secs_f64());
+    }
+
+    /// Adds to a counter that a handler keeps.
+    pub fn custom(&self, name: &str, value: f64) {
+        self.custom
+            .get_or_create(&CustomLabels {
+                model: self.labels.model.clone(),
+                version: self.labels.version.clone(),
+                name: name.to_owned(),
+            })
+            .inc_by(value);
+    }
+}
+
+/// Where a batch's time at the interpreter went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InterpreterTimes {
+    /// The handler's wall time.
+    pub handler: Duration,
+    /// The handler thread's processor time within the handler.
+    pub handler_cpu: Duration,
+    /// Time attached to the interpreter before and after the handler.
+    pub boundary: Duration,
+}

@@ -1,0 +1,147 @@
+//! The way home of a request: a [`Ticket`] that the caller awaits and a [`Reply`] that travels with
+//! the request and answers it exactly once, even when it is dropped.
+
+use crate::{Desk, Error, InferResponse, Kind, Result};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for every request")]
+enum Answer {
+    Awaited(Option<Waker>),
+    Given(Result<InferResponse>),
+    Taken,
+}
+
+#[derive(Debug)]
+struct Slot {
+    answer: Mutex<Answer>,
+    abandoned: AtomicBool,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Answer> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The caller's half. Dropping it tells the server that nobody waits any more.
+#[must_use = "dropping a ticket abandons the request"]
+#[derive(Debug)]
+pub struct Ticket {
+    slot: Arc<Slot>,
+}
+
+/// The server's half. Dropped without an answer, it answers with an internal error.
+#[must_use = "a reply that is dropped answers with an error"]
+#[derive(Debug)]
+pub struct Reply {
+    slot: Option<Arc<Slot>>,
+    desk: Option<Desk>,
+}
+
+/// Tells, from anywhere, whether the caller has left.
+#[derive(Clone, Debug)]
+pub struct CancelProbe(Arc<Slot>);
+
+/// A new pair. With a `desk`, answers are handed out on that desk's own thread.
+pub fn reply(desk: Option<Desk>) -> (Reply, Ticket) {
+    let slot = Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), abandoned: AtomicBool::new(false) });
+    (Reply { slot: Some(Arc::clone(&slot)), desk }, Ticket { slot })
+}
+
+impl Reply {
+    /// Answers the caller now, on this thread.
+    pub fn send(mut self, result: Result<InferResponse>) {
+        self.answer(result);
+    }
+
+    fn answer(&mut self, result: Result<InferResponse>) {
+        let Some(slot) = self.slot.take() else { return };
+        let before = std::mem::replace(&mut *slot.lock(), Answer::Given(result));
+        if let Answer::Awaited(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    /// Whether the caller has left.
+    pub fn is_abandoned(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.abandoned.load(Ordering::Acquire))
+    }
+
+    /// A handle for handlers that want to stop when the caller leaves.
+    pub fn probe(&self) -> Option<CancelProbe> {
+        self.slot.clone().map(CancelProbe)
+    }
+
+    pub(crate) fn desk(&self) -> Option<&Desk> {
+        self.desk.as_ref()
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.answer(Err(Error::new(Kind::Internal, "the request was dropped by the server")));
+    }
+}
+
+impl CancelProbe {
+    /// Whether the caller has left.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.abandoned.load(Ordering::Acquire)
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<InferResponse>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answer = self.slot.lock();
+        match &mut *answer {
+            Answer::Awaited(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            Answer::Awaited(waker) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Answer::Given(_) => match std::mem::replace(&mut *answer, Answer::Taken) {
+                Answer::Given(result) => Poll::Ready(result),
+                Answer::Awaited(_) | Answer::Taken => unreachable!("the lock is held"),
+            },
+            Answer::Taken => panic!("a ticket is polled after it was answered"),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.slot.abandoned.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dropped_reply_answers_with_an_error() {
+        let (reply, ticket) = reply(None);
+        drop(reply);
+        assert_eq!(ticket.await.unwrap_err().kind(), Kind::Internal);
+    }
+
+    #[test]
+    fn a_dropped_ticket_is_seen_by_the_reply() {
+        let (reply, ticket) = reply(None);
+        let probe = reply.probe().unwrap();
+        assert!(!reply.is_abandoned() && !probe.is_cancelled());
+        drop(ticket);
+        assert!(reply.is_abandoned() && probe.is_cancelled());
+    }
+}

@@ -1,0 +1,196 @@
+//! One inference request and its answer, as plain data that no protocol owns.
+
+use crate::{Error, ModelSpec, Result, Tensor, bytes_tensor, spec::names};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::time::{Duration, Instant};
+
+/// The inputs of a request in the order of the model's declaration; `None` for an absent optional one.
+pub type Inputs = SmallVec<[Option<Tensor>; 2]>;
+
+/// The value of a parameter. The protocol has these four kinds and no nesting.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parameter {
+    /// True or false.
+    Bool(bool),
+    /// An integer of 64 bits.
+    Int(i64),
+    /// An unsigned integer above `i64::MAX`.
+    Uint(u64),
+    /// A double.
+    Float(f64),
+    /// Text.
+    String(String),
+}
+
+/// Named parameters in the order given. Small, so a list beats a map.
+pub type Parameters = Vec<(String, Parameter)>;
+
+/// Which door a request came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// REST, JSON or binary.
+    Http,
+    /// gRPC.
+    Grpc,
+    /// A call in this process, without a socket.
+    InProcess,
+}
+
+impl Protocol {
+    /// The label in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+            Self::InProcess => "inprocess",
+        }
+    }
+}
+
+/// What the caller sent beside tensors. Collected only for handlers that ask for it.
+#[derive(Clone, Debug, Default)]
+pub struct CallerInfo {
+    /// The request's id, empty if it has none.
+    pub id: String,
+    /// Custom parameters; the reserved ones are taken out.
+    pub parameters: Parameters,
+    /// Header names in lower case, and values that are text.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A decoded request, checked against its model.
+#[derive(Debug)]
+pub struct InferRequest {
+    /// The inputs, by declaration index.
+    pub inputs: Inputs,
+    /// The size of the batch axis; 1 for models without one.
+    pub rows: usize,
+    /// What else the caller sent; `None` when the handler does not ask.
+    pub caller: Option<Box<CallerInfo>>,
+    /// When the answer is worth nothing any more.
+    pub deadline: Option<Instant>,
+    /// Which door it came through.
+    pub protocol: Protocol,
+}
+
+/// How an output is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestedOutput {
+    /// The output's declaration index.
+    pub index: usize,
+    /// REST only: as raw bytes after the JSON.
+    pub binary: bool,
+}
+
+/// The parts of a request that only the answer's encoder needs.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerPlan {
+    /// The request's id, empty if it has none.
+    pub id: String,
+    /// The outputs to send, in that order; `None` for all in declaration order.
+    pub outputs: Option<SmallVec<[RequestedOutput; 4]>>,
+    /// REST only: what an output that is not listed in `outputs` gets.
+    pub binary: bool,
+    /// REST only: BYTES came as base64 text, so BYTES go back as base64 text.
+    pub base64: bool,
+}
+
+/// Where a request's time went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timings {
+    /// From arrival in the queue to the cut of its batch.
+    pub queue: Duration,
+    /// The handler's own time for the whole batch.
+    pub compute: Duration,
+    /// Rows in that batch.
+    pub batch_rows: usize,
+}
+
+/// A computed answer.
+#[derive(Clone, Debug)]
+pub struct InferResponse {
+    /// The outputs in declaration order.
+    pub outputs: SmallVec<[Tensor; 2]>,
+    /// Parameters that the handler set.
+    pub parameters: Parameters,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// An input as a protocol hands it over, once its bytes are in place.
+pub type DecodedInput = (usize, Tensor);
+
+impl InferRequest {
+    /// Puts decoded inputs in declaration order and checks them together.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a duplicate, a missing required input, or batch axes that disagree.
+    pub fn assemble(
+        spec: &ModelSpec,
+        decoded: impl IntoIterator<Item = DecodedInput>,
+        protocol: Protocol,
+    ) -> Result<Self> {
+        let mut inputs: Inputs = std::iter::repeat_with(|| None).take(spec.inputs.len()).collect();
+        for (index, tensor) in decoded {
+            if inputs[index].replace(tensor).is_some() {
+                return Err(Error::invalid(format!("input '{}' is given twice", spec.inputs[index].name)));
+            }
+        }
+        let mut rows = None;
+        for (declared, input) in spec.inputs.iter().zip(&inputs) {
+            let Some(tensor) = input else {
+                if declared.optional {
+                    continue;
+                }
+                return Err(Error::invalid(format!(
+                    "input '{}' is missing, model '{}' expects {}",
+                    declared.name,
+                    spec.name,
+                    names(&spec.inputs)
+                )));
+            };
+            if declared.text {
+                check_text(&declared.name, tensor)?;
+            }
+            if spec.batching.is_none() {
+                continue;
+            }
+            let first = tensor.shape()[0];
+            if *rows.get_or_insert(first) != first {
+                return Err(Error::invalid(format!(
+                    "input '{}' has a batch of {first} rows, the inputs before it have {}",
+                    declared.name,
+                    rows.unwrap_or(0)
+                )));
+            }
+        }
+        Ok(Self { inputs, rows: rows.unwrap_or(1), caller: None, deadline: None, protocol })
+    }
+}
+
+/// Text is checked here, where the mistake is still one caller's and not a whole batch's.
+fn check_text(name: &str, tensor: &Tensor) -> Result<()> {
+    match bytes_tensor::elements(tensor.as_slice()).position(|element| std::str::from_utf8(element).is_err()) {
+        None => Ok(()),
+        Some(index) => Err(Error::invalid(format!("input '{name}': element {index} is not valid UTF-8 text"))),
+    }
+}
+
+impl InferResponse {
+    /// The outputs to send, in order, with how.
+    pub fn selected(&self, plan: &AnswerPlan) -> SmallVec<[(RequestedOutput, &Tensor); 4]> {
+        match &plan.outputs {
+            Some(requested) => requested.iter().map(|&output| (output, &self.outputs[output.index])).collect(),
+            None => self
+                .outputs
+                .iter()
+                .enumerate()
+                .map(|(index, tensor)| (RequestedOutput { index, binary: plan.binary }, tensor))
+                .collect(),
+        }
+    }
+}
+
+/// The bytes of an answer: small parts joined, large tensors as they lie in memory.
+pub type Chunks = SmallVec<[Bytes; 2]>;

@@ -1,0 +1,172 @@
+//! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
+//! checked against it before anything is allocated for their tensors.
+
+use crate::{Datatype, Error, Result};
+use std::sync::Arc;
+
+/// One declared input or output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Its name on the wire.
+    pub name: Arc<str>,
+    /// The type of its elements.
+    pub datatype: Datatype,
+    /// The sizes of its axes without the batch axis; `None` is variable (`-1` on the wire).
+    pub dims: Vec<Option<usize>>,
+    /// Whether a request may leave it out (inputs only).
+    pub optional: bool,
+    /// Whether the elements of a BYTES tensor must be UTF-8.
+    pub text: bool,
+}
+
+/// How requests are joined into batches. All row counts include the batch axis only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batching {
+    /// The most rows in one batch, and in one request.
+    pub max_size: usize,
+    /// Whether rows of different requests may share a batch.
+    pub dynamic: bool,
+    /// How long the oldest request may wait for company, in nanoseconds. Zero adds no wait.
+    pub max_delay_ns: u64,
+    /// Sizes that a batch is cut to when it may not wait longer and more is there; ascending.
+    pub preferred_sizes: Vec<usize>,
+    /// Whether the learned hold for returning callers is on.
+    pub hold: bool,
+    /// What happens to a request with more rows than `max_size`.
+    pub oversize: Oversize,
+}
+
+/// What happens to a request with more rows than one batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oversize {
+    /// It is the client's error.
+    Refuse,
+    /// It is computed in several batches and answered as one.
+    Split,
+}
+
+/// A model's declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// Its name on the wire.
+    pub name: Arc<str>,
+    /// Its version on the wire.
+    pub version: Arc<str>,
+    /// The `platform` of its metadata.
+    pub platform: Arc<str>,
+    /// Its inputs, in the order in which the handler takes them.
+    pub inputs: Vec<TensorSpec>,
+    /// Its outputs, in the order in which a tuple returns them.
+    pub outputs: Vec<TensorSpec>,
+    /// `None`: each request is one call and there is no batch axis.
+    pub batching: Option<Batching>,
+    /// The most requests that wait in the queue.
+    pub max_queue: usize,
+    /// How many batches may be computed at once.
+    pub instances: usize,
+    /// Whether the handler asks for the request's headers, parameters and id.
+    pub wants_context: bool,
+}
+
+impl ModelSpec {
+    /// The most rows in a batch; 0 without a batch axis, as the protocol's `max_batch_size` has it.
+    pub fn max_batch_size(&self) -> usize {
+        self.batching.as_ref().map_or(0, |batching| batching.max_size)
+    }
+
+    /// The index of an input.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the unknown input and the known ones.
+    pub fn input_index(&self, name: &str) -> Result<usize> {
+        find(&self.inputs, name).ok_or_else(|| {
+            Error::invalid(format!(
+                "unexpected input '{name}' for model '{}', expected {}",
+                self.name,
+                names(&self.inputs)
+            ))
+        })
+    }
+
+    /// The index of an output.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the unknown output and the known ones.
+    pub fn output_index(&self, name: &str) -> Result<usize> {
+        find(&self.outputs, name).ok_or_else(|| {
+            Error::invalid(format!(
+                "unexpected inference output '{name}' for model '{}', expected {}",
+                self.name,
+                names(&self.outputs)
+            ))
+        })
+    }
+
+    /// Checks what a request says of input `index`, before a byte of it is stored.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the input, what was given and what is expected.
+    pub fn check_input(&self, index: usize, datatype: Datatype, shape: &[usize]) -> Result<()> {
+        let spec = &self.inputs[index];
+        if datatype != spec.datatype {
+            return Err(Error::invalid(format!(
+                "input '{}' has datatype {datatype}, model '{}' expects {}",
+                spec.name, self.name, spec.datatype
+            )));
+        }
+        let row = match &self.batching {
+            None => shape,
+            Some(_) => shape.split_first().map_or(shape, |(_, row)| row),
+        };
+        let batched = self.batching.is_some();
+        let fits = shape.len() == spec.dims.len() + usize::from(batched)
+            && row.iter().zip(&spec.dims).all(|(&dim, expected)| expected.is_none_or(|expected| expected == dim));
+        if !fits {
+            return Err(Error::invalid(format!(
+                "input '{}' has shape {shape:?}, model '{}' expects {}",
+                spec.name,
+                self.name,
+                shape_text(spec, batched)
+            )));
+        }
+        match &self.batching {
+            Some(Batching { max_size, oversize: Oversize::Refuse, .. }) if shape[0] > *max_size => {
+                Err(Error::invalid(format!(
+                    "input '{}' has a batch of {} rows, model '{}' accepts at most {max_size}",
+                    spec.name, shape[0], self.name
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether every input's rows have one size only, so that all requests fit together.
+    pub fn has_fixed_rows(&self) -> bool {
+        self.inputs.iter().all(|input| !input.optional && input.dims.iter().all(Option::is_some))
+    }
+}
+
+impl TensorSpec {
+    /// The shape as metadata shows it: `-1` for variable axes, and for the batch axis if there is one.
+    pub fn wire_shape(&self, batched: bool) -> Vec<i64> {
+        let dims = self.dims.iter().map(|dim| dim.map_or(-1, |dim| i64::try_from(dim).unwrap_or(i64::MAX)));
+        batched.then_some(-1).into_iter().chain(dims).collect()
+    }
+}
+
+/// The shape in an error message, for example `[-1, 16]`.
+pub fn shape_text(spec: &TensorSpec, batched: bool) -> String {
+    format!("{:?}", spec.wire_shape(batched))
+}
+
+fn find(specs: &[TensorSpec], name: &str) -> Option<usize> {
+    specs.iter().position(|spec| &*spec.name == name)
+}
+
+/// The names in an error message, for example `'a', 'b'`.
+pub fn names(specs: &[TensorSpec]) -> String {
+    if specs.is_empty() {
+        return "none".to_owned();
+    }
+    specs.iter().map(|spec| format!("'{}'", spec.name)).collect::<Vec<_>>().join(", ")
+}

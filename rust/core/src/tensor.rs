@@ -1,0 +1,228 @@
+//! A tensor: datatype, shape, and one buffer of row-major, little-endian elements.
+
+use crate::{Datatype, Error, Result, bytes_tensor};
+use aligned_vec::{AVec, ConstAlign};
+use bytes::Bytes;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// The sizes of a tensor's axes. Up to four axes live inline.
+pub type Shape = SmallVec<[usize; 4]>;
+
+/// The largest number of axes that is accepted.
+pub const MAX_RANK: usize = 32;
+
+/// Where an input's elements are written: 64-byte aligned, owned by one request.
+pub type AlignedBuffer = AVec<u8, ConstAlign<64>>;
+
+/// A tensor's bytes.
+#[derive(Clone)]
+pub enum Buffer {
+    /// Ours alone and 64-byte aligned: what Python is handed without another copy.
+    Aligned(AlignedBuffer),
+    /// A view of shared memory, of no particular alignment: an output, or a part of one.
+    Shared(Bytes),
+}
+
+impl Buffer {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Aligned(buffer) => buffer,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes as a cheap, sliceable view. Copies nothing.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Aligned(buffer) => Bytes::from_owner(buffer),
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len())
+    }
+}
+
+/// Elements of one datatype in one shape.
+///
+/// Invariant: the buffer holds exactly the shape's elements ([`Tensor::new`] checks it, once).
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    datatype: Datatype,
+    shape: Shape,
+    buffer: Buffer,
+}
+
+impl Tensor {
+    /// A tensor of `buffer`'s bytes.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the bytes are not exactly the shape's elements; for BYTES also when the
+    /// framing is broken.
+    pub fn new(datatype: Datatype, shape: Shape, mut buffer: Buffer) -> Result<Self> {
+        match byte_size(datatype, &shape)? {
+            Some(expected) if expected != buffer.len() => {
+                return Err(Error::invalid(format!(
+                    "got {} bytes, expected {expected} for datatype {datatype} and shape {:?}",
+                    buffer.len(),
+                    shape.as_slice()
+                )));
+            }
+            Some(_) => {}
+            None => bytes_tensor::check(buffer.as_slice(), element_count(&shape)?)?,
+        }
+        if let (Datatype::Bool, Buffer::Aligned(bytes)) = (datatype, &mut buffer) {
+            // On the wire any non-zero byte is true; in memory a bool has two values only.
+            bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+        Ok(Self { datatype, shape, buffer })
+    }
+
+    /// A tensor whose bytes come whole from tensors that were checked: rows joined, or some of them.
+    pub(crate) fn joined(datatype: Datatype, shape: Shape, buffer: Buffer) -> Self {
+        debug_assert!(byte_size(datatype, &shape).is_ok_and(|size| size.is_none_or(|size| size == buffer.len())));
+        Self { datatype, shape, buffer }
+    }
+
+    /// The type of its elements.
+    pub fn datatype(&self) -> Datatype {
+        self.datatype
+    }
+
+    /// The sizes of its axes.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Its bytes.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Its bytes as a slice.
+    pub fn as_slice(&self) -> &[u8] {
+        self.buffer.as_slice()
+    }
+
+    /// The same tensor over shared memory, so that an encoder can send its bytes without a copy.
+    pub(crate) fn into_shared(self) -> Self {
+        Self { buffer: Buffer::Shared(self.buffer.into_bytes()), ..self }
+    }
+
+    /// The parts, to be put together again elsewhere.
+    pub fn into_parts(self) -> (Datatype, Shape, Buffer) {
+        (self.datatype, self.shape, self.buffer)
+    }
+}
+
+/// The number of elements of a shape; `[]` is a scalar, one element.
+///
+/// # Errors
+/// `InvalidInput` when the product does not fit, so that no later arithmetic on it can overflow.
+pub fn element_count(shape: &[usize]) -> Result<usize> {
+    if shape.len() > MAX_RANK {
+        return Err(Error::invalid(format!("shape has {} dimensions, at most {MAX_RANK} are accepted", shape.len())));
+    }
+    // A zero makes the tensor empty, but must not hide an absurd dimension beside it.
+    let mut product: usize = 1;
+    for &dim in shape {
+        product = product
+            .checked_mul(dim.max(1))
+            .filter(|&count| count <= isize::MAX as usize / 8)
+            .ok_or_else(|| Error::invalid(format!("shape {shape:?} has more elements than can be addressed")))?;
+    }
+    Ok(if shape.contains(&0) { 0 } else { product })
+}
+
+/// The number of bytes of a tensor; `None` for BYTES, whose elements vary.
+///
+/// # Errors
+/// As [`element_count`].
+pub fn byte_size(datatype: Datatype, shape: &[usize]) -> Result<Option<usize>> {
+    let count = element_count(shape)?;
+    // Cannot overflow: `element_count` leaves room for eight bytes an element.
+    Ok(datatype.size().map(|size| count * size))
+}
+
+/// An empty buffer with room for `capacity` bytes: filled by appending, never zeroed first.
+pub fn aligned_with_capacity(capacity: usize) -> AlignedBuffer {
+    AVec::with_capacity(64, capacity)
+}
+
+/// A zeroed buffer of `len` bytes, for decoders that write elements in place.
+pub fn aligned_zeroed(len: usize) -> AlignedBuffer {
+    let mut buffer = aligned_with_capacity(len);
+    buffer.resize(len, 0);
+    buffer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use smallvec::smallvec;
+
+    #[test]
+    fn a_scalar_has_one_element_and_a_zero_axis_none() {
+        assert_eq!(element_count(&[]).unwrap(), 1);
+        assert_eq!(element_count(&[0, 4]).unwrap(), 0);
+        assert_eq!(element_count(&[2, 3]).unwrap(), 6);
+    }
+
+    #[test]
+    fn a_product_that_wraps_is_refused_even_beside_a_zero() {
+        assert!(element_count(&[16, (1 << 60) + 2]).is_err());
+        assert!(element_count(&[0, usize::MAX, usize::MAX]).is_err());
+        assert!(element_count(&[1; MAX_RANK + 1]).is_err());
+    }
+
+    #[test]
+    fn a_tensor_holds_exactly_its_elements() {
+        let buffer = |len| Buffer::Aligned(aligned_zeroed(len));
+        assert!(Tensor::new(Datatype::Fp32, smallvec![1, 4], buffer(16)).is_ok());
+        let error = Tensor::new(Datatype::Fp32, smallvec![1, 4], buffer(15)).unwrap_err();
+        assert_eq!(error.message(), "got 15 bytes, expected 16 for datatype FP32 and shape [1, 4]");
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_true() {
+        let mut bytes = aligned_zeroed(3);
+        bytes[1] = 255;
+        bytes[2] = 1;
+        let tensor = Tensor::new(Datatype::Bool, smallvec![3], Buffer::Aligned(bytes)).unwrap();
+        assert_eq!(tensor.as_slice(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn aligned_buffers_are_aligned() {
+        for len in [1, 7, 64, 4096] {
+            assert_eq!(aligned_zeroed(len).as_ptr() as usize % 64, 0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shape_arithmetic_never_overflows(shape in proptest::collection::vec(any::<usize>(), 0..40)) {
+            for datatype in Datatype::ALL {
+                if let Ok(Some(size)) = byte_size(datatype, &shape) {
+                    prop_assert!(size <= isize::MAX as usize);
+                }
+            }
+        }
+    }
+}

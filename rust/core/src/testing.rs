@@ -1,0 +1,83 @@
+//! For tests and benchmarks: an executor that is a closure, and requests in a line.
+
+use crate::{
+    BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, Model, ModelSpec, Oversize, Protocol, Readiness,
+    Result, Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
+};
+use smallvec::smallvec;
+use std::{sync::Arc, thread, time::Instant};
+
+/// Runs `instances` threads that answer a model's batches with `handler(inputs, rows)`.
+pub fn run_closure<F>(model: &Arc<Model>, handler: F) -> Vec<thread::JoinHandle<()>>
+where
+    F: Fn(Inputs, usize) -> Result<Outputs> + Clone + Send + 'static,
+{
+    model.set_readiness(Readiness::Ready);
+    (0..model.spec().instances)
+        .map(|_| {
+            let (queue, handler) = (Arc::clone(model.queue()), handler.clone());
+            thread::spawn(move || {
+                while let Some(mut job) = queue.pull() {
+                    let inputs = job.gather();
+                    let start = Instant::now();
+                    let result = handler(inputs, job.rows()).map(|outputs| BatchOutput {
+                        outputs,
+                        times: InterpreterTimes { handler: start.elapsed(), ..InterpreterTimes::default() },
+                        ..BatchOutput::default()
+                    });
+                    job.finish(result);
+                }
+            })
+        })
+        .collect()
+}
+
+/// A model with one FP32 input `x` and one FP32 output `y`, both of `dims` a row.
+pub fn fp32_spec(name: &str, dims: &[Option<usize>], batching: Option<Batching>) -> ModelSpec {
+    let tensor =
+        |name: &str| TensorSpec { name: name.into(), datatype: Datatype::Fp32, dims: dims.to_vec(), optional: false };
+    ModelSpec {
+        name: name.into(),
+        version: "1".into(),
+        platform: "penstock".into(),
+        inputs: vec![tensor("x")],
+        outputs: vec![tensor("y")],
+        batching,
+        max_queue: 1024,
+        instances: 1,
+        wants_context: false,
+    }
+}
+
+/// Batching with the defaults and that many rows.
+pub fn batching(max_size: usize) -> Batching {
+    Batching {
+        max_size,
+        dynamic: true,
+        max_delay_ns: 0,
+        preferred_sizes: Vec::new(),
+        hold: true,
+        oversize: Oversize::Refuse,
+    }
+}
+
+/// An FP32 tensor of `shape`.
+///
+/// # Panics
+/// If the values are not the shape's.
+pub fn fp32(shape: &[usize], values: &[f32]) -> Tensor {
+    let mut buffer = aligned_with_capacity(values.len() * 4);
+    values.iter().for_each(|value| buffer.extend_from_slice(&value.to_le_bytes()));
+    Tensor::new(Datatype::Fp32, shape.into(), Buffer::Aligned(buffer)).expect("values that fill the shape")
+}
+
+/// The values of an FP32 tensor.
+pub fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.as_slice().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// A request of one FP32 tensor.
+pub fn request(tensor: Tensor) -> InferRequest {
+    let rows = tensor.shape().first().copied().unwrap_or(1);
+    InferRequest { inputs: smallvec![Some(tensor)], rows, caller: None, deadline: None, protocol: Protocol::InProcess }
+}

@@ -1,0 +1,69 @@
+//! One call of a handler: arrays in, handler, tensors out, and where the time went.
+
+use crate::{context::Context, definition::Handling, errors, hand_in, hand_out};
+use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
+use pyo3::{prelude::*, types::PyTuple};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// Calls `handler` with a batch's inputs. `attached_at` is when this thread got the interpreter.
+///
+/// # Errors
+/// `Handler` for what the handler raised or returned; its own kind for one of Penstock's exceptions.
+pub(crate) fn call(
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    job: &mut Job,
+    inputs: Inputs,
+    attached_at: Instant,
+) -> Result<BatchOutput> {
+    let py = handler.py();
+    let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
+    let prepared = arguments(py, handling, job, inputs);
+    let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
+
+    let (start, cpu_start) = (Instant::now(), thread_time());
+    let returned = handler.call1(arguments);
+    let (end, cpu_end) = (Instant::now(), thread_time());
+
+    let returned = returned.map_err(|error| raised(job, &error))?;
+    let outputs = hand_out::tensors(job.spec(), &handling.outputs, returned)?;
+    let handler = end - start;
+    Ok(BatchOutput {
+        outputs,
+        parameters: context.map(|context| context.get().take_answer()).unwrap_or_default(),
+        times: InterpreterTimes {
+            handler,
+            handler_cpu: cpu_end.saturating_sub(cpu_start).min(handler),
+            boundary: attached_at.elapsed().saturating_sub(handler),
+        },
+    })
+}
+
+type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context>>);
+
+fn arguments<'py>(py: Python<'py>, handling: &Handling, job: &mut Job, inputs: Inputs) -> PyResult<Arguments<'py>> {
+    let arrays = inputs.into_iter().zip(&handling.inputs).map(|(input, form)| match input {
+        Some(tensor) => hand_in::array(py, tensor, form),
+        None => Ok(py.None().into_bound(py)),
+    });
+    let mut arguments = arrays.collect::<PyResult<Vec<_>>>()?;
+    let mut context = None;
+    if job.spec().wants_context {
+        let made = Bound::new(py, Context::of(py, job)?)?;
+        arguments.push(made.clone().into_any());
+        context = Some(made);
+    }
+    Ok((PyTuple::new(py, arguments)?, context))
+}
+
+/// The processor time of this thread: what a handler used itself, without what it slept.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The error of a batch whose conversion panicked: ours, not the handler's.
+pub(crate) fn panicked(job: &Job) -> Error {
+    Error::new(penstock_core::Kind::Internal, format!("model '{}': the server failed on this batch", job.spec().name))
+}

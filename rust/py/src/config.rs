@@ -1,0 +1,96 @@
+//! `penstock.config.ServerConfig` read into the server's own configuration.
+
+use crate::errors::startup;
+use penstock_server::{AccessLog, Address, Config, Limits, Listener};
+use pyo3::prelude::*;
+use std::{net::ToSocketAddrs as _, time::Duration};
+
+/// The fields of `ServerConfig`. Durations are in seconds, 0 for none.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct ServerConfig {
+    http: Option<String>,
+    grpc: Option<String>,
+    io_threads: usize,
+    max_body_bytes: usize,
+    max_header_bytes: usize,
+    max_headers: usize,
+    header_timeout: f64,
+    idle_timeout: f64,
+    body_timeout: f64,
+    max_connections: usize,
+    max_inflight_bytes: usize,
+    max_json_depth: usize,
+    request_timeout: f64,
+    pub(crate) drain_timeout: f64,
+    overload_status: u16,
+    timing_headers: bool,
+    strict_json: bool,
+    access_log: String,
+    server_name: String,
+}
+
+impl ServerConfig {
+    /// The configuration of a server that listens.
+    pub(crate) fn listening(self, py: Python<'_>) -> PyResult<Config> {
+        let mut listeners = Vec::new();
+        match (&self.http, &self.grpc) {
+            (Some(http), Some(grpc)) if http == grpc => {
+                listeners.push(Listener { address: address(py, http)?, rest: true, grpc: true });
+            }
+            (http, grpc) => {
+                if let Some(http) = http {
+                    listeners.push(Listener { address: address(py, http)?, rest: true, grpc: false });
+                }
+                if let Some(grpc) = grpc {
+                    listeners.push(Listener { address: address(py, grpc)?, rest: false, grpc: true });
+                }
+            }
+        }
+        Ok(Config { listeners, ..self.silent() })
+    }
+
+    /// The configuration of a server without listeners.
+    pub(crate) fn silent(self) -> Config {
+        Config {
+            listeners: Vec::new(),
+            io_threads: self.io_threads,
+            limits: Limits {
+                body_bytes: self.max_body_bytes,
+                inflight_bytes: self.max_inflight_bytes,
+                header_bytes: self.max_header_bytes,
+                headers: self.max_headers,
+                header_timeout: duration(self.header_timeout).unwrap_or(Duration::MAX),
+                body_timeout: duration(self.body_timeout).unwrap_or(Duration::MAX),
+                idle_timeout: duration(self.idle_timeout).unwrap_or(Duration::MAX),
+                connections: self.max_connections,
+                json_depth: self.max_json_depth,
+                ..Limits::default()
+            },
+            overload_unavailable: self.overload_status == 503,
+            timing_headers: self.timing_headers,
+            strict_json: self.strict_json,
+            access_log: match self.access_log.as_str() {
+                "text" => AccessLog::Text,
+                "json" => AccessLog::Json,
+                _ => AccessLog::Off,
+            },
+            server_name: self.server_name,
+            request_timeout: duration(self.request_timeout),
+        }
+    }
+}
+
+/// Seconds as a duration; `None` for 0 and for what is not a duration.
+pub(crate) fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero())
+}
+
+fn address(py: Python<'_>, text: &str) -> PyResult<Address> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Address::Unix(path.into()));
+    }
+    let resolved = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    resolved.map(Address::Tcp).ok_or_else(|| {
+        startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT or unix:/path"))
+    })
+}

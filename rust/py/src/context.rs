@@ -1,0 +1,196 @@
+//! What a handler that asks for it learns of its callers: `penstock.Context`.
+
+use penstock_core::{CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, metrics::ModelMetrics};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyTypeError},
+    prelude::*,
+    types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple},
+};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+/// What one caller sent beside its tensors.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    caller: CallerInfo,
+    #[pyo3(get)]
+    rows: usize,
+    until: Option<Instant>,
+    probe: Option<CancelProbe>,
+}
+
+#[pymethods]
+impl RequestInfo {
+    #[getter]
+    fn id(&self) -> &str {
+        &self.caller.id
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let headers = PyDict::new(py);
+        self.caller.headers.iter().try_for_each(|(name, value)| headers.set_item(name, value))?;
+        Ok(headers)
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let parameters = PyDict::new(py);
+        for (name, value) in &self.caller.parameters {
+            match value {
+                Parameter::Bool(value) => parameters.set_item(name, value)?,
+                Parameter::Int(value) => parameters.set_item(name, value)?,
+                Parameter::Uint(value) => parameters.set_item(name, value)?,
+                Parameter::Float(value) => parameters.set_item(name, value)?,
+                Parameter::String(value) => parameters.set_item(name, value)?,
+            }
+        }
+        Ok(parameters)
+    }
+
+    #[getter]
+    fn deadline(&self) -> Option<f64> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.probe.as_ref().is_some_and(CancelProbe::is_cancelled)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("RequestInfo(id={:?}, rows={})", self.caller.id, self.rows)
+    }
+}
+
+/// What a handler may know of the requests that it answers.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Context {
+    requests: Vec<Py<RequestInfo>>,
+    spec: Arc<ModelSpec>,
+    metrics: Arc<ModelMetrics>,
+    answer: Mutex<Parameters>,
+}
+
+impl Context {
+    /// The context of one batch.
+    pub(crate) fn of(py: Python<'_>, job: &mut Job) -> PyResult<Self> {
+        let requests = job
+            .parts_mut()
+            .iter_mut()
+            .map(|part| {
+                let caller = part.request.caller.take().map(|caller| *caller).unwrap_or_default();
+                let (rows, until) = (part.request.rows, part.request.deadline);
+                Py::new(py, RequestInfo { caller, rows, until, probe: part.probe() })
+            })
+            .collect::<PyResult<_>>()?;
+        let (spec, metrics) = (Arc::clone(job.spec()), Arc::clone(job.metrics()));
+        Ok(Self { requests, spec, metrics, answer: Mutex::default() })
+    }
+
+    /// The parameters that the handler set.
+    pub(crate) fn take_answer(&self) -> Parameters {
+        std::mem::take(&mut self.answer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn only<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, RequestInfo>> {
+        match &self.requests[..] {
+            [one] => Ok(one.bind(py)),
+            many => Err(PyRuntimeError::new_err(format!(
+                "this batch joins {} requests, so there is no single one: use ctx.requests",
+                many.len()
+            ))),
+        }
+    }
+}
+
+#[pymethods]
+impl Context {
+    #[getter]
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.requests)
+    }
+
+    #[getter]
+    fn request_id(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.only(py)?.get().id().to_owned())
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.only(py)?.get().headers(py)
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.only(py)?.get().parameters(py)
+    }
+
+    #[getter]
+    fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        Ok(self.only(py)?.get().deadline())
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.requests.iter().all(|request| request.get().cancelled())
+    }
+
+    #[getter]
+    fn model_name(&self) -> &str {
+        &self.spec.name
+    }
+
+    #[getter]
+    fn model_version(&self) -> &str {
+        &self.spec.version
+    }
+
+    #[getter]
+    fn logger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("logging")?.call_method1("getLogger", (format!("penstock.{}", self.spec.name),))
+    }
+
+    fn set_parameter(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = parameter(value)?;
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.retain(|(known, _)| *known != name);
+        answer.push((name, value));
+        Ok(())
+    }
+
+    #[pyo3(signature = (name, value = 1.0))]
+    fn counter(&self, name: &str, value: f64) -> PyResult<()> {
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                "counter '{name}' can only grow, got {value}"
+            )));
+        }
+        self.metrics.custom(name, value);
+        Ok(())
+    }
+}
+
+/// A parameter of the four kinds that the protocol has. A Python bool is an int too, so it goes first.
+fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Parameter::Bool(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return value.extract().map(Parameter::Int).or_else(|_| value.extract().map(Parameter::Uint));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Parameter::Float(value.extract()?));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Parameter::String(value.extract()?));
+    }
+    Err(PyTypeError::new_err(format!(
+        "a parameter is a bool, int, float or str, got {}",
+        value.get_type().name()?
+    )))
+}

@@ -1,0 +1,121 @@
+//! `penstock._definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
+//! beside it.
+
+use crate::errors::startup;
+use numpy::PyArrayDescr;
+use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// The fields of `Definition`.
+#[derive(Debug, FromPyObject)]
+struct Definition {
+    name: String,
+    version: String,
+    platform: String,
+    inputs: Vec<Declared>,
+    outputs: Vec<Declared>,
+    batching: Option<DeclaredBatching>,
+    instances: usize,
+    max_queue: usize,
+    wants_context: bool,
+    factory: Py<PyAny>,
+}
+
+/// The fields of `Tensor`.
+#[derive(Debug, FromPyObject)]
+struct Declared {
+    name: String,
+    datatype: String,
+    shape: Vec<i64>,
+    optional: bool,
+    dtype: Option<Py<PyArrayDescr>>,
+    text: bool,
+}
+
+/// The fields of `Batching`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredBatching {
+    max_size: usize,
+    dynamic: bool,
+    max_delay: f64,
+    preferred_sizes: Vec<usize>,
+    oversize: String,
+    hold: bool,
+}
+
+/// How the arrays of one tensor look in Python.
+#[derive(Debug)]
+pub(crate) struct ArrayForm {
+    /// `None`: an object array of `bytes` or `str`.
+    pub(crate) dtype: Option<Py<PyArrayDescr>>,
+    /// Whether BYTES elements are `str`.
+    pub(crate) text: bool,
+    /// A BF16 tensor that Python sees as float32: its values are widened and narrowed.
+    pub(crate) widened: bool,
+}
+
+/// What a handler's thread needs to build and call a handler.
+#[derive(Debug)]
+pub(crate) struct Handling {
+    /// Makes one instance.
+    pub(crate) factory: Py<PyAny>,
+    pub(crate) inputs: Vec<ArrayForm>,
+    pub(crate) outputs: Vec<ArrayForm>,
+}
+
+/// Reads a definition.
+///
+/// # Errors
+/// `SignatureError` that names the model and what is wrong in it.
+pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handling>)> {
+    let py = object.py();
+    let definition: Definition = object.extract()?;
+    let name = definition.name;
+    let (inputs, input_forms) = tensors(py, &name, definition.inputs)?;
+    let (outputs, output_forms) = tensors(py, &name, definition.outputs)?;
+    let spec = ModelSpec {
+        name: name.as_str().into(),
+        version: definition.version.as_str().into(),
+        platform: definition.platform.as_str().into(),
+        inputs,
+        outputs,
+        batching: definition.batching.map(batching),
+        max_queue: definition.max_queue.max(1),
+        instances: definition.instances.max(1),
+        wants_context: definition.wants_context,
+    };
+    let handling = Handling { factory: definition.factory, inputs: input_forms, outputs: output_forms };
+    Ok((spec, Arc::new(handling)))
+}
+
+fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Vec<TensorSpec>, Vec<ArrayForm>)> {
+    let read = |tensor: Declared| {
+        let datatype = Datatype::from_name(&tensor.datatype).ok_or_else(|| {
+            let problem = format!("model '{model}': tensor '{}' has unknown datatype '{}'", tensor.name, tensor.datatype);
+            startup(py, "SignatureError", &problem)
+        })?;
+        let widened = datatype == Datatype::Bf16
+            && tensor.dtype.as_ref().is_some_and(|dtype| numpy::dtype::<f32>(py).is(dtype.bind(py)));
+        let spec = TensorSpec {
+            name: tensor.name.as_str().into(),
+            datatype,
+            dims: tensor.shape.iter().map(|&dim| usize::try_from(dim).ok()).collect(),
+            optional: tensor.optional,
+            text: tensor.text,
+        };
+        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
+    };
+    declared.into_iter().map(read).collect::<PyResult<Vec<_>>>().map(|pairs| pairs.into_iter().unzip())
+}
+
+fn batching(declared: DeclaredBatching) -> Batching {
+    Batching {
+        max_size: declared.max_size.max(1),
+        dynamic: declared.dynamic,
+        max_delay_ns: (declared.max_delay.max(0.0) * 1e9) as u64,
+        preferred_sizes: declared.preferred_sizes,
+        hold: declared.hold,
+        oversize: if declared.oversize == "split" { Oversize::Split } else { Oversize::Refuse },
+    }
+}

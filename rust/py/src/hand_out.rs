@@ -1,0 +1,265 @@
+//! From what a handler returned to output tensors, checked against the signature.
+//!
+//! # Rationale
+//! A large array that nobody else refers to is borrowed: the answer is sent from its memory, which
+//! is freed when the last byte is sent. All other arrays are copied once, because a handler may keep
+//! a buffer that it returned and write to it again.
+//!
+//! # Limitations
+//! An array counts as ours alone when its reference count is one, it owns its data and has no base.
+//! Code that keeps a bare pointer to such memory is not seen.
+
+use crate::definition::ArrayForm;
+use bytes::Bytes;
+use half::bf16;
+use numpy::{
+    PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
+    npyffi::{NPY_ARRAY_OWNDATA, PyArrayObject},
+};
+use penstock_core::{
+    Buffer, Error, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
+    copies::{self, Step},
+};
+use pyo3::{
+    ffi,
+    prelude::*,
+    types::{PyBytes, PyDict, PyList, PyString, PyTuple},
+};
+use smallvec::SmallVec;
+
+/// Arrays from this size on are borrowed; below it a copy is cheaper than the bookkeeping.
+const BORROW_FROM: usize = 64 << 10;
+
+/// The output tensors of what a handler returned.
+///
+/// # Errors
+/// `Handler` that names what was returned and what was declared.
+pub(crate) fn tensors(
+    spec: &ModelSpec,
+    forms: &[ArrayForm],
+    returned: Bound<'_, PyAny>,
+) -> Result<SmallVec<[Tensor; 2]>> {
+    let items = by_output(spec, returned)?;
+    items.into_iter().zip(forms).enumerate().map(|(index, (item, form))| tensor(spec, index, item, form)).collect()
+}
+
+type Items<'py> = SmallVec<[Bound<'py, PyAny>; 2]>;
+
+/// The returned objects in declaration order. The container is let go, so that an array it held alone
+/// is ours alone.
+fn by_output<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Items<'py>> {
+    let declared = spec.outputs.len();
+    if let Ok(named) = returned.cast::<PyDict>() {
+        return by_name(spec, named);
+    }
+    if declared == 0 && returned.is_none() {
+        return Ok(Items::new());
+    }
+    if let Ok(tuple) = returned.cast::<PyTuple>() {
+        check_count(spec, tuple.len())?;
+        return Ok(tuple.iter().collect());
+    }
+    if declared == 1 {
+        return Ok(smallvec::smallvec![returned]);
+    }
+    match returned.cast::<PyList>() {
+        Ok(list) => {
+            check_count(spec, list.len())?;
+            Ok(list.iter().collect())
+        }
+        Err(_) => Err(Error::handler(format!(
+            "model '{}' returned {}, declared {declared} outputs: {}",
+            spec.name,
+            class_of(&returned),
+            penstock_core::names(&spec.outputs)
+        ))),
+    }
+}
+
+fn by_name<'py>(spec: &ModelSpec, named: &Bound<'py, PyDict>) -> Result<Items<'py>> {
+    let unknown = named.keys().iter().find(|key| !spec.outputs.iter().any(|output| key.eq(&*output.name).unwrap_or(false)));
+    if let Some(key) = unknown {
+        return Err(Error::handler(format!(
+            "model '{}' returned an output named {key}, declared {}",
+            spec.name,
+            penstock_core::names(&spec.outputs)
+        )));
+    }
+    let find = |output: &penstock_core::TensorSpec| {
+        named.get_item(&*output.name).ok().flatten().ok_or_else(|| {
+            Error::handler(format!(
+                "model '{}' returned no output '{}', declared {}",
+                spec.name,
+                output.name,
+                penstock_core::names(&spec.outputs)
+            ))
+        })
+    };
+    spec.outputs.iter().map(find).collect()
+}
+
+fn check_count(spec: &ModelSpec, count: usize) -> Result<()> {
+    if count == spec.outputs.len() {
+        return Ok(());
+    }
+    Err(Error::handler(format!(
+        "model '{}' returned a tuple of {count}, declared {} outputs: {}",
+        spec.name,
+        spec.outputs.len(),
+        penstock_core::names(&spec.outputs)
+    )))
+}
+
+fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
+    let declared = &spec.outputs[index];
+    let Some(dtype) = &form.dtype else { return objects(spec, index, &item) };
+    let dtype = dtype.bind(item.py());
+    let array = as_array(spec, index, item, dtype)?;
+    let shape: Shape = array.shape().into();
+    let buffer = if form.widened { narrow(&array) } else { take(array) };
+    Tensor::new(declared.datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
+}
+
+/// A C-contiguous array of the declared dtype. Numbers and lists, which have no dtype, take it.
+fn as_array<'py>(
+    spec: &ModelSpec,
+    index: usize,
+    item: Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> Result<Bound<'py, PyUntypedArray>> {
+    let py = item.py();
+    let numpy = || py.import("numpy");
+    let unfit = |what: String| {
+        Error::handler(format!(
+            "model '{}' returned {what} for output '{}', declared {} ({dtype})",
+            spec.name,
+            spec.outputs[index].name,
+            spec.outputs[index].datatype,
+        ))
+    };
+    let array = match item.cast_into::<PyUntypedArray>() {
+        Ok(array) => array,
+        Err(error) => {
+            let item = error.into_inner();
+            let made = match item.hasattr("dtype").unwrap_or(false) {
+                true => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item,))),
+                false => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item, dtype))),
+            };
+            let made = made.and_then(|made| Ok(made.cast_into::<PyUntypedArray>()?));
+            made.map_err(|_| unfit(class_of(&item)))?
+        }
+    };
+    let own = array.dtype();
+    if !own.is(dtype) && !own.is_equiv_to(dtype) {
+        return Err(unfit(format!("an array of {own}")));
+    }
+    if array.is_c_contiguous() {
+        return Ok(array);
+    }
+    let made = numpy().and_then(|numpy| numpy.call_method1("ascontiguousarray", (&array,)));
+    // `ascontiguousarray` makes a scalar one-dimensional; a scalar is contiguous, so it never comes here.
+    made.and_then(|made| Ok(made.cast_into::<PyUntypedArray>()?)).map_err(|_| unfit("an array".to_owned()))
+}
+
+/// Keeps a borrowed array alive until its last byte is sent.
+struct Borrowed {
+    data: *const u8,
+    len: usize,
+    _array: Py<PyUntypedArray>,
+}
+
+// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, so no
+// Python code can reach it any more; reading it from another thread races with nothing. Dropping a
+// `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
+unsafe impl Send for Borrowed {}
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
+        // alive and that nothing else refers to, so it is neither freed nor written.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+/// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied.
+fn take(array: Bound<'_, PyUntypedArray>) -> Buffer {
+    let (data, len) = memory(&array);
+    if len >= BORROW_FROM && is_ours_alone(&array) {
+        return Buffer::Shared(Bytes::from_owner(Borrowed { data, len, _array: array.unbind() }));
+    }
+    copies::count(Step::HandOut, len);
+    // SAFETY: as in `Borrowed::as_ref`, and the interpreter is held, so no Python code runs meanwhile.
+    let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+    let mut copy = aligned_with_capacity(len);
+    copy.extend_from_slice(bytes);
+    Buffer::Aligned(copy)
+}
+
+fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
+    let len = array.len() * array.dtype().itemsize();
+    if len == 0 {
+        return (std::ptr::NonNull::dangling().as_ptr(), 0);
+    }
+    let object: *mut PyArrayObject = array.as_array_ptr();
+    // SAFETY: `object` is a live array object; its data pointer is valid while the array lives.
+    (unsafe { (*object).fields.data }.cast_const().cast(), len)
+}
+
+fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
+    let object: *mut PyArrayObject = array.as_array_ptr();
+    // SAFETY: `object` is a live array object and the interpreter is held.
+    unsafe { ffi::Py_REFCNT(array.as_ptr()) == 1 && (*object).fields.base.is_null() && (*object).fields.flags & NPY_ARRAY_OWNDATA != 0 }
+}
+
+fn narrow(array: &Bound<'_, PyUntypedArray>) -> Buffer {
+    let (data, len) = memory(array);
+    copies::count(Step::HandOut, len / 2);
+    // SAFETY: as in `take`.
+    let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+    let mut copy = aligned_with_capacity(len / 2);
+    for &element in bytes.as_chunks().0 {
+        copy.extend_from_slice(&bf16::from_f32(f32::from_le_bytes(element)).to_le_bytes());
+    }
+    Buffer::Aligned(copy)
+}
+
+/// A BYTES tensor of an array, or nested list, of `bytes` and `str`.
+fn objects(spec: &ModelSpec, index: usize, item: &Bound<'_, PyAny>) -> Result<Tensor> {
+    let declared = &spec.outputs[index];
+    let unfit = |what: String| {
+        Error::handler(format!(
+            "model '{}' returned {what} for output '{}', declared BYTES (bytes or str)",
+            spec.name, declared.name
+        ))
+    };
+    let read = || -> PyResult<(Shape, Bound<'_, PyAny>)> {
+        let array = item.py().import("numpy")?.call_method1("asarray", (item, "O"))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        Ok((shape.into(), array.getattr("flat")?))
+    };
+    let (shape, flat) = read().map_err(|_| unfit(class_of(item)))?;
+    let mut framed = aligned_with_capacity(0);
+    for element in flat.try_iter().map_err(|_| unfit(class_of(item)))? {
+        let element = element.map_err(|_| unfit(class_of(item)))?;
+        if let Ok(bytes) = element.cast::<PyBytes>() {
+            push(&mut framed, bytes.as_bytes())?;
+        } else if let Some(text) = element.cast::<PyString>().ok().and_then(|text| text.to_cow().ok()) {
+            push(&mut framed, text.as_bytes())?;
+        } else {
+            return Err(unfit(format!("an element of type {}", class_of(&element))));
+        }
+    }
+    copies::count(Step::HandOut, framed.len());
+    Tensor::new(declared.datatype, shape, Buffer::Aligned(framed))
+        .map_err(|error| Error::handler(error.message().to_owned()))
+}
+
+fn push(framed: &mut penstock_core::AlignedBuffer, element: &[u8]) -> Result<()> {
+    framed.extend_from_slice(&bytes_tensor::prefix(element.len())?);
+    framed.extend_from_slice(element);
+    Ok(())
+}
+
+fn class_of(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| format!("a {name}"))
+}

@@ -1,0 +1,73 @@
+//! `_core.InProcess`: the same path without sockets, for tests.
+
+use crate::{
+    attach::detached,
+    config::ServerConfig,
+    server::{Loaded, read_definitions},
+};
+use bytes::Bytes;
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyList},
+};
+use std::sync::Arc;
+
+/// Decode, queue, batch, handler, encode; no socket.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct InProcess {
+    loaded: Loaded,
+    server: penstock_server::InProcess,
+}
+
+type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl InProcess {
+    #[new]
+    fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
+        let loaded = Loaded::new(definitions.py(), read_definitions(definitions)?)?;
+        let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
+        let server = penstock_server::InProcess::new(config.silent(), registry, metrics);
+        Ok(Self { loaded, server })
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.loaded.load(py)?;
+        self.server.set_ready();
+        Ok(())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
+    fn request<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        path: &str,
+        headers: Vec<(String, String)>,
+        body: &[u8],
+    ) -> PyResult<Answer<'py>> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in &headers {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Bytes::copy_from_slice(body))
+            .map_err(|error| PyValueError::new_err(format!("not a request: {error}")))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let response = detached(py, || runtime.block_on(self.server.handle(request)));
+        let headers = response.headers().iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        Ok((response.status().as_u16(), headers.collect(), PyBytes::new(py, response.body())))
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        self.server.stop();
+        self.loaded.close(py);
+    }
+}

@@ -1,0 +1,44 @@
+//! `penstock._core`: the way between Penstock's Rust and Python.
+//!
+//! Python objects are read into Rust when a server is made ([`definition`], [`config`]); from then on
+//! only [`instance`]'s threads hold the interpreter, and only while a handler runs.
+
+mod attach;
+mod call;
+mod config;
+mod context;
+mod definition;
+mod errors;
+mod hand_in;
+mod hand_out;
+mod in_process;
+mod instance;
+mod server;
+
+use pyo3::{prelude::*, types::PyDict};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The bytes of tensors that were copied in this process, by step of a request's way.
+#[pyfunction]
+fn copies(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let steps = PyDict::new(py);
+    for (step, bytes) in penstock_core::copies::total() {
+        steps.set_item(step.name(), bytes)?;
+    }
+    Ok(steps)
+}
+
+/// The compiled part of Penstock.
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("version", env!("CARGO_PKG_VERSION"))?;
+    module.add("debug_build", cfg!(debug_assertions))?;
+    module.add_function(wrap_pyfunction!(copies, module)?)?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<in_process::InProcess>()?;
+    module.add_class::<context::Context>()?;
+    module.add_class::<context::RequestInfo>()?;
+    Ok(())
+}

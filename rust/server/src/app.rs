@@ -1,0 +1,130 @@
+//! What all threads and protocols share.
+
+use crate::{access_log::AccessLogger, config::Config};
+use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// Where a server is in its life. It only ever goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Bound, models are loading.
+    Starting,
+    /// All models that it started with are ready.
+    Ready,
+    /// New requests are refused, those under way finish.
+    Draining,
+}
+
+/// The state of one server.
+#[derive(Debug)]
+pub(crate) struct App {
+    /// Its configuration.
+    pub(crate) config: Config,
+    /// Its models.
+    pub(crate) registry: Arc<Registry>,
+    /// Its metrics.
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) log: Option<AccessLogger>,
+    phase: AtomicU8,
+    requests: AtomicUsize,
+    body_bytes: AtomicUsize,
+    next_id: AtomicU64,
+}
+
+impl App {
+    /// A server that is starting.
+    pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            log: AccessLogger::start(config.access_log, metrics.log_dropped.clone()),
+            config,
+            registry,
+            metrics,
+            phase: AtomicU8::new(Phase::Starting as u8),
+            requests: AtomicUsize::new(0),
+            body_bytes: AtomicUsize::new(0),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Where it is in its life.
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Draining,
+        }
+    }
+
+    /// Goes on to a later phase; never back.
+    pub(crate) fn advance(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::AcqRel);
+    }
+
+    /// Why the server as a whole is not ready, if it is not.
+    pub(crate) fn not_ready(&self) -> Option<&'static str> {
+        match self.phase() {
+            Phase::Starting => Some("the server is starting"),
+            Phase::Ready => None,
+            Phase::Draining => Some("the server is shutting down"),
+        }
+    }
+
+    /// Counts a request until the guard is dropped.
+    ///
+    /// # Errors
+    /// `Unavailable` while the server is starting or draining.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<RequestGuard> {
+        if let Some(reason) = self.not_ready() {
+            return Err(Error::new(Kind::Unavailable, reason).retry_after(Duration::from_secs(1)));
+        }
+        self.requests.fetch_add(1, Ordering::AcqRel);
+        Ok(RequestGuard { app: Arc::clone(self), bytes: 0 })
+    }
+
+    /// Requests under way.
+    pub(crate) fn requests_under_way(&self) -> usize {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// An id for a request that has none, for logs.
+    pub(crate) fn next_request_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A request under way, with the bytes that its body holds.
+#[derive(Debug)]
+pub(crate) struct RequestGuard {
+    app: Arc<App>,
+    bytes: usize,
+}
+
+impl RequestGuard {
+    /// Takes `bytes` more of what all bodies together may hold.
+    ///
+    /// # Errors
+    /// `Overloaded` when the server's bodies hold as much as they may.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        let limit = self.app.config.limits.inflight_bytes;
+        let before = self.app.body_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.bytes += bytes;
+        if before.saturating_add(bytes) > limit {
+            return Err(Error::new(Kind::Overloaded, "the server holds as many request bytes as it may")
+                .retry_after(Duration::from_secs(1)));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.app.body_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.app.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}

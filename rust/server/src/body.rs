@@ -1,0 +1,80 @@
+//! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use penstock_core::Chunks;
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// What every route answers with.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Known in full.
+    Chunks {
+        /// What is left to send, last first.
+        reversed: Chunks,
+        /// Sent after the last chunk.
+        trailers: Option<HeaderMap>,
+    },
+    /// Made by axum or tonic.
+    Streamed(axum::body::Body),
+}
+
+impl Body {
+    /// A body without trailers.
+    pub(crate) fn new(chunks: Chunks) -> Self {
+        Self::with_trailers(chunks, None)
+    }
+
+    /// A body whose trailers follow it.
+    pub(crate) fn with_trailers(mut chunks: Chunks, trailers: Option<HeaderMap>) -> Self {
+        chunks.reverse();
+        Self::Chunks { reversed: chunks, trailers }
+    }
+
+    /// No bytes at all.
+    pub(crate) fn empty() -> Self {
+        Self::new(Chunks::new())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::new(smallvec::smallvec![bytes])
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut *self {
+            Self::Chunks { reversed, trailers } => Poll::Ready(match reversed.pop() {
+                Some(chunk) => Some(Ok(Frame::data(chunk))),
+                None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+            }),
+            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Chunks { reversed, trailers } => reversed.is_empty() && trailers.is_none(),
+            Self::Streamed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Chunks { reversed, .. } => SizeHint::with_exact(reversed.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Streamed(body) => body.size_hint(),
+        }
+    }
+}

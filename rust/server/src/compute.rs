@@ -1,0 +1,39 @@
+//! From a decoded request to its answer, within its deadline.
+
+use crate::front::Context;
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result};
+use penstock_wire::Decoded;
+use std::time::Instant;
+
+/// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
+pub(crate) async fn compute(
+    context: &Context,
+    model: &Model,
+    mut decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: impl FnOnce() -> Vec<(String, String)>,
+) -> Result<(AnswerPlan, InferResponse)> {
+    if let Some(caller) = &mut decoded.request.caller {
+        caller.headers = headers();
+    }
+    decoded.request.deadline = deadline;
+    model.metrics().in_flight.inc();
+    let _leave = InFlight(model);
+    let answer = model.infer(decoded.request, context.desk.as_ref());
+    let response = match deadline {
+        None => answer.await?,
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
+            Error::new(Kind::Timeout, format!("model '{}' did not answer within the deadline", model.spec().name))
+        })??,
+    };
+    Ok((decoded.plan, response))
+}
+
+/// Counts a request out again however it ends: answered, failed, or left by its caller.
+struct InFlight<'a>(&'a Model);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.metrics().in_flight.dec();
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything that can be set, as plain values. Nothing here reads a file or the environment.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// The server's configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen, and for what.
+    pub listeners: Vec<Listener>,
+    /// Threads that do I/O, decode and encode; 0 chooses by the number of cores.
+    pub io_threads: usize,
+    /// What a client may use up.
+    pub limits: Limits,
+    /// Whether a full queue answers 503 / UNAVAILABLE in place of 429 / RESOURCE_EXHAUSTED.
+    pub overload_unavailable: bool,
+    /// Whether answers carry `x-penstock-*` headers with queue time, compute time and batch size.
+    pub timing_headers: bool,
+    /// Whether NaN and infinities become `null` in JSON answers.
+    pub strict_json: bool,
+    /// How requests are logged.
+    pub access_log: AccessLog,
+    /// The `name` of the server's metadata.
+    pub server_name: String,
+    /// The longest that any request may take; `None` leaves it to the client.
+    pub request_timeout: Option<Duration>,
+}
+
+/// A socket and the protocols that it speaks. With both, one port serves REST and gRPC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its address.
+    pub address: Address,
+    /// Whether REST is served.
+    pub rest: bool,
+    /// Whether gRPC is served.
+    pub grpc: bool,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address; port 0 picks a free one.
+    Tcp(SocketAddr),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What a client may use up. Each limit has an answer by status, named in `docs/limits.md`.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of one request's body or message.
+    pub body_bytes: usize,
+    /// Bytes of all request bodies that are held at once.
+    pub inflight_bytes: usize,
+    /// Bytes of a request's header names and values together.
+    pub header_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// Bytes of a request's path and query.
+    pub uri_bytes: usize,
+    /// From a request's first byte to the end of its headers.
+    pub header_timeout: Duration,
+    /// Between two pieces of a request's body.
+    pub body_timeout: Duration,
+    /// A connection without a request.
+    pub idle_timeout: Duration,
+    /// Open connections.
+    pub connections: usize,
+    /// Nesting of a JSON body.
+    pub json_depth: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub http2_streams: u32,
+    /// Bytes that a client may send ahead on one HTTP/2 stream; four times that on a connection.
+    pub http2_window: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            inflight_bytes: 1 << 30,
+            header_bytes: 64 << 10,
+            headers: 100,
+            uri_bytes: 8 << 10,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(75),
+            connections: 16_384,
+            json_depth: 64,
+            http2_streams: 1024,
+            http2_window: 8 << 20,
+        }
+    }
+}
+
+/// How requests are logged, one line each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Not at all.
+    Off,
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listeners: Vec::new(),
+            io_threads: 0,
+            limits: Limits::default(),
+            overload_unavailable: false,
+            timing_headers: false,
+            strict_json: false,
+            access_log: AccessLog::Off,
+            server_name: "penstock".to_owned(),
+            request_timeout: None,
+        }
+    }
+}

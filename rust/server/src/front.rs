@@ -1,0 +1,85 @@
+//! The front door of one I/O thread. Inference goes straight to its handler; all other routes go
+//! through axum, which also carries tonic's services.
+
+use crate::{
+    app::App,
+    body::Body,
+    grpc,
+    rest::{self, InferPath, Inference},
+};
+use axum::Router;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Body as HttpBody;
+use penstock_core::{Desk, Protocol};
+use std::{convert::Infallible, error::Error as StdError, sync::Arc};
+use tower::ServiceExt as _;
+
+/// What a request's handler needs of its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) app: Arc<App>,
+    /// `None` where there is no I/O thread: a call in this process.
+    pub(crate) desk: Option<Desk>,
+}
+
+/// The routes of one listener, on one I/O thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    context: Context,
+    rest: Option<Router>,
+    grpc: Option<Router>,
+}
+
+/// A request's body, from a socket or from memory.
+pub(crate) trait Incoming:
+    HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
+{
+}
+
+impl<B> Incoming for B where
+    B: HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
+{
+}
+
+impl Front {
+    pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, serves_rest: bool, serves_grpc: bool) -> Self {
+        let context = Context { app, desk };
+        Self {
+            rest: serves_rest.then(|| rest::router(context.clone())),
+            grpc: serves_grpc.then(|| grpc::router(context.clone())),
+            context,
+        }
+    }
+
+    /// Answers one request, whatever it is.
+    pub(crate) async fn handle<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        if let Some(router) = self.grpc.as_ref().filter(|_| self.rest.is_none() || grpc::is_grpc(&request)) {
+            if request.method() == Method::POST && grpc::is_plain_infer(&request) {
+                return grpc::infer(&self.context, request).await;
+            }
+            return routed(router, request).await;
+        }
+        let Some(router) = &self.rest else {
+            return rest::error::not_found();
+        };
+        if let Err(error) = rest::check_head(&self.context.app.config.limits, request.uri(), request.headers()) {
+            return error;
+        }
+        let (head, body) = request.into_parts();
+        if head.method == Method::POST
+            && let Some(path) = InferPath::parse(head.uri.path())
+        {
+            return rest::infer(&self.context, Inference { path, headers: &head.headers, body, protocol }).await;
+        }
+        routed(router, Request::from_parts(head, body)).await
+    }
+}
+
+async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {
+    let response: Result<_, Infallible> = router.clone().oneshot(request).await;
+    match response {
+        Ok(response) => response.map(Body::Streamed),
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,34 @@
+//! gRPC: `inference.GRPCInferenceService` and `grpc.health.v1.Health`.
+//!
+//! An uncompressed `ModelInfer` is read and answered here ([`infer`]), so that tensor bytes are
+//! copied once; all other calls, and compressed ones, go through tonic ([`service`]).
+
+mod health;
+mod infer;
+mod service;
+mod status;
+mod unary;
+
+pub(crate) use infer::infer;
+pub(crate) use unary::{is_grpc, is_plain_infer};
+
+use crate::{
+    front::Context,
+    generated::{
+        health::health_server::HealthServer, inference::grpc_inference_service_server::GrpcInferenceServiceServer,
+    },
+};
+use axum::Router;
+use tonic::codec::CompressionEncoding;
+
+/// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
+pub(crate) fn router(context: Context) -> Router {
+    let limit = context.app.config.limits.body_bytes;
+    let inference = GrpcInferenceServiceServer::new(service::Service(context.clone()))
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(i32::MAX as usize)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Deflate)
+        .accept_compressed(CompressionEncoding::Zstd);
+    tonic::service::Routes::new(inference).add_service(HealthServer::new(health::Service(context))).into_axum_router()
+}

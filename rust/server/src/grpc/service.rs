@@ -1,0 +1,146 @@
+//! The calls that tonic carries: all but an uncompressed `ModelInfer`.
+
+use super::{
+    infer::call,
+    status::status,
+};
+use crate::{
+    app::Phase, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
+    observed::Observed,
+};
+use http::HeaderMap;
+use penstock_core::{Model, Protocol, Readiness};
+use penstock_wire::{
+    generated::inference as pb,
+    grpc::{Envelope, meta, response},
+};
+use std::{pin::Pin, sync::Arc};
+use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
+
+/// The extensions of the gRPC protocol that are served.
+const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters"];
+
+type Answered<T> = Result<Response<T>, Status>;
+
+/// The inference service of one I/O thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Service(pub(crate) Context);
+
+impl Service {
+    fn find(&self, name: &str, version: &str) -> Result<Arc<Model>, Status> {
+        let version = Some(version).filter(|version| !version.is_empty());
+        self.0.app.registry.find(name, version).map_err(|error| status(&self.0.app, &error))
+    }
+}
+
+fn unsupported<T>(call: &str) -> Answered<T> {
+    Err(Status::unimplemented(format!("{call} is not supported by this server")))
+}
+
+#[tonic::async_trait]
+impl GrpcInferenceService for Service {
+    type ModelStreamInferStream = Pin<Box<dyn Stream<Item = Result<pb::ModelStreamInferResponse, Status>> + Send>>;
+
+    async fn server_live(&self, _: Request<pb::ServerLiveRequest>) -> Answered<pb::ServerLiveResponse> {
+        Ok(Response::new(pb::ServerLiveResponse { live: true }))
+    }
+
+    async fn server_ready(&self, _: Request<pb::ServerReadyRequest>) -> Answered<pb::ServerReadyResponse> {
+        Ok(Response::new(pb::ServerReadyResponse { ready: self.0.app.phase() == Phase::Ready }))
+    }
+
+    async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Answered<pb::ModelReadyResponse> {
+        let request = request.into_inner();
+        let model = self.find(&request.name, &request.version)?;
+        let ready = model.readiness() == Readiness::Ready && self.0.app.phase() != Phase::Draining;
+        Ok(Response::new(pb::ModelReadyResponse { ready }))
+    }
+
+    async fn server_metadata(&self, _: Request<pb::ServerMetadataRequest>) -> Answered<pb::ServerMetadataResponse> {
+        let name = &self.0.app.config.server_name;
+        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), EXTENSIONS)))
+    }
+
+    async fn model_metadata(&self, request: Request<pb::ModelMetadataRequest>) -> Answered<pb::ModelMetadataResponse> {
+        let request = request.into_inner();
+        let model = self.find(&request.name, &request.version)?;
+        let versions = match request.version.is_empty() {
+            false => vec![Arc::from(request.version)],
+            true => self.0.app.registry.ready_versions(&request.name),
+        };
+        let versions: Vec<&str> = versions.iter().map(|version| &**version).collect();
+        Ok(Response::new(meta::model(model.spec(), &versions)))
+    }
+
+    async fn model_infer(&self, request: Request<pb::ModelInferRequest>) -> Answered<pb::ModelInferResponse> {
+        let app = &self.0.app;
+        let observed = Observed::start(app, Protocol::Grpc);
+        let (metadata, _, message) = request.into_parts();
+        let headers: HeaderMap = metadata.into_headers();
+        let answer = match app.enter() {
+            Ok(guard) => call(&self.0, &observed, &headers, Envelope::from(message), guard).await,
+            Err(error) => Err(error),
+        };
+        let message = answer.and_then(|answer| response(answer.model.spec(), &answer.plan, &answer.response));
+        message.map(Response::new).map_err(|error| status(app, &error))
+    }
+
+    async fn model_stream_infer(
+        &self,
+        _: Request<tonic::Streaming<pb::ModelInferRequest>>,
+    ) -> Answered<Self::ModelStreamInferStream> {
+        unsupported("ModelStreamInfer")
+    }
+
+    async fn model_config(&self, _: Request<pb::ModelConfigRequest>) -> Answered<pb::ModelConfigResponse> {
+        unsupported("ModelConfig")
+    }
+
+    async fn model_statistics(&self, _: Request<pb::ModelStatisticsRequest>) -> Answered<pb::ModelStatisticsResponse> {
+        unsupported("ModelStatistics")
+    }
+
+    async fn repository_index(&self, _: Request<pb::RepositoryIndexRequest>) -> Answered<pb::RepositoryIndexResponse> {
+        unsupported("RepositoryIndex")
+    }
+
+    async fn repository_model_load(&self, _: Request<pb::RepositoryModelLoadRequest>) -> Answered<pb::RepositoryModelLoadResponse> {
+        unsupported("RepositoryModelLoad")
+    }
+
+    async fn repository_model_unload(&self, _: Request<pb::RepositoryModelUnloadRequest>) -> Answered<pb::RepositoryModelUnloadResponse> {
+        unsupported("RepositoryModelUnload")
+    }
+
+    async fn system_shared_memory_status(&self, _: Request<pb::SystemSharedMemoryStatusRequest>) -> Answered<pb::SystemSharedMemoryStatusResponse> {
+        unsupported("SystemSharedMemoryStatus")
+    }
+
+    async fn system_shared_memory_register(&self, _: Request<pb::SystemSharedMemoryRegisterRequest>) -> Answered<pb::SystemSharedMemoryRegisterResponse> {
+        unsupported("SystemSharedMemoryRegister")
+    }
+
+    async fn system_shared_memory_unregister(&self, _: Request<pb::SystemSharedMemoryUnregisterRequest>) -> Answered<pb::SystemSharedMemoryUnregisterResponse> {
+        unsupported("SystemSharedMemoryUnregister")
+    }
+
+    async fn cuda_shared_memory_status(&self, _: Request<pb::CudaSharedMemoryStatusRequest>) -> Answered<pb::CudaSharedMemoryStatusResponse> {
+        unsupported("CudaSharedMemoryStatus")
+    }
+
+    async fn cuda_shared_memory_register(&self, _: Request<pb::CudaSharedMemoryRegisterRequest>) -> Answered<pb::CudaSharedMemoryRegisterResponse> {
+        unsupported("CudaSharedMemoryRegister")
+    }
+
+    async fn cuda_shared_memory_unregister(&self, _: Request<pb::CudaSharedMemoryUnregisterRequest>) -> Answered<pb::CudaSharedMemoryUnregisterResponse> {
+        unsupported("CudaSharedMemoryUnregister")
+    }
+
+    async fn trace_setting(&self, _: Request<pb::TraceSettingRequest>) -> Answered<pb::TraceSettingResponse> {
+        unsupported("TraceSetting")
+    }
+
+    async fn log_settings(&self, _: Request<pb::LogSettingsRequest>) -> Answered<pb::LogSettingsResponse> {
+        unsupported("LogSettings")
+    }
+}

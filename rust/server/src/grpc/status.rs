@@ -1,0 +1,40 @@
+//! Errors as gRPC statuses.
+
+use crate::app::App;
+use http::{HeaderMap, HeaderValue};
+use penstock_core::{Error, Kind};
+use penstock_wire::grpc::error::code;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// What `grpc-message` must not hold as it is: all but printable ASCII, and `%` itself.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// The gRPC code of an error.
+pub(crate) fn code_of(app: &App, error: &Error) -> i32 {
+    code(error.kind(), app.config.overload_unavailable)
+}
+
+/// An error for tonic.
+pub(crate) fn status(app: &App, error: &Error) -> tonic::Status {
+    tonic::Status::new(tonic::Code::from_i32(code_of(app, error)), error.message())
+}
+
+/// The trailers of a call that ended well.
+pub(crate) fn ok_trailers() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers
+}
+
+/// The headers of a call that failed: they are its trailers too.
+pub(crate) fn error_headers(app: &App, error: &Error) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert("grpc-status", HeaderValue::from(code_of(app, error)));
+    if let Ok(message) = HeaderValue::try_from(utf8_percent_encode(error.message(), ENCODED).to_string()) {
+        headers.insert("grpc-message", message);
+    }
+    if let (Kind::Overloaded, Some(after)) = (error.kind(), error.retry_hint()) {
+        headers.insert("retry-after", HeaderValue::from(after.as_secs().max(1)));
+    }
+    headers
+}

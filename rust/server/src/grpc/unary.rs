@@ -1,0 +1,74 @@
+//! Reading one gRPC message from a request's body without a copy of its own.
+
+use crate::{app::RequestGuard, config::Limits, front::Incoming};
+use bytes::Bytes;
+use http::{Request, header::CONTENT_TYPE};
+use http_body_util::BodyExt as _;
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::{
+    Limits as WireLimits,
+    grpc::{Envelope, MessageDecoder},
+};
+
+/// A compression flag and a big-endian length.
+const PREFIX: usize = 5;
+
+const MODEL_INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+
+/// Whether a request speaks gRPC, on a port that serves REST too.
+pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
+    request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Whether a request is an inference whose message is not compressed.
+pub(crate) fn is_plain_infer<B>(request: &Request<B>) -> bool {
+    request.uri().path() == MODEL_INFER
+        && request.headers().get("grpc-encoding").is_none_or(|encoding| encoding == "identity")
+        && is_grpc(request)
+}
+
+/// Reads the one message of a unary call.
+///
+/// # Errors
+/// `TooLarge` by the limits, `InvalidInput` for a broken frame or message, `Cancelled` when the client leaves.
+pub(crate) async fn receive<B: Incoming>(mut body: B, limits: &Limits, guard: &mut RequestGuard) -> Result<Envelope> {
+    let mut prefix = [0; PREFIX];
+    let mut have = 0;
+    let mut chunk = Bytes::new();
+    while have < PREFIX {
+        if chunk.is_empty() {
+            chunk = next(&mut body).await?.ok_or_else(|| Error::invalid("the call carries no message"))?;
+        }
+        let part = chunk.split_to(chunk.len().min(PREFIX - have));
+        prefix[have..have + part.len()].copy_from_slice(&part);
+        have += part.len();
+    }
+    let [flag, length @ ..] = prefix;
+    let length = u32::from_be_bytes(length) as usize;
+    if flag != 0 {
+        return Err(Error::new(Kind::Unsupported, "the message is compressed, but the call has no grpc-encoding"));
+    }
+    if length > limits.body_bytes {
+        return Err(Error::new(
+            Kind::TooLarge,
+            format!("the message has {length} bytes, at most {} are accepted", limits.body_bytes),
+        ));
+    }
+    guard.reserve(length)?;
+    let mut decoder = MessageDecoder::new(length, &WireLimits::default());
+    decoder.push(&chunk)?;
+    while let Some(chunk) = next(&mut body).await? {
+        decoder.push(&chunk)?;
+    }
+    decoder.finish()
+}
+
+async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::new(Kind::Cancelled, "the call's message could not be read to its end"))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,27 @@
+//! Penstock's server: sockets, limits, routes, drain. No Python.
+//!
+//! A request's way down: [`connection`] (a socket's bytes, timeouts), [`front`] (which protocol, which
+//! route), `rest::infer` or `grpc::infer` (read, decode), [`compute`] (queue and wait), encode.
+#![forbid(unsafe_code)]
+
+mod access_log;
+mod app;
+mod body;
+mod compute;
+mod config;
+mod connection;
+mod front;
+mod generated;
+mod grpc;
+mod headers;
+mod in_process;
+mod io_thread;
+mod listen;
+mod observed;
+mod rest;
+mod server;
+
+pub use config::{AccessLog, Address, Config, Limits, Listener};
+pub use in_process::InProcess;
+pub use listen::StartError;
+pub use server::Server;

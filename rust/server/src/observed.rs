@@ -1,0 +1,77 @@
+//! What is recorded of every inference request, once for all protocols.
+
+use crate::{access_log::Entry, app::App};
+use http::{HeaderMap, HeaderValue};
+use penstock_core::{Error, Model, Protocol, Timings};
+use std::time::{Duration, Instant};
+
+/// A request on its way through this server.
+#[derive(Debug)]
+pub(crate) struct Observed<'a> {
+    app: &'a App,
+    protocol: Protocol,
+    started: Instant,
+}
+
+impl<'a> Observed<'a> {
+    pub(crate) fn start(app: &'a App, protocol: Protocol) -> Self {
+        Self { app, protocol, started: Instant::now() }
+    }
+
+    /// When its deadline is, if the server or its caller set one.
+    pub(crate) fn deadline(&self, asked: Option<Duration>) -> Option<Instant> {
+        let limit = match (asked, self.app.config.request_timeout) {
+            (Some(asked), Some(most)) => Some(asked.min(most)),
+            (asked, most) => asked.or(most),
+        };
+        self.started.checked_add(limit?)
+    }
+
+    /// It was answered well.
+    pub(crate) fn served(&self, model: &Model, id: &str, status: i32, timings: Timings) {
+        model.metrics().served(self.protocol);
+        self.log(model, id, ("ok", status), timings, None);
+    }
+
+    /// It was refused or failed.
+    pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
+        let Some(model) = model else {
+            self.app.metrics.refused.inc();
+            return;
+        };
+        model.metrics().failed(self.protocol, error.kind());
+        self.log(model, id, (error.kind().name(), status), Timings::default(), Some(error.message()));
+    }
+
+    fn log(&self, model: &Model, id: &str, outcome: (&'static str, i32), timings: Timings, error: Option<&str>) {
+        let Some(log) = &self.app.log else { return };
+        let own = if id.is_empty() { format!("#{}", self.app.next_request_id()) } else { String::new() };
+        let spec = model.spec();
+        log.log(&Entry {
+            id: if id.is_empty() { &own } else { id },
+            protocol: self.protocol.name(),
+            model: &spec.name,
+            version: &spec.version,
+            outcome: outcome.0,
+            status: outcome.1,
+            duration: self.started.elapsed(),
+            timings,
+            error,
+        });
+    }
+}
+
+/// Adds the headers that say where a request's time went.
+pub(crate) fn timing_headers(headers: &mut HeaderMap, timings: Timings) {
+    let seconds = |duration: Duration| format!("{:.6}", duration.as_secs_f64());
+    let values = [
+        ("x-penstock-queue-seconds", seconds(timings.queue)),
+        ("x-penstock-compute-seconds", seconds(timings.compute)),
+        ("x-penstock-batch-size", timings.batch_rows.to_string()),
+    ];
+    for (name, value) in values {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Errors as answers: one JSON body, whatever the route and the status.
+
+use crate::{app::App, body::Body};
+use bytes::Bytes;
+use http::{
+    HeaderValue, Response, StatusCode,
+    header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER},
+};
+use penstock_core::{Error, Kind};
+use penstock_wire::rest::error as wire;
+
+/// An error's answer.
+pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
+    let status = wire::status(error.kind(), app.config.overload_unavailable);
+    let mut response = json(status, wire::body(error));
+    let headers = response.headers_mut();
+    if let Some(after) = error.retry_hint() {
+        headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+    }
+    match error.kind() {
+        Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
+        // What is left of the body will not be read.
+        Kind::TooLarge => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
+        _ => {}
+    }
+    response
+}
+
+/// The answer to a path that leads nowhere.
+pub(crate) fn not_found() -> Response<Body> {
+    json(404, wire::body(&Error::new(Kind::NotFound, "Not Found")))
+}
+
+/// The answer to a method that a route does not have.
+pub(crate) fn method_not_allowed() -> Response<Body> {
+    json(405, wire::body(&Error::new(Kind::MethodNotAllowed, "Method Not Allowed")))
+}
+
+/// A JSON answer. Clients compare the content type as a whole, so it carries no charset.
+pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.into()));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

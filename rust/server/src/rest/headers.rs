@@ -1,0 +1,54 @@
+//! What the headers of a request say, and the limits on them.
+
+use crate::{body::Body, config::Limits, rest::error::json};
+use http::{HeaderMap, Response, Uri, header::CONTENT_ENCODING};
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::rest::error::body;
+
+const JSON_LENGTH: &str = "inference-header-content-length";
+
+/// Refuses a head that is over a limit, before anything else is looked at.
+#[expect(clippy::result_large_err, reason = "the error is the answer, made once for a refused request")]
+pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std::result::Result<(), Response<Body>> {
+    let refuse = |status, message: String| Err(json(status, body(&Error::new(Kind::TooLarge, message))));
+    let length = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if length > limits.uri_bytes {
+        return refuse(414, format!("the request's path has {length} bytes, at most {} are accepted", limits.uri_bytes));
+    }
+    if headers.len() > limits.headers {
+        return refuse(431, format!("the request has {} headers, at most {} are accepted", headers.len(), limits.headers));
+    }
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if bytes > limits.header_bytes {
+        return refuse(431, format!("the request's headers have {bytes} bytes, at most {} are accepted", limits.header_bytes));
+    }
+    Ok(())
+}
+
+/// The length of the JSON part of a body; `None` when the whole body is JSON.
+///
+/// # Errors
+/// `InvalidInput` when the header is not a length.
+pub(crate) fn json_length(headers: &HeaderMap) -> Result<Option<usize>> {
+    let Some(value) = headers.get(JSON_LENGTH) else { return Ok(None) };
+    let length = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    length.and_then(|text| text.parse().ok()).map(Some).ok_or_else(|| {
+        Error::invalid(format!(
+            "the header Inference-Header-Content-Length is {value:?}, expected a number of bytes from 0 to the body's length"
+        ))
+    })
+}
+
+/// Refuses an encoding that is not read.
+///
+/// # Errors
+/// `UnsupportedEncoding` that names it.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<()> {
+    match headers.get(CONTENT_ENCODING) {
+        Some(value) if !value.is_empty() && !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(Error::new(
+            Kind::UnsupportedEncoding,
+            format!("the content encoding {value:?} is not supported, expected identity"),
+        )),
+        _ => Ok(()),
+    }
+}

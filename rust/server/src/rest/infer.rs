@@ -1,0 +1,93 @@
+//! `POST /v2/models/{model}[/versions/{version}]/infer`.
+
+use super::{
+    error,
+    headers::check_encoding,
+    path::InferPath,
+    receive::receive,
+};
+use crate::{
+    body::Body,
+    compute::compute,
+    front::{Context, Incoming},
+    headers::visible,
+    observed::{Observed, timing_headers},
+};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result};
+use penstock_wire::rest::{self as wire, EncodeOptions};
+use std::{sync::Arc, time::Instant};
+
+/// An inference request whose path is taken apart.
+pub(crate) struct Inference<'a, B> {
+    pub(crate) path: InferPath<'a>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: B,
+    pub(crate) protocol: Protocol,
+}
+
+/// Answers one inference request.
+pub(crate) async fn infer<B: Incoming>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
+    let observed = Observed::start(&context.app, request.protocol);
+    let mut seen = Seen::default();
+    match answer(context, request, &observed, &mut seen).await {
+        Ok(response) => response,
+        Err(error) => {
+            let response = error::response(&context.app, &error);
+            observed.failed(seen.model.as_deref(), &seen.id, response.status().as_u16().into(), &error);
+            response
+        }
+    }
+}
+
+/// What was learned of a request before it failed.
+#[derive(Default)]
+struct Seen {
+    model: Option<Arc<Model>>,
+    id: String,
+}
+
+async fn answer<B: Incoming>(
+    context: &Context,
+    request: Inference<'_, B>,
+    observed: &Observed<'_>,
+    seen: &mut Seen,
+) -> Result<Response<Body>> {
+    let Inference { path, headers, body, .. } = request;
+    let app = &context.app;
+    let mut guard = app.enter()?;
+    let model = app.registry.find(&path.model, path.version.as_deref())?;
+    seen.model = Some(Arc::clone(&model));
+    model.admit()?;
+    check_encoding(headers)?;
+    let decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
+    if app.log.is_some() {
+        seen.id.clone_from(&decoded.plan.id);
+    }
+    let deadline = observed.deadline(decoded.timeout);
+    let (plan, response) = compute(context, &model, decoded, deadline, || visible(headers)).await?;
+    let answer = encode(context, &model, &plan, &response)?;
+    observed.served(&model, &plan.id, 200, response.timings);
+    Ok(answer)
+}
+
+fn encode(context: &Context, model: &Model, plan: &AnswerPlan, response: &InferResponse) -> Result<Response<Body>> {
+    let start = Instant::now();
+    let config = &context.app.config;
+    let encoded = wire::encode(model.spec(), plan, response, &EncodeOptions { strict_json: config.strict_json })?;
+    model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    let mut answer = Response::new(Body::new(encoded.chunks));
+    let headers = answer.headers_mut();
+    match encoded.json_len {
+        None => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"))),
+        Some(length) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+            let length = u64::try_from(length).map_err(|_| Error::new(Kind::Internal, "an answer without a length"))?;
+            headers.insert("inference-header-content-length", HeaderValue::from(length));
+        }
+    }
+    if config.timing_headers {
+        timing_headers(headers, response.timings);
+    }
+    Ok(answer)
+}

@@ -1,0 +1,154 @@
+//! Reads an infer body into its final place: tensor bytes go from the socket's buffer straight into
+//! each tensor's own, and nothing is grown by doubling.
+
+use super::headers::json_length;
+use crate::{app::RequestGuard, config::Limits, front::Incoming};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body_util::BodyExt as _;
+use penstock_core::{Error, Kind, ModelSpec, Result};
+use penstock_wire::{
+    Decoded, Limits as WireLimits,
+    rest::{self, Decoder},
+};
+
+/// Reads and decodes one body.
+///
+/// # Errors
+/// `TooLarge` by the limits, `InvalidInput` by the protocol, `Cancelled` when the client leaves.
+pub(crate) async fn receive<B: Incoming>(
+    spec: &ModelSpec,
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &Limits,
+    guard: &mut RequestGuard,
+) -> Result<Decoded> {
+    let json_len = json_length(headers)?;
+    let declared = body.size_hint().exact();
+    if let Some(length) = declared {
+        check_size(length, limits)?;
+        guard.reserve(length as usize)?;
+    }
+    let first = next(&mut body).await?.unwrap_or_default();
+    match declared {
+        Some(length) if first.len() as u64 == length => whole(spec, json_len, &first, limits),
+        Some(length) => parts(spec, json_len, length as usize, first, body, limits).await,
+        None => {
+            let bytes = collect(first, &mut body, limits, guard).await?;
+            whole(spec, json_len, &bytes, limits)
+        }
+    }
+}
+
+/// A body that is there in one piece.
+fn whole(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &Limits) -> Result<Decoded> {
+    let (json, tail) = split(bytes, json_len)?;
+    let mut decoder = begin(spec, json_len, json, tail.len(), limits)?;
+    decoder.write(tail)?;
+    decoder.finish()
+}
+
+/// A body of known length that comes in pieces.
+async fn parts<B: Incoming>(
+    spec: &ModelSpec,
+    json_len: Option<usize>,
+    length: usize,
+    first: Bytes,
+    mut body: B,
+    limits: &Limits,
+) -> Result<Decoded> {
+    let wanted = json_len.unwrap_or(length);
+    if wanted > length {
+        return Err(out_of_range(wanted, length));
+    }
+    let mut chunk = first;
+    let head = if chunk.len() >= wanted {
+        chunk.split_to(wanted)
+    } else {
+        let mut head = BytesMut::with_capacity(wanted);
+        loop {
+            let piece = chunk.split_to(chunk.len().min(wanted - head.len()));
+            head.extend_from_slice(&piece);
+            if head.len() == wanted {
+                break head.freeze();
+            }
+            chunk = next(&mut body).await?.ok_or_else(cut_short)?;
+        }
+    };
+    let mut decoder = begin(spec, json_len, &head, length - wanted, limits)?;
+    drop(head);
+    decoder.write(&chunk)?;
+    while let Some(chunk) = next(&mut body).await? {
+        decoder.write(&chunk)?;
+    }
+    decoder.finish()
+}
+
+/// A body of unknown length (chunked): its pieces are kept as they come and joined once.
+async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, guard: &mut RequestGuard) -> Result<Bytes> {
+    guard.reserve(first.len())?;
+    let mut length = first.len();
+    let mut pieces = vec![first];
+    while let Some(piece) = next(body).await? {
+        length += piece.len();
+        check_size(length as u64, limits)?;
+        guard.reserve(piece.len())?;
+        pieces.push(piece);
+    }
+    if pieces.len() == 1 {
+        return Ok(pieces.swap_remove(0));
+    }
+    let mut joined = BytesMut::with_capacity(length);
+    pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
+    Ok(joined.freeze())
+}
+
+fn begin<'s>(
+    spec: &'s ModelSpec,
+    json_len: Option<usize>,
+    json: &[u8],
+    tail_len: usize,
+    limits: &Limits,
+) -> Result<Decoder<'s>> {
+    if json_len == Some(0) {
+        return rest::begin_raw(spec, tail_len);
+    }
+    rest::begin(spec, json, tail_len, &WireLimits { max_depth: limits.json_depth, ..WireLimits::default() })
+}
+
+fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
+    match json_len {
+        None => Ok((bytes, &[])),
+        Some(length) => bytes.split_at_checked(length).ok_or_else(|| out_of_range(length, bytes.len())),
+    }
+}
+
+async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::new(Kind::Cancelled, "the request's body could not be read to its end"))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+fn check_size(length: u64, limits: &Limits) -> Result<()> {
+    if length <= limits.body_bytes as u64 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::TooLarge,
+        format!("the request's body has {length} bytes, at most {} are accepted", limits.body_bytes),
+    ))
+}
+
+fn out_of_range(length: usize, body: usize) -> Error {
+    Error::invalid(format!(
+        "the header Inference-Header-Content-Length is {length}, expected 0 to the body's {body} bytes"
+    ))
+}
+
+fn cut_short() -> Error {
+    Error::invalid("the request's body ends before its declared length")
+}

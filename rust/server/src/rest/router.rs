@@ -1,0 +1,122 @@
+//! All REST routes but inference itself, which [`crate::front`] takes before this router.
+
+use super::error;
+use crate::{app::Phase, body::Body, front::Context};
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use penstock_core::{Model, Readiness, Result};
+use penstock_wire::rest::meta;
+use std::sync::Arc;
+
+/// The extensions that this server implements, as `GET /v2` lists them.
+const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters"];
+
+/// The router of one I/O thread.
+pub(crate) fn router(context: Context) -> Router {
+    Router::new()
+        .route("/v2", get(server))
+        .route("/v2/", get(server))
+        .route("/v2/health/live", get(live))
+        .route("/v2/health/ready", get(ready))
+        .route("/v2/models", get(models))
+        .route("/v2/models/{model}", get(model))
+        .route("/v2/models/{model}/ready", get(model_ready))
+        .route("/v2/models/{model}/infer", post(unreachable))
+        .route("/v2/models/{model}/versions/{version}", get(model))
+        .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
+        .route("/v2/models/{model}/versions/{version}/infer", post(unreachable))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { into_axum(error::not_found()) })
+        .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
+        .with_state(context)
+}
+
+/// A POST that comes here has a path that cannot be decoded; every other one was taken before.
+async fn unreachable() -> Response {
+    into_axum(error::not_found())
+}
+
+async fn server(State(context): State<Context>) -> Response {
+    let name = &context.app.config.server_name;
+    ok(meta::server(name, env!("CARGO_PKG_VERSION"), EXTENSIONS))
+}
+
+async fn live() -> Response {
+    ok(meta::live(true))
+}
+
+async fn ready(State(context): State<Context>) -> Response {
+    match context.app.not_ready() {
+        None => ok(meta::ready(None)),
+        Some(reason) => into_axum(error::json(503, meta::ready(Some(reason)))),
+    }
+}
+
+async fn models(State(context): State<Context>) -> Response {
+    let models = context.app.registry.all();
+    let mut names: Vec<&str> = models.iter().map(|model| &*model.spec().name).collect();
+    names.dedup();
+    ok(meta::models(&names))
+}
+
+/// The `{model}` and `{version}` of a path; the version is absent in half of the routes.
+#[derive(Debug, serde::Deserialize)]
+struct Named {
+    model: String,
+    version: Option<String>,
+}
+
+fn find(context: &Context, named: &Named) -> Result<Arc<Model>> {
+    context.app.registry.find(&named.model, named.version.as_deref())
+}
+
+async fn model(State(context): State<Context>, Path(named): Path<Named>) -> Response {
+    let metadata = find(&context, &named).map(|model| {
+        let versions = match &named.version {
+            Some(version) => vec![Arc::from(version.as_str())],
+            None => context.app.registry.ready_versions(&named.model),
+        };
+        meta::model(model.spec(), &versions.iter().map(|version| &**version).collect::<Vec<_>>())
+    });
+    answer(&context, metadata)
+}
+
+async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -> Response {
+    let found = match find(&context, &named) {
+        Ok(model) => model,
+        Err(error) => return answer(&context, Err(error)),
+    };
+    let reason = match found.readiness() {
+        _ if context.app.phase() == Phase::Draining => Some("the server is shutting down"),
+        Readiness::Ready => None,
+        Readiness::Loading => Some("the model is loading"),
+        Readiness::Unavailable => Some("the model is not available"),
+    };
+    let body = meta::model_ready(&found.spec().name, reason);
+    into_axum(error::json(if reason.is_none() { 200 } else { 503 }, body))
+}
+
+async fn metrics(State(context): State<Context>) -> Response {
+    let kind = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (StatusCode::OK, kind, context.app.metrics.exposition()).into_response()
+}
+
+fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {
+    match result {
+        Ok(body) => ok(body),
+        Err(error) => into_axum(error::response(&context.app, &error)),
+    }
+}
+
+fn ok(body: Vec<u8>) -> Response {
+    into_axum(error::json(200, body))
+}
+
+fn into_axum(response: http::Response<Body>) -> Response {
+    response.map(axum::body::Body::new)
+}

@@ -1,0 +1,107 @@
+//! The life of a server: bind, serve, drain, end.
+
+use crate::{
+    app::{App, Phase},
+    config::{Address, Config, Listener},
+    io_thread::IoThreads,
+    listen::{StartError, bind},
+};
+use penstock_core::{Error, Kind, Registry, metrics::Metrics};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a drain looks whether it is done.
+const DRAIN_LOOK: Duration = Duration::from_millis(5);
+
+/// How long answers that are computed may take to reach their sockets.
+const FLUSH: Duration = Duration::from_millis(250);
+
+/// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    listeners: Vec<Listener>,
+    threads: Mutex<Option<IoThreads>>,
+}
+
+impl Server {
+    /// Binds all listeners and serves them. Inference is refused until [`Server::set_ready`].
+    ///
+    /// # Errors
+    /// [`StartError`], with one clear line.
+    pub fn start(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+        let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let listeners = bound
+            .iter()
+            .map(|bound| Listener { address: bound.address.clone(), rest: bound.rest, grpc: bound.grpc })
+            .collect();
+        let app = Arc::new(App::new(config, registry, metrics));
+        let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
+        Ok(Self { app, listeners, threads })
+    }
+
+    /// What is listened on; port 0 is replaced by the port that was picked.
+    pub fn listeners(&self) -> &[Listener] {
+        &self.listeners
+    }
+
+    /// The address that serves REST.
+    pub fn http_address(&self) -> Option<&Address> {
+        self.listeners.iter().find(|listener| listener.rest).map(|listener| &listener.address)
+    }
+
+    /// The address that serves gRPC.
+    pub fn grpc_address(&self) -> Option<&Address> {
+        self.listeners.iter().find(|listener| listener.grpc).map(|listener| &listener.address)
+    }
+
+    /// All models are loaded: takes requests from now on.
+    pub fn set_ready(&self) {
+        self.app.advance(Phase::Ready);
+    }
+
+    /// Refuses new requests, lets those under way finish within `timeout`, and closes.
+    ///
+    /// Returns what the timeout cut off, by name; empty when all finished.
+    pub fn drain(&self, timeout: Duration) -> Vec<String> {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Vec::new();
+        };
+        self.app.advance(Phase::Draining);
+        let models = self.app.registry.all();
+        models.iter().for_each(|model| model.queue().drain());
+        threads.finish();
+        let deadline = Instant::now().checked_add(timeout);
+        let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        while self.app.requests_under_way() > 0 && !late() {
+            thread::sleep(DRAIN_LOOK);
+        }
+        let cut = models
+            .iter()
+            .filter_map(|model| match model.metrics().in_flight.get() {
+                0 => None,
+                count => Some(format!("{} (version {}): {count} requests", model.spec().name, model.spec().version)),
+            })
+            .collect();
+        let error = Error::new(Kind::Unavailable, "the server was stopped before the request was answered");
+        for model in &models {
+            model.queue().cut_off(&error);
+        }
+        // The last answers are on their way from the desk to the socket.
+        let flushed = Instant::now() + FLUSH;
+        while self.app.metrics.connections.get() > 0 && Instant::now() < flushed {
+            thread::sleep(DRAIN_LOOK);
+        }
+        threads.close();
+        cut
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.drain(Duration::ZERO);
+    }
+}

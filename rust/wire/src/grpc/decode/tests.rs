@@ -1,0 +1,299 @@
+use super::*;
+use crate::{
+    generated::inference::{InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice},
+    grpc::testing::{given, input, message, parameter, spec, typed},
+};
+use bytes::Bytes;
+use penstock_core::{Batching, Kind, Oversize, Parameter};
+use std::time::Duration;
+
+mod round_trip;
+
+/// Decodes for a model with inputs `x` FP32[1, 4] and `n` INT8[-1].
+fn decoded(message: ModelInferRequest) -> Result<Decoded> {
+    decode(&model(), message.into(), &Limits::default())
+}
+
+fn model() -> ModelSpec {
+    spec(vec![input("x", Datatype::Fp32, &[1, 4]), input("n", Datatype::Int8, &[-1])])
+}
+
+fn refused(inputs: Vec<pb::InferInputTensor>, raw: &[&[u8]]) -> String {
+    let error = decoded(message(inputs, raw)).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidInput);
+    error.message().to_owned()
+}
+
+/// As [`refused`], for a lone typed input of a model that takes just that.
+fn refused_typed(datatype: &str, count: i64, contents: InferTensorContents) -> String {
+    let spec = spec(vec![input("t", Datatype::from_name(datatype).unwrap(), &[-1])]);
+    let message = message(vec![typed("t", datatype, &[count], contents)], &[]);
+    decode(&spec, message.into(), &Limits::default()).unwrap_err().message().to_owned()
+}
+
+fn x() -> pb::InferInputTensor {
+    given("x", "FP32", &[1, 4])
+}
+
+fn n(count: i64) -> pb::InferInputTensor {
+    given("n", "INT8", &[count])
+}
+
+fn floats(values: &[f32]) -> InferTensorContents {
+    InferTensorContents { fp32_contents: values.to_vec(), ..Default::default() }
+}
+
+fn integers(values: &[i32]) -> InferTensorContents {
+    InferTensorContents { int_contents: values.to_vec(), ..Default::default() }
+}
+
+#[test]
+fn inputs_are_put_in_the_models_order() {
+    let decoded = decoded(message(vec![n(2), x()], &[&[1, 0xff], &[0; 16]])).unwrap();
+    let request = decoded.request;
+    let tensors: Vec<_> = request.inputs.iter().flatten().map(|t| (t.datatype(), t.shape(), t.as_slice())).collect();
+    assert_eq!(tensors[0], (Datatype::Fp32, &[1, 4][..], &[0; 16][..]));
+    assert_eq!(tensors[1], (Datatype::Int8, &[2][..], &[1, 0xff][..]));
+    assert_eq!((request.rows, request.protocol), (1, Protocol::Grpc));
+    assert!(request.caller.is_none());
+    assert_eq!(decoded.plan.outputs, None);
+    assert_eq!(decoded.timeout, None);
+}
+
+#[test]
+fn wrong_headers_are_refused() {
+    let cases = [
+        (given("y", "FP32", &[1, 4]), "unexpected input 'y' for model 'm', expected 'x', 'n'"),
+        (given("x", "FP31", &[1, 4]), "input 'x' has unknown datatype 'FP31', model 'm' expects FP32"),
+        (given("x", "FP64", &[1, 4]), "input 'x' has datatype FP64, model 'm' expects FP32"),
+        (given("x", "FP32", &[1, -4]), "input 'x' has shape [1, -4], expected dimensions of 0 or more"),
+        (given("x", "FP32", &[2, 4]), "input 'x' has shape [2, 4], model 'm' expects [1, 4]"),
+        (given("x", "FP32", &[1; 33]), "input 'x' has a shape of 33 dimensions, at most 32 are accepted"),
+        (
+            given("n", "INT8", &[i64::MAX]),
+            "input 'n': shape [9223372036854775807] has more elements than can be addressed",
+        ),
+    ];
+    for (input, text) in cases {
+        assert_eq!(refused(vec![input.clone()], &[&[0; 16]]), text, "raw");
+        assert_eq!(refused(vec![input], &[]), text, "typed");
+    }
+}
+
+#[test]
+fn missing_and_repeated_inputs_are_refused() {
+    assert_eq!(refused(vec![x()], &[&[0; 16]]), "input 'n' is missing, model 'm' expects 'x', 'n'");
+    assert_eq!(refused(vec![x(), x()], &[&[0; 16], &[0; 16]]), "input 'x' is given twice");
+}
+
+#[test]
+fn raw_entries_and_inputs_must_agree() {
+    assert_eq!(
+        refused(vec![x(), n(2)], &[&[0; 16]]),
+        "input 'n' has no entry in raw_input_contents: the request has 1, expected 2"
+    );
+    assert_eq!(
+        refused(vec![x(), n(2)], &[&[0; 16], &[0; 2], &[0; 2]]),
+        "the request has 3 entries in raw_input_contents, expected 2 for its inputs ('x', 'n')"
+    );
+    assert_eq!(
+        refused(vec![x(), n(2)], &[&[0; 15], &[0; 2]]),
+        "input 'x': got 15 bytes, expected 16 for datatype FP32 and shape [1, 4]"
+    );
+    assert_eq!(
+        refused(vec![x(), n(0)], &[&[0; 16], &[0; 2]]),
+        "input 'n': got 2 bytes, expected 0 for datatype INT8 and shape [0]"
+    );
+}
+
+#[test]
+fn contents_beside_raw_entries_are_refused() {
+    let both = typed("x", "FP32", &[1, 4], floats(&[0.0; 4]));
+    assert_eq!(
+        refused(vec![n(2), both], &[&[0; 2], &[0; 16]]),
+        "input 'x' has contents beside the request's raw_input_contents, expected one of the two"
+    );
+}
+
+#[test]
+fn an_input_without_elements_needs_no_data() {
+    let full = [7; 16];
+    for raw in [&[&[][..], &full][..], &[&full]] {
+        let decoded = decoded(message(vec![n(0), x()], raw)).unwrap();
+        assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), full);
+        assert_eq!(decoded.request.inputs[1].as_ref().unwrap().shape(), [0]);
+    }
+    let typed_x = typed("x", "FP32", &[1, 4], floats(&[1.0; 4]));
+    for empty in [n(0), typed("n", "INT8", &[0], InferTensorContents::default())] {
+        assert!(decoded(message(vec![empty, typed_x.clone()], &[])).is_ok());
+    }
+}
+
+#[test]
+fn an_input_without_data_is_refused() {
+    let text = "input 'x' has no data, expected 4 elements of FP32 in contents.fp32_contents or raw_input_contents";
+    assert_eq!(refused(vec![x()], &[]), text);
+    assert_eq!(refused(vec![typed("x", "FP32", &[1, 4], InferTensorContents::default())], &[]), text);
+    assert_eq!(
+        refused_typed("FP16", 2, InferTensorContents::default()),
+        "input 't' has no data, expected 2 elements of FP16 in raw_input_contents"
+    );
+}
+
+#[test]
+fn elements_in_another_field_are_refused() {
+    assert_eq!(
+        refused_typed("FP32", 2, integers(&[1, 2])),
+        "input 't' of datatype FP32 has elements in contents.int_contents, expected contents.fp32_contents"
+    );
+    for datatype in ["FP16", "BF16"] {
+        assert_eq!(
+            refused_typed(datatype, 1, floats(&[1.0])),
+            format!(
+                "input 't' of datatype {datatype} has elements in contents.fp32_contents, expected raw_input_contents"
+            )
+        );
+    }
+    let two = InferTensorContents { fp32_contents: vec![1.0], ..integers(&[1]) };
+    assert_eq!(
+        refused_typed("FP32", 1, two),
+        "input 't' of datatype FP32 has elements in contents.int_contents and contents.fp32_contents, \
+         expected only contents.fp32_contents"
+    );
+}
+
+#[test]
+fn another_number_of_elements_is_refused() {
+    assert_eq!(
+        refused_typed("FP32", 3, floats(&[1.0; 2])),
+        "input 't' has 2 elements in contents.fp32_contents, expected 3 for shape [3]"
+    );
+    assert_eq!(
+        refused_typed("BYTES", 0, InferTensorContents { bytes_contents: vec![Bytes::new()], ..Default::default() }),
+        "input 't' has 1 elements in contents.bytes_contents, expected 0 for shape [0]"
+    );
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused() {
+    let unsigned = |value| InferTensorContents { uint_contents: vec![0, value], ..Default::default() };
+    let cases = [
+        ("INT8", integers(&[0, 128]), "128"),
+        ("INT8", integers(&[0, -129]), "-129"),
+        ("INT16", integers(&[0, 32768]), "32768"),
+        ("UINT8", unsigned(256), "256"),
+        ("UINT16", unsigned(65536), "65536"),
+    ];
+    for (datatype, contents, value) in cases {
+        assert_eq!(
+            refused_typed(datatype, 2, contents),
+            format!("element 1 of input 't' is {value}, expected a value that fits {datatype}")
+        );
+    }
+}
+
+#[test]
+fn broken_frames_of_raw_bytes_are_refused() {
+    let spec = spec(vec![input("t", Datatype::Bytes, &[-1])]);
+    let message = message(vec![given("t", "BYTES", &[2])], &[&[1, 0, 0, 0, b'a']]);
+    let error = decode(&spec, message.into(), &Limits::default()).unwrap_err();
+    assert_eq!(error.message(), "input 't': BYTES data ends after 1 elements, expected 2");
+}
+
+#[test]
+fn any_byte_but_zero_is_true() {
+    let spec = spec(vec![input("t", Datatype::Bool, &[-1])]);
+    let message = message(vec![given("t", "BOOL", &[4])], &[&[0, 1, 2, 255]]);
+    let decoded = decode(&spec, message.into(), &Limits::default()).unwrap();
+    assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), [0, 1, 1, 1]);
+}
+
+#[test]
+fn batches_are_counted_and_bounded() {
+    let mut spec = spec(vec![input("t", Datatype::Uint8, &[2])]);
+    spec.batching = Some(Batching {
+        max_size: 3,
+        dynamic: true,
+        max_delay_ns: 0,
+        preferred_sizes: vec![],
+        hold: true,
+        oversize: Oversize::Refuse,
+    });
+    let of = |rows: i64| {
+        let bytes = vec![0; 2 * rows as usize];
+        decode(&spec, message(vec![given("t", "UINT8", &[rows, 2])], &[&bytes]).into(), &Limits::default())
+    };
+    assert_eq!(of(3).unwrap().request.rows, 3);
+    assert_eq!(of(4).unwrap_err().message(), "input 't' has a batch of 4 rows, model 'm' accepts at most 3");
+}
+
+#[test]
+fn requested_outputs_keep_their_order() {
+    let requesting = |names: &[&str]| {
+        let output = |name: &&str| pb::InferRequestedOutputTensor { name: (*name).to_owned(), ..Default::default() };
+        let outputs = names.iter().map(output).collect();
+        decoded(ModelInferRequest { outputs, ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) })
+    };
+    let plan = requesting(&["n_out", "x_out"]).unwrap().plan;
+    let indices: Vec<_> = plan.outputs.unwrap().iter().map(|output| output.index).collect();
+    assert_eq!(indices, [1, 0]);
+    let text = |names| requesting(names).unwrap_err().message().to_owned();
+    assert_eq!(text(&["z"]), "unexpected inference output 'z' for model 'm', expected 'x_out', 'n_out'");
+    assert_eq!(text(&["x_out", "x_out"]), "output 'x_out' is requested twice");
+}
+
+fn shared(name: &str) -> std::collections::BTreeMap<String, InferParameter> {
+    [(name.to_owned(), parameter(ParameterChoice::Int64Param(1)))].into()
+}
+
+#[test]
+fn shared_memory_and_classification_are_unsupported() {
+    let input = pb::InferInputTensor { parameters: shared("shared_memory_region"), ..x() };
+    let error = decoded(message(vec![input, n(1)], &[&[0]])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert_eq!(
+        error.message(),
+        "parameter 'shared_memory_region' of input 'x': shared memory is not supported, expected tensors in the message"
+    );
+    let output = pb::InferRequestedOutputTensor { name: "x_out".into(), parameters: shared("classification") };
+    let request = ModelInferRequest { outputs: vec![output], ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) };
+    let error = decoded(request).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert_eq!(
+        error.message(),
+        "parameter 'classification' of output 'x_out': classification is not supported, expected tensors in the message"
+    );
+}
+
+#[test]
+fn long_lists_are_refused() {
+    let limits = Limits { max_inputs: 1, max_outputs: 0, ..Limits::default() };
+    let text = |message: ModelInferRequest| decode(&model(), message.into(), &limits).unwrap_err().message().to_owned();
+    assert_eq!(text(message(vec![x(), n(1)], &[])), "the request has more than 1 inputs");
+    let outputs = vec![pb::InferRequestedOutputTensor::default()];
+    assert_eq!(text(ModelInferRequest { outputs, ..message(vec![x()], &[]) }), "the request has more than 0 outputs");
+}
+
+#[test]
+fn the_handler_sees_id_and_parameters_if_it_asks() {
+    let parameters = [
+        ("own".to_owned(), parameter(ParameterChoice::DoubleParam(0.5))),
+        ("timeout".to_owned(), parameter(ParameterChoice::Uint64Param(250))),
+    ];
+    let request = ModelInferRequest {
+        id: "r1".to_owned(),
+        parameters: parameters.into(),
+        ..message(vec![x(), n(1)], &[&[0; 16], &[0]])
+    };
+    let asking = ModelSpec { wants_context: true, ..model() };
+    let decoded = decode(&asking, request.clone().into(), &Limits::default()).unwrap();
+    let caller = decoded.request.caller.unwrap();
+    assert_eq!(caller.id, "r1");
+    assert_eq!(caller.parameters, [("own".to_owned(), Parameter::Float(0.5))]);
+    assert_eq!(decoded.plan.id, "r1");
+    assert_eq!(decoded.timeout, Some(Duration::from_micros(250)));
+
+    let decoded = decode(&model(), request.into(), &Limits::default()).unwrap();
+    assert!(decoded.request.caller.is_none());
+    assert_eq!(decoded.plan.id, "r1");
+}

@@ -1,0 +1,220 @@
+//! Makes the answer's message. Tensors always go raw, each with an entry of its own, because clients
+//! read the entry at an output's index without looking whether it is there.
+
+use super::{parameters, varint};
+use crate::generated::inference::{self as pb, model_infer_response::InferOutputTensor};
+use bytes::{BufMut, Bytes, BytesMut};
+use penstock_core::{
+    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor, TensorSpec,
+};
+use prost::Message;
+use smallvec::SmallVec;
+
+/// Bytes before each message of a gRPC stream: a flag for compression and the length.
+pub const FRAME_PREFIX: usize = 5;
+
+/// The longest message that clients read.
+pub const MAX_MESSAGE: usize = i32::MAX as usize;
+
+/// From this size a tensor is sent as it lies in memory, as a chunk of its own.
+const OWN_CHUNK: usize = 16 * 1024;
+
+// Keys of length-delimited fields: the number, and wire type 2.
+const MODEL_NAME: u8 = 1 << 3 | 2;
+const MODEL_VERSION: u8 = 2 << 3 | 2;
+const ID: u8 = 3 << 3 | 2;
+const OUTPUTS: u8 = 5 << 3 | 2;
+const RAW_OUTPUT_CONTENTS: u8 = 6 << 3 | 2;
+const OUTPUT_NAME: u8 = 1 << 3 | 2;
+const OUTPUT_DATATYPE: u8 = 2 << 3 | 2;
+const OUTPUT_SHAPE: u8 = 3 << 3 | 2;
+
+type Outputs<'a> = SmallVec<[Output<'a>; 4]>;
+
+/// An output to send, and the sizes that protobuf wants in advance.
+struct Output<'a> {
+    spec: &'a TensorSpec,
+    tensor: &'a Tensor,
+    /// Bytes of the packed shape.
+    shape: usize,
+    /// Bytes of the whole `InferOutputTensor`.
+    size: usize,
+}
+
+/// The answer as a message. Outputs in shared memory become views of it; others are copied.
+///
+/// # Errors
+/// `Internal` when the answer has an output that the model has not.
+pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
+    let outputs = outputs(spec, plan, response)?;
+    Ok(pb::ModelInferResponse {
+        model_name: spec.name.to_string(),
+        model_version: spec.version.to_string(),
+        id: plan.id.clone(),
+        parameters: response
+            .parameters
+            .iter()
+            .map(|(name, value)| (name.clone(), parameters::encoded(value)))
+            .collect(),
+        outputs: outputs.iter().map(Output::message).collect(),
+        raw_output_contents: outputs.iter().map(|output| shared(output.tensor)).collect(),
+    })
+}
+
+/// The bytes of [`response`]'s message: small tensors joined with the rest, large ones uncopied.
+///
+/// # Errors
+/// As [`response`]; `TooLarge` beyond [`MAX_MESSAGE`].
+pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+    Encoder::new(spec, plan, response)?.chunks(false)
+}
+
+/// As [`encode`], behind the prefix of an uncompressed gRPC message: what goes on the stream.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_framed(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+    Encoder::new(spec, plan, response)?.chunks(true)
+}
+
+struct Encoder<'a> {
+    spec: &'a ModelSpec,
+    id: &'a str,
+    /// Field 4, which is rare, in protobuf's form.
+    parameters: Vec<u8>,
+    outputs: Outputs<'a>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(spec: &'a ModelSpec, plan: &'a AnswerPlan, response: &'a InferResponse) -> Result<Self> {
+        let outputs = outputs(spec, plan, response)?;
+        Ok(Self { spec, id: &plan.id, parameters: encoded_parameters(&response.parameters), outputs })
+    }
+
+    fn chunks(&self, framed: bool) -> Result<Chunks> {
+        let raw = self.outputs.iter().map(|output| output.tensor.as_slice().len());
+        let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
+        let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
+        let prefix = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
+            let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
+            Error::new(Kind::TooLarge, text)
+        })?;
+        let mut buffer = BytesMut::with_capacity(length - large + if framed { FRAME_PREFIX } else { 0 });
+        if framed {
+            buffer.put_u8(0);
+            buffer.put_u32(prefix);
+        }
+        self.put_head(&mut buffer);
+        let mut chunks = Chunks::new();
+        for output in &self.outputs {
+            let bytes = output.tensor.as_slice();
+            put_key(&mut buffer, RAW_OUTPUT_CONTENTS, bytes.len());
+            if bytes.len() < OWN_CHUNK {
+                buffer.put_slice(bytes);
+            } else {
+                chunks.push(buffer.split().freeze());
+                chunks.push(shared(output.tensor));
+            }
+        }
+        if !buffer.is_empty() {
+            chunks.push(buffer.freeze());
+        }
+        Ok(chunks)
+    }
+
+    fn head_size(&self) -> usize {
+        text_size(&self.spec.name)
+            + text_size(&self.spec.version)
+            + text_size(self.id)
+            + self.parameters.len()
+            + self.outputs.iter().map(|output| delimited_size(output.size)).sum::<usize>()
+    }
+
+    fn put_head(&self, buffer: &mut BytesMut) {
+        put_text(buffer, MODEL_NAME, &self.spec.name);
+        put_text(buffer, MODEL_VERSION, &self.spec.version);
+        put_text(buffer, ID, self.id);
+        buffer.put_slice(&self.parameters);
+        for output in &self.outputs {
+            output.put(buffer);
+        }
+    }
+}
+
+impl<'a> Output<'a> {
+    fn new(spec: &'a TensorSpec, tensor: &'a Tensor) -> Self {
+        let shape = tensor.shape().iter().map(|&dim| varint::size(dim as u64)).sum();
+        let packed = if shape == 0 { 0 } else { delimited_size(shape) };
+        let size = text_size(&spec.name) + text_size(tensor.datatype().name()) + packed;
+        Self { spec, tensor, shape, size }
+    }
+
+    fn put(&self, buffer: &mut BytesMut) {
+        put_key(buffer, OUTPUTS, self.size);
+        put_text(buffer, OUTPUT_NAME, &self.spec.name);
+        put_text(buffer, OUTPUT_DATATYPE, self.tensor.datatype().name());
+        if self.shape > 0 {
+            put_key(buffer, OUTPUT_SHAPE, self.shape);
+            self.tensor.shape().iter().for_each(|&dim| varint::put(buffer, dim as u64));
+        }
+    }
+
+    fn message(&self) -> InferOutputTensor {
+        InferOutputTensor {
+            name: self.spec.name.to_string(),
+            datatype: self.tensor.datatype().name().to_owned(),
+            // A dimension of a tensor in memory is far below `i64::MAX`; one beside a zero may be any.
+            shape: self.tensor.shape().iter().map(|&dim| dim as i64).collect(),
+            ..InferOutputTensor::default()
+        }
+    }
+}
+
+fn outputs<'a>(spec: &'a ModelSpec, plan: &AnswerPlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
+    let selected = response.selected(plan).into_iter();
+    let outputs = selected.map(|(requested, tensor)| match spec.outputs.get(requested.index) {
+        Some(declared) => Ok(Output::new(declared, tensor)),
+        None => Err(Error::new(Kind::Internal, format!("model '{}' answered more outputs than it has", spec.name))),
+    });
+    outputs.collect()
+}
+
+fn shared(tensor: &Tensor) -> Bytes {
+    match tensor.buffer() {
+        Buffer::Shared(bytes) => bytes.clone(),
+        Buffer::Aligned(buffer) => Bytes::copy_from_slice(buffer),
+    }
+}
+
+fn encoded_parameters(given: &Parameters) -> Vec<u8> {
+    if given.is_empty() {
+        return Vec::new();
+    }
+    let parameters = given.iter().map(|(name, value)| (name.clone(), parameters::encoded(value))).collect();
+    pb::ModelInferResponse { parameters, ..Default::default() }.encode_to_vec()
+}
+
+/// Bytes of a length-delimited field of `len` bytes, with a key of one byte.
+fn delimited_size(len: usize) -> usize {
+    1 + varint::size(len as u64) + len
+}
+
+/// As [`delimited_size`]; an empty text is left out, as proto3 has it.
+fn text_size(text: &str) -> usize {
+    if text.is_empty() { 0 } else { delimited_size(text.len()) }
+}
+
+fn put_key(buffer: &mut BytesMut, key: u8, len: usize) {
+    buffer.put_u8(key);
+    varint::put(buffer, len as u64);
+}
+
+fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {
+    if !text.is_empty() {
+        put_key(buffer, key, text.len());
+        buffer.put_slice(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

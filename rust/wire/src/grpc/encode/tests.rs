@@ -1,0 +1,135 @@
+use super::*;
+use crate::{
+    generated::inference::ModelInferResponse,
+    grpc::testing::{input, spec},
+};
+use penstock_core::{Datatype, Parameter, RequestedOutput, Timings, aligned_zeroed};
+use proptest::prelude::*;
+
+/// An answer of UINT8 tensors with those bytes, each in shared memory.
+fn answer(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
+    let declared = outputs.iter().enumerate();
+    let spec = spec(declared.map(|(index, _)| input(&format!("o{index}"), Datatype::Uint8, &[-1])).collect());
+    let tensors = outputs.iter().map(|bytes| {
+        Tensor::new(Datatype::Uint8, [bytes.len()].into_iter().collect(), Buffer::Shared(bytes.clone())).unwrap()
+    });
+    let outputs = tensors.collect();
+    (spec, InferResponse { outputs, parameters: Parameters::new(), timings: Timings::default() })
+}
+
+fn joined(chunks: &Chunks) -> Vec<u8> {
+    chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect()
+}
+
+#[test]
+fn an_output_without_elements_has_an_empty_entry() {
+    let (spec, answer) = answer(&[Bytes::new(), Bytes::from_static(b"ab"), Bytes::new()]);
+    let plan = AnswerPlan::default();
+    let message = response(&spec, &plan, &answer).unwrap();
+    assert_eq!(message.raw_output_contents, [&b""[..], b"ab", b""]);
+    assert_eq!(message.outputs.iter().map(|output| &output.shape[..]).collect::<Vec<_>>(), [[0], [2], [0]]);
+    assert!(message.outputs.iter().all(|output| output.contents.is_none()));
+    let bytes = joined(&encode(&spec, &plan, &answer).unwrap());
+    assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
+}
+
+#[test]
+fn the_answer_says_who_answered_what() {
+    let (spec, answer) = answer(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
+    let requested = [RequestedOutput { index: 1, binary: false }];
+    let plan = AnswerPlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
+    let message = response(&spec, &plan, &answer).unwrap();
+    assert_eq!((&message.model_name[..], &message.model_version[..], &message.id[..]), ("m", "1", "r1"));
+    assert_eq!(message.outputs.len(), 1);
+    assert_eq!((&message.outputs[0].name[..], &message.outputs[0].datatype[..]), ("o1_out", "UINT8"));
+    assert_eq!(message.raw_output_contents, [&b"b"[..]]);
+}
+
+#[test]
+fn large_tensors_are_sent_as_they_lie_in_memory() {
+    let (small, large) = (Bytes::from(vec![1; OWN_CHUNK - 1]), Bytes::from(vec![2; OWN_CHUNK]));
+    let (spec, answer) = answer(&[small.clone(), large.clone(), small, large.clone()]);
+    let chunks = encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap();
+    let own: Vec<_> = chunks.iter().filter(|chunk| chunk.as_ptr() == large.as_ptr()).collect();
+    assert_eq!(own, [&large, &large]);
+    assert_eq!(chunks.len(), 4);
+    let message = response(&spec, &AnswerPlan::default(), &answer).unwrap();
+    assert_eq!(message.raw_output_contents[1].as_ptr(), large.as_ptr());
+}
+
+#[test]
+fn a_small_answer_is_one_chunk() {
+    let (spec, answer) = answer(&[Bytes::from_static(b"ab")]);
+    assert_eq!(encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap().len(), 1);
+}
+
+#[test]
+fn tensors_of_our_own_are_copied() {
+    let (spec, mut answer) = answer(&[Bytes::new()]);
+    let buffer = Buffer::Aligned(aligned_zeroed(OWN_CHUNK));
+    answer.outputs[0] = Tensor::new(Datatype::Uint8, [OWN_CHUNK].into_iter().collect(), buffer).unwrap();
+    let message = response(&spec, &AnswerPlan::default(), &answer).unwrap();
+    assert_eq!(message.raw_output_contents[0], vec![0; OWN_CHUNK]);
+    let bytes = joined(&encode(&spec, &AnswerPlan::default(), &answer).unwrap());
+    assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
+}
+
+#[test]
+fn an_answer_beyond_the_limit_is_refused() {
+    let entry = Bytes::from(vec![0; 1 << 20]);
+    let (spec, answer) = answer(&vec![entry; 2048]);
+    let error = encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap_err();
+    assert_eq!(error.kind(), Kind::TooLarge);
+    let text = error.message();
+    assert!(text.starts_with("the response has 21475"), "{text}");
+    assert!(text.ends_with(" bytes, a gRPC message holds at most 2147483647"), "{text}");
+}
+
+#[test]
+fn more_outputs_than_declared_are_a_defect() {
+    let (mut spec, answer) = answer(&[Bytes::new(), Bytes::new()]);
+    spec.outputs.pop();
+    let error = response(&spec, &AnswerPlan::default(), &answer).unwrap_err();
+    assert_eq!(error.kind(), Kind::Internal);
+    assert_eq!(error.message(), "model 'm' answered more outputs than it has");
+}
+
+fn parameter() -> impl Strategy<Value = Parameter> {
+    prop_oneof![
+        any::<bool>().prop_map(Parameter::Bool),
+        any::<i64>().prop_map(Parameter::Int),
+        any::<u64>().prop_map(Parameter::Uint),
+        (-1e9..1e9).prop_map(Parameter::Float),
+        ".{0,9}".prop_map(Parameter::String),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn encoding_is_prosts(
+        sizes in proptest::collection::vec(prop_oneof![0usize..300, OWN_CHUNK - 2..OWN_CHUNK + 2], 0..5),
+        parameters in proptest::collection::btree_map(".{0,5}", parameter(), 0..4),
+        (id, version) in (".{0,200}", "[0-9]{0,3}"),
+        scalar: bool,
+    ) {
+        let outputs: Vec<Bytes> = sizes.iter().map(|&size| vec![size as u8; size].into()).collect();
+        let (mut spec, mut answer) = answer(&outputs);
+        spec.version = version.into();
+        answer.parameters = parameters.into_iter().collect();
+        if scalar {
+            spec.outputs.push(input("scalar", Datatype::Bool, &[]));
+            let tensor = Tensor::new(Datatype::Bool, Default::default(), Buffer::Aligned(aligned_zeroed(1)));
+            answer.outputs.push(tensor.unwrap());
+        }
+        let plan = AnswerPlan { id, ..AnswerPlan::default() };
+        let expected = response(&spec, &plan, &answer).unwrap().encode_to_vec();
+        let bytes = joined(&encode(&spec, &plan, &answer).unwrap());
+        prop_assert_eq!(&bytes, &expected);
+
+        let framed = joined(&encode_framed(&spec, &plan, &answer).unwrap());
+        let (prefix, message) = framed.split_at(FRAME_PREFIX);
+        prop_assert_eq!(message, expected);
+        prop_assert_eq!(prefix[0], 0);
+        prop_assert_eq!(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize, message.len());
+    }
+}

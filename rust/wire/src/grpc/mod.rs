@@ -1,0 +1,22 @@
+//! The gRPC side: protobuf messages to core types and back, status codes, deadlines, metadata.
+//!
+//! A request arrives in chunks that a [`MessageDecoder`] takes as they come: tensors go straight to
+//! where Python will read them. [`decode`] checks the whole against the model; [`encode_framed`] makes
+//! the bytes of the answer.
+
+mod contents;
+mod decode;
+mod encode;
+pub mod error;
+mod message;
+pub mod meta;
+mod parameters;
+#[cfg(test)]
+mod testing;
+mod timeout;
+mod varint;
+
+pub use decode::decode;
+pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, response};
+pub use message::{Envelope, MessageDecoder};
+pub use timeout::timeout;

@@ -1,0 +1,117 @@
+//! Parameters of requests and tensors: which the protocol has taken, and which are the caller's own.
+
+use crate::generated::inference::{InferParameter, infer_parameter::ParameterChoice};
+use penstock_core::{Error, Kind, Parameter, Parameters, Result};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The parameters of a message, as the generated code has them.
+pub(super) type Given = BTreeMap<String, InferParameter>;
+
+/// What a request's parameters say.
+#[derive(Debug, Default)]
+pub(super) struct RequestParameters {
+    /// Those without a meaning in the protocol.
+    pub(super) custom: Parameters,
+    /// How long the caller waits.
+    pub(super) timeout: Option<Duration>,
+}
+
+/// Sorts the parameters of a request.
+pub(super) fn request(given: Given) -> Result<RequestParameters> {
+    let mut sorted = RequestParameters::default();
+    for (name, parameter) in given {
+        let value = value(parameter).ok_or_else(|| Error::invalid(format!("parameter '{name}' has no value")))?;
+        match name.as_str() {
+            "sequence_id" => match value {
+                Parameter::Int(_) | Parameter::Uint(_) | Parameter::String(_) => {}
+                other => return Err(wrong(&name, &other, "an integer or a string")),
+            },
+            "sequence_start" | "sequence_end" | "triton_enable_empty_final_response" => match value {
+                Parameter::Bool(_) => {}
+                other => return Err(wrong(&name, &other, "a bool")),
+            },
+            "priority" => drop(unsigned(&name, &value)?),
+            "timeout" => {
+                // The protocol's zero is no timeout.
+                let microseconds = unsigned(&name, &value)?;
+                sorted.timeout = (microseconds > 0).then(|| Duration::from_micros(microseconds));
+            }
+            "headers" => {}
+            // Of REST; means nothing here.
+            _ if name.starts_with("binary_data") => {}
+            _ if name.starts_with("triton_") => {
+                return Err(Error::invalid(format!(
+                    "parameter '{name}' is reserved, expected a name that does not start with 'triton_'"
+                )));
+            }
+            _ => sorted.custom.push((name, value)),
+        }
+    }
+    Ok(sorted)
+}
+
+/// Checks the parameters of a tensor; `role` is `input` or `output`.
+pub(super) fn check_tensor(role: &str, tensor: &str, given: &Given) -> Result<()> {
+    for (name, parameter) in given {
+        if parameter.parameter_choice.is_none() {
+            return Err(Error::invalid(format!("parameter '{name}' of {role} '{tensor}' has no value")));
+        }
+        let feature = match name.as_str() {
+            "classification" => "classification",
+            _ if name.starts_with("shared_memory_") => "shared memory",
+            _ => continue,
+        };
+        return Err(Error::new(
+            Kind::Unsupported,
+            format!(
+                "parameter '{name}' of {role} '{tensor}': {feature} is not supported, expected tensors in the message"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The message's form of a parameter.
+pub(super) fn encoded(parameter: &Parameter) -> InferParameter {
+    let choice = match parameter {
+        Parameter::Bool(value) => ParameterChoice::BoolParam(*value),
+        Parameter::Int(value) => ParameterChoice::Int64Param(*value),
+        Parameter::Uint(value) => ParameterChoice::Uint64Param(*value),
+        Parameter::Float(value) => ParameterChoice::DoubleParam(*value),
+        Parameter::String(value) => ParameterChoice::StringParam(value.clone()),
+    };
+    InferParameter { parameter_choice: Some(choice) }
+}
+
+fn value(parameter: InferParameter) -> Option<Parameter> {
+    Some(match parameter.parameter_choice? {
+        ParameterChoice::BoolParam(value) => Parameter::Bool(value),
+        ParameterChoice::Int64Param(value) => Parameter::Int(value),
+        ParameterChoice::Uint64Param(value) => i64::try_from(value).map_or(Parameter::Uint(value), Parameter::Int),
+        ParameterChoice::DoubleParam(value) => Parameter::Float(value),
+        ParameterChoice::StringParam(value) => Parameter::String(value),
+    })
+}
+
+fn unsigned(name: &str, value: &Parameter) -> Result<u64> {
+    match *value {
+        Parameter::Uint(value) => Some(value),
+        Parameter::Int(value) => u64::try_from(value).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| wrong(name, value, "an integer of 0 or more"))
+}
+
+fn wrong(name: &str, value: &Parameter, expected: &str) -> Error {
+    let given = match value {
+        Parameter::Bool(value) => format!("the bool {value}"),
+        Parameter::Int(value) => format!("the integer {value}"),
+        Parameter::Uint(value) => format!("the integer {value}"),
+        Parameter::Float(value) => format!("the double {value}"),
+        Parameter::String(_) => "a string".to_owned(),
+    };
+    Error::invalid(format!("parameter '{name}' is {given}, expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Builders that the tests of this module share.
+
+use crate::{
+    Limits,
+    generated::inference::{
+        InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice,
+        model_infer_request::InferInputTensor,
+    },
+    grpc::{Envelope, MessageDecoder},
+};
+use bytes::Bytes;
+use penstock_core::{Datatype, ModelSpec, Result, TensorSpec};
+use proptest::prelude::*;
+
+/// A declared tensor; -1 is a variable axis.
+pub(super) fn input(name: &str, datatype: Datatype, dims: &[i64]) -> TensorSpec {
+    let dims = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    TensorSpec { name: name.into(), datatype, dims, optional: false, text: false }
+}
+
+/// A model without batching named `m`, with those inputs and an output of the same kind for each.
+pub(super) fn spec(inputs: Vec<TensorSpec>) -> ModelSpec {
+    let outputs = inputs.iter().map(|input| TensorSpec { name: format!("{}_out", input.name).into(), ..input.clone() });
+    ModelSpec {
+        name: "m".into(),
+        version: "1".into(),
+        platform: "penstock".into(),
+        outputs: outputs.collect(),
+        inputs,
+        batching: None,
+        max_queue: 1,
+        instances: 1,
+        wants_context: false,
+    }
+}
+
+/// An input of a message.
+pub(super) fn given(name: &str, datatype: &str, shape: &[i64]) -> InferInputTensor {
+    InferInputTensor {
+        name: name.to_owned(),
+        datatype: datatype.to_owned(),
+        shape: shape.to_vec(),
+        ..InferInputTensor::default()
+    }
+}
+
+/// An input of a message with its elements.
+pub(super) fn typed(name: &str, datatype: &str, shape: &[i64], contents: InferTensorContents) -> InferInputTensor {
+    InferInputTensor { contents: Some(contents), ..given(name, datatype, shape) }
+}
+
+/// A message to model `m`.
+pub(super) fn message(inputs: Vec<InferInputTensor>, raw: &[&[u8]]) -> ModelInferRequest {
+    ModelInferRequest {
+        model_name: "m".to_owned(),
+        inputs,
+        raw_input_contents: raw.iter().map(|entry| Bytes::copy_from_slice(entry)).collect(),
+        ..ModelInferRequest::default()
+    }
+}
+
+/// A parameter's message.
+pub(super) fn parameter(choice: ParameterChoice) -> InferParameter {
+    InferParameter { parameter_choice: Some(choice) }
+}
+
+/// Decodes a message from chunks that end at `cuts`.
+pub(super) fn from_chunks(bytes: &[u8], cuts: &[usize]) -> Result<Envelope> {
+    let mut decoder = MessageDecoder::new(bytes.len(), &Limits::default());
+    let mut rest = bytes;
+    for &cut in cuts {
+        let (chunk, tail) = rest.split_at(cut.min(rest.len()));
+        decoder.push(chunk)?;
+        rest = tail;
+    }
+    decoder.push(rest)?;
+    decoder.finish()
+}
+
+/// The lengths of chunks: any, and often tiny.
+pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(prop_oneof![0usize..4, 0usize..40], 0..40)
+}

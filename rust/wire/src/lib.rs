@@ -1,0 +1,13 @@
+//! Bytes to core types and back. Sans-IO: nothing here knows a socket.
+#![forbid(unsafe_code)]
+
+mod decoded;
+mod float;
+pub mod generated;
+pub mod grpc;
+mod limits;
+mod number;
+pub mod rest;
+
+pub use decoded::Decoded;
+pub use limits::Limits;

@@ -1,0 +1,18 @@
+//! How much one request may name.
+
+/// Bounds on the lists of a request, so that a small message cannot make a large one in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most inputs.
+    pub max_inputs: usize,
+    /// The most requested outputs.
+    pub max_outputs: usize,
+    /// REST only: the deepest nesting of a JSON value that is skipped; at most 128.
+    pub max_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64 }
+    }
+}

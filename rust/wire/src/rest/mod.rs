@@ -1,0 +1,21 @@
+//! The REST protocol: JSON, and raw tensors after it.
+
+mod decode;
+mod elements;
+mod encode;
+pub mod error;
+mod head;
+mod input;
+pub mod meta;
+mod output_text;
+mod parameters;
+mod reader;
+#[cfg(test)]
+mod round_trip;
+#[cfg(test)]
+mod test_spec;
+mod text;
+
+pub use crate::Limits;
+pub use decode::{Decoder, begin, begin_raw};
+pub use encode::{EncodeOptions, Encoded, encode};

@@ -1,0 +1,291 @@
+//! Parameters: booleans, integers, doubles and strings by name. The protocol reserves some names.
+
+use super::reader::Reader;
+use crate::float;
+use penstock_core::{Error, Parameter, Parameters, Result};
+use std::time::Duration;
+
+/// The parameters of a request.
+#[derive(Debug, Default)]
+pub(super) struct RequestParameters {
+    /// `timeout`, if it is not zero.
+    pub(super) timeout: Option<Duration>,
+    /// `binary_data_output`.
+    pub(super) binary_output: bool,
+    /// All that are not reserved, if they are kept.
+    pub(super) custom: Parameters,
+}
+
+/// The parameters of an input.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InputParameters {
+    /// `binary_data_size`.
+    pub(super) binary_size: Option<usize>,
+    /// Whether `content_type` is `base64`.
+    pub(super) base64: bool,
+}
+
+impl RequestParameters {
+    /// Reads the object at the reader. Custom parameters are kept only if `keep_custom`.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, keep_custom: bool) -> Result<()> {
+        *self = Self::default();
+        each(reader, |name, value| {
+            match name {
+                "timeout" => {
+                    let micros = unsigned(name, &value)?;
+                    self.timeout = (micros > 0).then(|| Duration::from_micros(micros));
+                }
+                "binary_data_output" => self.binary_output = boolean(name, &value)?,
+                "priority" => drop(unsigned(name, &value)?),
+                "sequence_start" | "sequence_end" => drop(boolean(name, &value)?),
+                "sequence_id" if matches!(value, Parameter::String(_)) => {}
+                "sequence_id" => drop(unsigned(name, &value)?),
+                "headers" => {}
+                _ if keep_custom => put(&mut self.custom, name, value),
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+impl InputParameters {
+    /// Reads the object at the reader. Names without a meaning here are checked and ignored.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let mut parameters = Self::default();
+        each(reader, |name, value| {
+            match name {
+                "binary_data_size" => {
+                    let size = usize::try_from(unsigned(name, &value)?);
+                    parameters.binary_size = Some(size.map_err(|_| Error::invalid("'binary_data_size' is too large"))?);
+                }
+                "content_type" => match value {
+                    Parameter::String(kind) => parameters.base64 = kind == "base64",
+                    other => return Err(wrong(name, &other, "a string")),
+                },
+                _ => refuse_later_features(name)?,
+            }
+            Ok(())
+        })?;
+        Ok(parameters)
+    }
+}
+
+/// Reads an output's parameters: its `binary_data`, if that is there.
+pub(super) fn read_output(reader: &mut Reader<'_>) -> Result<Option<bool>> {
+    let mut binary = None;
+    each(reader, |name, value| {
+        match name {
+            "binary_data" => binary = Some(boolean(name, &value)?),
+            "classification" => return Err(unsupported(name)),
+            _ => refuse_later_features(name)?,
+        }
+        Ok(())
+    })?;
+    Ok(binary)
+}
+
+fn refuse_later_features(name: &str) -> Result<()> {
+    if name.starts_with("shared_memory_") { Err(unsupported(name)) } else { Ok(()) }
+}
+
+fn unsupported(name: &str) -> Error {
+    Error::new(penstock_core::Kind::Unsupported, format!("parameter '{name}' is not supported by this server"))
+}
+
+/// Reads an object and hands over each of its members.
+fn each(reader: &mut Reader<'_>, mut visit: impl FnMut(&str, Parameter) -> Result<()>) -> Result<()> {
+    reader.expect(b'{', "an object of 'parameters'")?;
+    let mut first = true;
+    while let Some(key) = reader.key(&mut first)? {
+        let name = key.text()?;
+        if name.starts_with("triton_") {
+            return Err(Error::invalid(format!("parameter '{name}' is reserved, names with 'triton_' are refused")));
+        }
+        let value = read_value(reader, &name)?;
+        visit(&name, value)?;
+    }
+    Ok(())
+}
+
+fn read_value(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
+    let found = match reader.peek() {
+        Some(b'"') => return Ok(Parameter::String(reader.string("a string")?.text()?.into_owned())),
+        Some(b't') if reader.word("true") => return Ok(Parameter::Bool(true)),
+        Some(b'f') if reader.word("false") => return Ok(Parameter::Bool(false)),
+        Some(b'-' | b'0'..=b'9') => return read_number(reader, name),
+        Some(b'n') => "null",
+        Some(b'[') => "an array",
+        Some(b'{') => "an object",
+        _ => return Err(reader.fault("a parameter's value").into()),
+    };
+    Err(Error::invalid(format!("parameter '{name}' is {found}, expected a boolean, number or string")))
+}
+
+fn read_number(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
+    let Some((decimal, text)) = reader.number() else { return Err(reader.fault("a number").into()) };
+    if text.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
+        && let Some(value) = crate::number::integer(&decimal, text)
+    {
+        if let Ok(value) = i64::try_from(value) {
+            return Ok(Parameter::Int(value));
+        }
+        if let Ok(value) = u64::try_from(value) {
+            return Ok(Parameter::Uint(value));
+        }
+    }
+    let value = float::to_f64(&decimal, text);
+    if value.is_infinite() {
+        return Err(Error::invalid(format!("parameter '{name}' is out of the range of a double")));
+    }
+    Ok(Parameter::Float(value))
+}
+
+/// Adds a parameter; the last of a name stays.
+fn put(parameters: &mut Parameters, name: &str, value: Parameter) {
+    match parameters.iter_mut().find(|(known, _)| known == name) {
+        Some((_, place)) => *place = value,
+        None => parameters.push((name.to_owned(), value)),
+    }
+}
+
+fn boolean(name: &str, value: &Parameter) -> Result<bool> {
+    match value {
+        Parameter::Bool(value) => Ok(*value),
+        other => Err(wrong(name, other, "a boolean")),
+    }
+}
+
+fn unsigned(name: &str, value: &Parameter) -> Result<u64> {
+    let unsigned = match value {
+        Parameter::Int(value) => u64::try_from(*value).ok(),
+        Parameter::Uint(value) => Some(*value),
+        Parameter::Bool(_) | Parameter::Float(_) | Parameter::String(_) => None,
+    };
+    unsigned.ok_or_else(|| wrong(name, value, "a non-negative integer"))
+}
+
+fn wrong(name: &str, value: &Parameter, expected: &str) -> Error {
+    let shown = match value {
+        Parameter::Bool(value) => value.to_string(),
+        Parameter::Int(value) => value.to_string(),
+        Parameter::Uint(value) => value.to_string(),
+        Parameter::Float(value) => value.to_string(),
+        Parameter::String(_) => "a string".to_owned(),
+    };
+    Error::invalid(format!("parameter '{name}' is {shown}, expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::Kind;
+
+    fn request(text: &str) -> Result<RequestParameters> {
+        let mut parameters = RequestParameters::default();
+        parameters.read(&mut Reader::new(text.as_bytes()), true).map(|()| parameters)
+    }
+
+    #[test]
+    fn values_keep_their_kinds() {
+        let text = r#"{"b":true,"i":-5,"u":18446744073709551615,"f":1.0,"e":1e2,"x":18446744073709551616,"s":"\u00e9"}"#;
+        let expected = [
+            ("b", Parameter::Bool(true)),
+            ("i", Parameter::Int(-5)),
+            ("u", Parameter::Uint(u64::MAX)),
+            ("f", Parameter::Float(1.0)),
+            ("e", Parameter::Float(100.0)),
+            ("x", Parameter::Float(18_446_744_073_709_551_616.0)),
+            ("s", Parameter::String("é".to_owned())),
+        ]
+        .map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(request(text).unwrap().custom, expected);
+        assert_eq!(request(r#"{"a":1,"a":2}"#).unwrap().custom, [("a".to_owned(), Parameter::Int(2))]);
+    }
+
+    #[test]
+    fn reserved_names_are_typed_and_not_custom() {
+        let text = r#"{"timeout":1500,"priority":1,"sequence_id":"a","sequence_start":true,"sequence_end":false,
+                       "headers":"x","binary_data_output":true}"#;
+        let parameters = request(text).unwrap();
+        assert_eq!(parameters.timeout, Some(Duration::from_micros(1500)));
+        assert!(parameters.binary_output);
+        assert!(parameters.custom.is_empty());
+        assert_eq!(request(r#"{"timeout":0}"#).unwrap().timeout, None);
+        let mut unkept = RequestParameters::default();
+        unkept.read(&mut Reader::new(br#"{"a":1}"#), false).unwrap();
+        assert!(unkept.custom.is_empty());
+    }
+
+    #[test]
+    fn refusals_name_the_parameter() {
+        for (text, message) in [
+            (r#"{"a":null}"#, "parameter 'a' is null, expected a boolean, number or string"),
+            (r#"{"a":[1]}"#, "parameter 'a' is an array, expected a boolean, number or string"),
+            (r#"{"a":{}}"#, "parameter 'a' is an object, expected a boolean, number or string"),
+            (r#"{"a":1e999}"#, "parameter 'a' is out of the range of a double"),
+            (r#"{"a":NaN}"#, "request JSON at byte 5: expected a parameter's value"),
+            (r#"{"triton_x":1}"#, "parameter 'triton_x' is reserved, names with 'triton_' are refused"),
+            (r#"{"timeout":-1}"#, "parameter 'timeout' is -1, expected a non-negative integer"),
+            (r#"{"timeout":"5"}"#, "parameter 'timeout' is a string, expected a non-negative integer"),
+            (r#"{"priority":1.5}"#, "parameter 'priority' is 1.5, expected a non-negative integer"),
+            (r#"{"sequence_id":true}"#, "parameter 'sequence_id' is true, expected a non-negative integer"),
+            (r#"{"sequence_start":1}"#, "parameter 'sequence_start' is 1, expected a boolean"),
+            (r#"{"binary_data_output":"yes"}"#, "parameter 'binary_data_output' is a string, expected a boolean"),
+            ("[]", "request JSON at byte 0: expected an object of 'parameters'"),
+        ] {
+            let error = request(text).unwrap_err();
+            assert_eq!((error.message(), error.kind()), (message, Kind::InvalidInput), "{text}");
+        }
+    }
+
+    #[test]
+    fn tensors_have_their_own_names() {
+        let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()));
+        let parameters = input(r#"{"binary_data_size":16,"content_type":"base64","other":1.5}"#).unwrap();
+        assert_eq!((parameters.binary_size, parameters.base64), (Some(16), true));
+        assert!(!input(r#"{"content_type":"str"}"#).unwrap().base64);
+        let output = |text: &str| read_output(&mut Reader::new(text.as_bytes()));
+        assert_eq!(output(r#"{"binary_data":false,"other":"x"}"#).unwrap(), Some(false));
+        assert_eq!(output("{}").unwrap(), None);
+        for (error, kind, message) in [
+            (
+                input(r#"{"binary_data_size":-1}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'binary_data_size' is -1, expected a non-negative integer",
+            ),
+            (
+                input(r#"{"binary_data_size":"16"}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'binary_data_size' is a string, expected a non-negative integer",
+            ),
+            (
+                input(r#"{"content_type":1}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'content_type' is 1, expected a string",
+            ),
+            (
+                input(r#"{"shared_memory_region":"r"}"#).unwrap_err(),
+                Kind::Unsupported,
+                "parameter 'shared_memory_region' is not supported by this server",
+            ),
+            (
+                output(r#"{"shared_memory_offset":1}"#).unwrap_err(),
+                Kind::Unsupported,
+                "parameter 'shared_memory_offset' is not supported by this server",
+            ),
+            (
+                output(r#"{"classification":3}"#).unwrap_err(),
+                Kind::Unsupported,
+                "parameter 'classification' is not supported by this server",
+            ),
+            (
+                output(r#"{"binary_data":1}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'binary_data' is 1, expected a boolean",
+            ),
+        ] {
+            assert_eq!((error.kind(), error.message()), (kind, message));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Models for the tests.
+
+use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
+
+/// A declared tensor.
+pub(super) fn tensor(name: &str, datatype: Datatype, dims: &[Option<usize>]) -> TensorSpec {
+    TensorSpec { name: name.into(), datatype, dims: dims.to_vec(), optional: false, text: false }
+}
+
+/// A model without a batch axis.
+pub(super) fn model(name: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> ModelSpec {
+    ModelSpec {
+        name: name.into(),
+        version: "1".into(),
+        platform: "penstock".into(),
+        inputs,
+        outputs,
+        batching: None,
+        max_queue: 16,
+        instances: 1,
+        wants_context: false,
+    }
+}
+
+/// Two inputs of four columns in batches of at most eight.
+pub(super) fn add() -> ModelSpec {
+    let row = [Some(4)];
+    let inputs = vec![tensor("a", Datatype::Fp32, &row), tensor("b", Datatype::Fp32, &row)];
+    let batching = Batching {
+        max_size: 8,
+        dynamic: true,
+        max_delay_ns: 0,
+        preferred_sizes: Vec::new(),
+        hold: false,
+        oversize: Oversize::Refuse,
+    };
+    let spec = model("add", inputs, vec![tensor("sum", Datatype::Fp32, &row)]);
+    ModelSpec { batching: Some(batching), ..spec }
+}
+
+/// One input `x` and one output `y` of the same datatype and of any dims.
+pub(super) fn identity(datatype: Datatype, dims: &[Option<usize>]) -> ModelSpec {
+    model("identity", vec![tensor("x", datatype, dims)], vec![tensor("y", datatype, dims)])
+}

@@ -1,0 +1,214 @@
+"""The command line: what it loads, and the one line it prints when it cannot start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from penstock import Model, ServerConfig, StartupError, _load
+from penstock.cli import main
+
+APP = """
+from penstock import model
+from helper import STEP
+
+@model
+def add(a: int, b: int) -> int:
+    return a + b + STEP
+
+again = add
+
+@model(name="echo")
+class Echo:
+    def predict(self, text: str) -> str:
+        return text
+
+def plain(a: int) -> int:
+    return a
+
+both = [add, plain]
+nothing = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "helper.py").write_text("STEP = 1\n")
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a failed start."""
+    assert main(["serve", *arguments]) == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    return written.err
+
+
+def test_a_file_gives_all_its_models_once() -> None:
+    assert [one.name for one in _load.load("app.py")] == ["add", "echo"]
+
+
+def test_an_object_may_be_a_model_a_plain_function_a_list_or_an_attribute() -> None:
+    add, plain = _load.load("app.py:both")
+    assert isinstance(add, Model)
+    assert plain.__name__ == "plain"
+    assert _load.load("app.py:plain") == [plain]
+    assert [one.__name__ for one in _load.load("app.py:Echo.__wrapped__")] == ["Echo"]
+
+
+def test_two_objects_of_one_file_share_its_module() -> None:
+    assert _load.load("app.py:add")[0] is _load.load("./app.py:again")[0]
+
+
+def test_a_module_is_loaded_by_its_name() -> None:
+    assert [one.name for one in _load.load("app:add")] == ["add"]
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "app.py").write_text("def plain(a: int) -> int:\n    return 2\n")
+    first, second = _load.load("app.py:plain")[0], _load.load("other/app.py:plain")[0]
+    assert (first(1), second(1)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("none.py", "there is no file none.py"),
+        ("app.py:nope", "app.py has no object 'nope'; its models are add, again, Echo"),
+        ("app.py:", "'app.py:' names no object after the colon; write app.py:NAME, or app.py alone"),
+        ("app.py:nothing", "3 has no name of its own; give it one with model(name=...)"),
+        ("helper.py", "helper.py has no @model; decorate one, or name a function or class, as in helper.py:NAME"),
+        (
+            "no_such_module",
+            "cannot import no_such_module: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+    ],
+)
+def test_what_cannot_be_found_is_one_line(capsys: pytest.CaptureFixture[str], target: str, line: str) -> None:
+    written = fails(capsys, target)
+    assert written.splitlines()[-1] == f"penstock: error: {line}"
+    if target != "no_such_module":
+        assert len(written.splitlines()) == 1
+
+
+def test_one_model_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fails(capsys, "app.py:add", "app.py:again") == (
+        "penstock: error: model 'add' version '1' is given twice; give one of them another name= or version=\n"
+    )
+
+
+def test_an_error_in_the_users_file_shows_the_users_traceback_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.py").write_text("def load():\n    return 1 / 0\n\nload()\n")
+    lines = fails(capsys, "bad.py").splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert [line for line in lines if line.startswith("  File")] == [
+        f'  File "{tmp_path}/bad.py", line 4, in <module>',
+        f'  File "{tmp_path}/bad.py", line 2, in load',
+    ]
+    assert lines[-2:] == [
+        "ZeroDivisionError: division by zero",
+        "penstock: error: cannot import bad.py: ZeroDivisionError: division by zero",
+    ]
+
+
+def test_a_syntax_error_names_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.py").write_text("def f(:\n")
+    written = fails(capsys, "bad.py")
+    assert "def f(:" in written
+    assert written.splitlines()[-1].startswith("penstock: error: cannot import bad.py: SyntaxError: ")
+
+
+def test_a_wrong_signature_is_one_line_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.py").write_text("import penstock\n\ndef f(x) -> int: ...\n\npenstock.model(f)\n")
+    assert fails(capsys, "bad.py") == (
+        "penstock: error: model 'f': parameter 'x' has no annotation; annotate it, or declare inputs= "
+        "(bad.py, line 5)\n"
+    )
+
+
+def test_serve_at_the_top_level_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.py").write_text("import penstock\n\ndef f(x: int) -> int: ...\n\npenstock.serve(f)\n")
+    assert fails(capsys, "bad.py") == (
+        "penstock: error: bad.py calls serve() when it is imported; put the call under "
+        "`if __name__ == '__main__':` (bad.py, line 5)\n"
+    )
+
+
+def test_sys_exit_in_the_users_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.py").write_text("import sys\nsys.exit(0)\n")
+    assert fails(capsys, "bad.py") == (
+        "penstock: error: cannot import bad.py: it called sys.exit(0) when it was imported\n"
+    )
+
+
+def test_settings_are_checked_before_the_users_code_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow.py").write_text("raise AssertionError('must not run')\n")
+    monkeypatch.setenv("PENSTOCK_HTTP", "8000")
+    assert fails(capsys, "slow.py").startswith("penstock: error: PENSTOCK_HTTP: '8000' is not HOST:PORT")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["serve"], "penstock serve: error: the following arguments are required: PATH[:object]"),
+        (["serve", "app.py", "--htpp", "x"], "penstock: error: unrecognized arguments: --htpp x"),
+        (["serve", "app.py", "--http", "x"], "penstock serve: error: argument --http: 'x' is not HOST:PORT"),
+        (
+            ["serve", "app.py", "--io-threads", "-1"],
+            "penstock serve: error: argument --io-threads: '-1' is not an integer",
+        ),
+        (["serve", "app.py", "--access-log", "x"], "penstock serve: error: argument --access-log: 'x' is not one of"),
+        (["fly"], "penstock: error: argument COMMAND: invalid choice: 'fly'"),
+    ],
+)
+def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(line)
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "serve the models of files or modules" in capsys.readouterr().out
+
+
+def test_every_setting_has_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--help"]) == 0
+    written = " ".join(capsys.readouterr().out.split())
+    for one in fields(ServerConfig):
+        assert f"--{one.name.replace('_', '-')} " in written
+        assert f"{one.metadata['help']} (default: " in written
+
+
+def test_serve_is_free_again_after_a_failed_import(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    with pytest.raises(StartupError):
+        _load.load("bad.py")
+    _load.refuse_serve_while_loading()
+
+
+def test_importing_the_package_stays_light() -> None:
+    # What a program pays that only describes models, over numpy.
+    heavy = ["argparse", "asyncio", "json", "tomllib", "penstock._core", "penstock._signature", "penstock.cli"]
+    code = (
+        "import sys, numpy; before = set(sys.modules); import penstock; "
+        f"print(*set({heavy}) & set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,211 @@
+"""The order of the sources of a setting, how text becomes a value, and each refusal's text."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from penstock import ConfigError, Server, ServerConfig
+from penstock.config import ServerOptions, load_config
+
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no TOML reader")
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(arguments: dict[str, Any] | None = None, **sources: Any) -> ServerConfig:
+    return load_config(arguments, **{"environ": {}, **sources})
+
+
+def test_the_defaults() -> None:
+    assert dataclasses.asdict(load()) == {
+        "http": "127.0.0.1:8000",
+        "grpc": "127.0.0.1:8001",
+        "io_threads": 0,
+        "max_body_bytes": 64 * 2**20,
+        "max_header_bytes": 64 * 2**10,
+        "max_headers": 100,
+        "header_timeout": 10.0,
+        "idle_timeout": 75.0,
+        "body_timeout": 30.0,
+        "max_connections": 16384,
+        "max_inflight_bytes": 2**30,
+        "max_json_depth": 64,
+        "request_timeout": 0.0,
+        "drain_timeout": 30.0,
+        "overload_status": 429,
+        "timing_headers": False,
+        "strict_json": False,
+        "access_log": "off",
+        "server_name": "penstock",
+    }
+
+
+def test_the_typed_options_are_the_fields() -> None:
+    assert get_type_hints(ServerOptions) == get_type_hints(ServerConfig)
+
+
+@needs_toml
+def test_the_order_of_the_sources(tmp_path: Path) -> None:
+    names = ["server_name", "max_headers", "io_threads", "max_json_depth"]
+    (tmp_path / "penstock.toml").write_text(
+        '[server]\nserver_name = "file"\nmax_headers = 1\nio_threads = 1\nmax_json_depth = 1\n'
+    )
+    environ = {"PENSTOCK_MAX_HEADERS": "2", "PENSTOCK_IO_THREADS": "2", "PENSTOCK_MAX_JSON_DEPTH": "2"}
+    command_line = {"io_threads": "3", "max_json_depth": "3"}
+    config = load({"max_json_depth": 4}, environ=environ, command_line=command_line)
+    assert [getattr(config, name) for name in names] == ["file", 2, 3, 4]
+
+
+def test_a_complete_configuration_stands_above_the_environment() -> None:
+    base = ServerConfig(io_threads=1, max_headers=1)
+    config = load({"max_headers": 2}, base=base, environ={"PENSTOCK_IO_THREADS": "9"})
+    assert (config.io_threads, config.max_headers) == (1, 2)
+
+
+def test_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_IO_THREADS", "5")
+    assert load_config().io_threads == 5
+
+
+def test_foreign_variables_of_the_same_prefix_are_left_alone() -> None:
+    environ = {"PENSTOCK_PORT": "tcp://10.0.0.1:8000", "PENSTOCK_SERVICE_HOST": "10.0.0.1"}
+    assert load(environ=environ) == ServerConfig()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("http", "off", None),
+        ("http", "unix:/tmp/a", "unix:/tmp/a"),
+        ("http", "[::1]:0", "[::1]:0"),
+        ("grpc", "localhost:9", "localhost:9"),
+        ("max_body_bytes", "1024", 1024),
+        ("max_body_bytes", "1.5KiB", 1536),
+        ("max_body_bytes", "2 mb", 2_000_000),
+        ("idle_timeout", "500ms", 0.5),
+        ("idle_timeout", "2m", 120.0),
+        ("idle_timeout", "0", 0.0),
+        ("timing_headers", "yes", True),
+        ("timing_headers", "0", False),
+        ("overload_status", "503", 503),
+        ("access_log", "json", "json"),
+    ],
+)
+def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
+    for sources in ({"environ": {f"PENSTOCK_{name.upper()}": text}}, {"command_line": {name: text}}):
+        found = getattr(load(**sources), name)
+        assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("http", "8000", "'8000' is not HOST:PORT with a port from 0 to 65535, unix:/path, or off"),
+        ("http", "h:65536", "'h:65536' is not HOST:PORT"),
+        ("http", ":8000", "':8000' is not HOST:PORT"),
+        ("http", "::1:8000", "'::1:8000' is not HOST:PORT"),
+        ("grpc", "unix:", "'unix:' is not HOST:PORT"),
+        ("max_body_bytes", "64XB", "'64XB' is not a size of 1 byte or more, such as 64MiB"),
+        ("max_body_bytes", "0", "0 is not a size of 1 byte or more, such as 64MiB"),
+        ("max_body_bytes", "9999999999GiB", "is not a size of 1 byte or more"),
+        ("idle_timeout", "soon", "'soon' is not a duration such as 500ms, 30s or 2m"),
+        ("idle_timeout", "-1", "'-1' is not a duration such as 500ms, 30s or 2m"),
+        ("idle_timeout", "1000000h", "is not a duration of 0 seconds to 366 days"),
+        ("max_headers", "-1", "'-1' is not an integer of 0 or more"),
+        ("max_headers", "0", "0 is not an integer of 1 or more"),
+        ("io_threads", "5000", "5000 is not an integer from 0 to 4096"),
+        ("timing_headers", "maybe", "'maybe' is not true or false"),
+        ("overload_status", "500", "'500' is not one of 429, 503"),
+        ("access_log", "xml", "'xml' is not one of off, text, json"),
+        ("server_name", "", "'' is not printable text"),
+    ],
+)
+def test_wrong_text_is_refused_with_its_source(name: str, text: str, expected: str) -> None:
+    variable = f"PENSTOCK_{name.upper()}"
+    with pytest.raises(ConfigError, match=f"^{variable}: .*{re.escape(expected)}"):
+        load(environ={variable: text})
+    flag = "--" + name.replace("_", "-")
+    with pytest.raises(ConfigError, match=f"^{flag}: .*{re.escape(expected)}"):
+        load(command_line={name: text})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("http", 8000),
+        ("io_threads", 1.5),
+        ("max_headers", True),
+        ("idle_timeout", "30s"),
+        ("idle_timeout", float("nan")),
+        ("timing_headers", 1),
+        ("overload_status", 500),
+        ("access_log", None),
+        ("server_name", "a\nb"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: {re.escape(repr(value))} is not "):
+        ServerConfig(**{name: value})
+
+
+def test_durations_are_floats_whatever_was_given() -> None:
+    assert type(ServerConfig(idle_timeout=3).idle_timeout) is float
+
+
+def test_unknown_settings_are_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"^unknown setting 'io_thread', did you mean 'io_threads'\?$"):
+        load({"io_thread": 1})
+
+
+def test_a_server_that_would_not_listen_is_refused() -> None:
+    def f(x: int) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"^http and grpc are both off: nothing would listen$"):
+        Server(f, http=None, grpc=None)
+
+
+@needs_toml
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[server", "penstock.toml: not valid TOML: "),
+        ("[sever]\n", "penstock.toml: unknown table or key 'sever', expected the table [server]"),
+        ("server = 3\n", "penstock.toml: server must be a table, written as [server]"),
+        ("[server]\nhtpp = 'off'\n", "penstock.toml: unknown setting 'htpp' in [server], did you mean 'http'?"),
+        ("[server]\nidle_timeout = 'x'\n", "penstock.toml: idle_timeout: 'x' is not a duration"),
+        ("[server]\nio_threads = true\n", "penstock.toml: io_threads: True is not an integer"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "penstock.toml").write_text(text)
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        load()
+
+
+@needs_toml
+def test_a_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[server]\nhttp = 'off'\nidle_timeout = '2m'\nmax_body_bytes = '1MiB'\n")
+    for sources in ({"file": "a.toml"}, {"environ": {"PENSTOCK_CONFIG": "a.toml"}}):
+        config = load(**sources)
+        assert (config.http, config.idle_timeout, config.max_body_bytes) == (None, 120.0, 2**20)
+    with pytest.raises(ConfigError, match=r"^b\.toml: cannot be read: No such file or directory$"):
+        load(file="b.toml")
+
+
+def test_without_a_toml_reader_a_file_is_an_error_and_not_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    assert load() == ServerConfig()
+    (tmp_path / "penstock.toml").write_text("[server]\n")
+    with pytest.raises(ConfigError, match=r"^penstock\.toml cannot be read on Python 3\.10, which has no TOML reader"):
+        load()

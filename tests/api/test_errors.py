@@ -1,0 +1,98 @@
+"""The error tree: its drawing, its kinds and its statuses agree."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import penstock
+from penstock import errors
+
+CLASSES = {
+    name: value
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, errors.PenstockError)
+}
+ANSWERS = {
+    "invalid_input": (errors.InvalidInput, 400),
+    "forbidden": (errors.Forbidden, 403),
+    "not_found": (errors.NotFound, 404),
+    "method_not_allowed": (errors.MethodNotAllowed, 405),
+    "too_large": (errors.TooLarge, 413),
+    "unsupported_encoding": (errors.UnsupportedEncoding, 415),
+    "overloaded": (errors.Overloaded, 429),
+    "cancelled": (errors.Cancelled, 499),
+    "handler": (errors.HandlerError, 500),
+    "internal": (errors.InternalError, 500),
+    "unsupported": (errors.Unsupported, 501),
+    "unavailable": (errors.Unavailable, 503),
+    "timeout": (errors.Timeout, 504),
+}
+
+
+def test_each_kind_has_one_class_and_status() -> None:
+    for kind, (error, status) in ANSWERS.items():
+        assert error.kind == kind
+        assert errors.by_kind(kind) is error
+        assert errors.by_status(status) is (error if kind != "internal" else errors.HandlerError)
+    answers = {error for error in CLASSES.values() if not issubclass(error, errors.StartupError)}
+    assert answers == {error for error, _ in ANSWERS.values()} | {errors.PenstockError}
+
+
+def test_unknown_kinds_and_statuses_fall_on_the_right_side() -> None:
+    assert errors.by_kind("teapot") is errors.InternalError
+    assert errors.by_status(418) is errors.InvalidInput
+    assert errors.by_status(599) is errors.InternalError
+
+
+def test_start_up_errors_are_one_kind_that_is_never_an_answer() -> None:
+    startup = [error for error in CLASSES.values() if issubclass(error, errors.StartupError)]
+    assert {error.kind for error in startup} == {"startup"}
+    assert {error.__name__ for error in startup} == {
+        "StartupError",
+        "ConfigError",
+        "SignatureError",
+        "LoadError",
+        "BindError",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        ("InvalidInput", ValueError),
+        ("Forbidden", PermissionError),
+        ("NotFound", LookupError),
+        ("Unsupported", NotImplementedError),
+        ("Timeout", TimeoutError),
+        ("ConfigError", ValueError),
+        ("SignatureError", TypeError),
+    ],
+)
+def test_pythons_own_words_are_reused(error: str, builtin: type[Exception]) -> None:
+    with pytest.raises(builtin, match=r"^the message$"):
+        raise CLASSES[error]("the message")
+
+
+def test_the_tree_is_drawn_whole() -> None:
+    drawing = (errors.__doc__ or "").split("::", 1)[1].split("\n\nA handler", 1)[0]
+    drawn = {}
+    for line in drawing.splitlines():
+        words = line.replace("├──", " ").replace("└──", " ").replace("│", " ").split()
+        if words:
+            drawn[words[0]] = next((int(word) for word in words if word.isdigit()), None)
+    assert set(drawn) == set(CLASSES)
+    for error, status in ANSWERS.values():
+        assert drawn[error.__name__] == status
+
+
+def test_the_tree_is_exported() -> None:
+    assert set(CLASSES) <= set(penstock.__all__)
+    assert set(CLASSES) | {"by_kind", "by_status"} == set(errors.__all__)
+    assert list(penstock.__all__) == sorted(penstock.__all__, key=lambda name: (not name[0].isupper(), name))
+
+
+def test_an_unknown_attribute_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'penstock' has no attribute 'nothing'$"):
+        _ = penstock.nothing

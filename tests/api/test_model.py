@@ -1,0 +1,373 @@
+"""`Tensor`, `Batching`, `Threads`, `model` and `Model`: what they normalise and what they refuse."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import re
+from datetime import timedelta
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from penstock import Batching, Model, Server, SignatureError, StartupError, Tensor, Threads, model
+from penstock._present import curl
+
+F32 = np.float32
+X, Y = Tensor("x", F32, [16]), Tensor("y", F32, [16])
+
+
+@model(inputs=[X], outputs=[Y])
+def double(x: Any) -> Any:
+    """Doubles."""
+    return x * 2
+
+
+class Count:
+    built: int = 0
+    closed: int = 0
+
+    def __init__(self, step: int = 1) -> None:
+        type(self).built += 1
+        self.step = step
+
+    def predict(self, x: int) -> int:
+        return x + self.step
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+# Not as a decorator: type checkers take a decorated class for the class itself.
+Counter = model(Count, name="counter")
+
+
+@pytest.mark.parametrize(
+    ("datatype", "name", "dtype"),
+    [
+        (np.float32, "FP32", np.float32),
+        (np.dtype("int8"), "INT8", np.int8),
+        ("uint16", "UINT16", np.uint16),
+        ("FP16", "FP16", np.float16),
+        (float, "FP64", np.float64),
+        (int, "INT64", np.int64),
+        (bool, "BOOL", np.bool_),
+        ("BF16", "BF16", np.float32),
+        (ml_dtypes.bfloat16, "BF16", ml_dtypes.bfloat16),
+        (bytes, "BYTES", None),
+        ("BYTES", "BYTES", None),
+        (np.bytes_, "BYTES", None),
+        (np.object_, "BYTES", None),
+    ],
+)
+def test_datatypes_are_normalised(datatype: Any, name: str, dtype: Any) -> None:
+    tensor = Tensor("x", datatype)
+    assert (tensor.datatype, tensor.dtype, tensor.text) == (name, None if dtype is None else np.dtype(dtype), False)
+
+
+@pytest.mark.parametrize("datatype", [str, np.str_])
+def test_text_is_bytes_on_the_wire(datatype: Any) -> None:
+    tensor = Tensor("x", datatype)
+    assert (tensor.datatype, tensor.dtype, tensor.text) == ("BYTES", None, True)
+
+
+@pytest.mark.parametrize("datatype", ["fp32", "STRING", complex, np.complex64, "datetime64[s]", ">f4", dict, [1], 3])
+def test_other_datatypes_are_refused(datatype: Any) -> None:
+    with pytest.raises(ValueError, match=r"^tensor 'x': datatype .* is not one of the wire's: write a numpy dtype"):
+        Tensor("x", datatype)
+
+
+def test_shapes_are_normalised() -> None:
+    assert Tensor("x", F32, [np.int64(3), -1]).shape == (3, -1)
+    assert type(Tensor("x", F32, [np.int64(3)]).shape[0]) is int
+    assert Tensor("x", F32).shape == ()
+
+
+@pytest.mark.parametrize("shape", [[-2], [1.5], ["3"], 3, "3", None])
+def test_other_shapes_are_refused(shape: Any) -> None:
+    expected = f"tensor 'x': shape {shape!r} must be a list of sizes of 0 or more, or -1 for a variable axis"
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        Tensor("x", F32, shape)
+
+
+def test_a_tensor_needs_a_datatype_and_a_printable_name() -> None:
+    with pytest.raises(ValueError, match=r"^tensor 'x' needs a datatype, for example np.float32$"):
+        Tensor("x")
+    for name in ("", "a\n", 3):
+        with pytest.raises(ValueError, match="its name must be printable text of at least one character"):
+            Tensor(name, F32)  # type: ignore[arg-type]
+
+
+def test_a_tensor_is_a_value() -> None:
+    tensor = Tensor("x", np.uint8, [-1, 3], optional=True)
+    assert tensor == Tensor("x", "UINT8", (-1, 3), optional=True) != Tensor("x", "UINT8", (-1, 3))
+    assert len({tensor, copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))}) == 1
+    assert repr(tensor) == "Tensor('x', 'UINT8', [-1, 3], optional=True)"
+    assert eval(repr(Tensor("t", str))) == Tensor("t", str)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tensor.name = "z"  # type: ignore[misc]
+
+
+def test_batching_is_normalised() -> None:
+    batching = Batching(max_size=8, max_delay=timedelta(milliseconds=2), preferred_sizes=[8, 4, 4])
+    assert (batching.max_delay, batching.preferred_sizes) == (0.002, (4, 8))
+    default = Batching()
+    assert (default.max_size, default.dynamic, default.max_delay, default.oversize, default.hold) == (
+        64,
+        True,
+        0.0,
+        "refuse",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_size": 0}, "Batching: max_size must be an integer of 1 or more, not 0"),
+        ({"max_size": True}, "Batching: max_size must be an integer of 1 or more, not True"),
+        ({"max_size": 2.5}, "Batching: max_size must be an integer of 1 or more, not 2.5"),
+        ({"max_delay": -1}, "Batching: max_delay must be 0 seconds or more, not -1"),
+        ({"max_delay": float("nan")}, "Batching: max_delay must be 0 seconds or more, not nan"),
+        ({"max_size": 4, "preferred_sizes": [8]}, "Batching: preferred size 8 is not between 1 and max_size 4"),
+        ({"oversize": "drop"}, "Batching: oversize must be 'refuse' or 'split', not 'drop'"),
+    ],
+)
+def test_batching_refuses_what_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Batching(**options)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 1.5, 5000])
+def test_threads_refuse_other_counts(count: Any) -> None:
+    with pytest.raises(ValueError, match=f"^Threads: count must be an integer from 1 to 4096, not {count!r}$"):
+        Threads(count)
+
+
+def test_a_model_stays_callable_and_documented() -> None:
+    assert isinstance(double, Model)
+    assert double(np.ones(3)).tolist() == [2, 2, 2]
+    assert (double.name, double.version, double.__doc__) == ("double", "1", "Doubles.")
+    assert repr(double) == (
+        "Model('double', version '1', inputs=[Tensor('x', 'FP32', [16])], outputs=[Tensor('y', 'FP32', [16])])"
+    )
+
+
+def test_a_definition_holds_what_the_server_reads() -> None:
+    batching = Batching(max_size=2)
+    served = model(name="d", version=3, inputs=[X], outputs=[Y], batching=batching, instances=Threads(2), max_queue=7)(
+        double.__wrapped__
+    )
+    definition = served.definition()
+    shown = {one.name: getattr(definition, one.name) for one in dataclasses.fields(definition) if one.name != "factory"}
+    assert shown == {
+        "name": "d",
+        "version": "3",
+        "platform": "penstock",
+        "inputs": (X,),
+        "outputs": (Y,),
+        "batching": batching,
+        "instances": 2,
+        "max_queue": 7,
+        "wants_context": False,
+    }
+    handler = definition.factory()
+    assert handler.call is double.__wrapped__
+    assert handler.close() is None
+
+
+def test_a_class_is_built_once_per_instance_and_closed() -> None:
+    Count.built = Count.closed = 0
+    definition = Counter.definition()
+    assert Count.built == 0
+    one, two = definition.factory(), definition.factory()
+    assert Count.built == 2
+    assert one.call(np.array(4)).item() == 5
+    one.close()
+    two.close()
+    assert Count.closed == 2
+    assert Counter(step=3).predict(1) == 4
+
+
+def test_call_is_preferred_to_predict() -> None:
+    class Both:
+        def __call__(self, x: int) -> int:
+            return x
+
+        def predict(self, x: str) -> str:
+            return x
+
+    class Child(Both):
+        pass
+
+    assert [model(one).inputs[0].datatype for one in (Both, Child)] == ["INT64", "INT64"]
+
+
+def test_a_classes_attributes_do_not_shadow_the_models() -> None:
+    class Sly:
+        version = "sly"
+
+        def definition(self) -> str:
+            return "sly"
+
+        def predict(self, x: int) -> int:
+            return x
+
+    served = model(Sly)
+    assert (served.version, served.definition().version) == ("1", "1")
+
+
+def test_a_model_of_a_model_is_the_same_under_other_options() -> None:
+    second = model(Counter, version="2")
+    assert (second.name, second.version, second.__wrapped__) == ("counter", "2", Counter.__wrapped__)
+
+
+def test_static_and_class_methods_handle_too() -> None:
+    class Static:
+        @staticmethod
+        def predict(x: int) -> int:
+            return x + 1
+
+    class OfClass:
+        @classmethod
+        def predict(cls, x: int) -> int:
+            return x + 1
+
+    for one in (Static, OfClass):
+        assert model(one).definition().factory().call(np.array(1)).item() == 2
+
+
+def test_bound_methods_and_callable_objects_keep_their_state() -> None:
+    class Adder:
+        closed = False
+
+        def __init__(self, step: int) -> None:
+            self.step = step
+
+        def add(self, x: int) -> int:
+            return x + self.step
+
+        __call__ = add
+
+        def close(self) -> None:
+            self.closed = True
+
+    adder = Adder(5)
+    assert model(adder.add).name == "add"
+    for served in (model(adder.add), model(adder, name="m")):
+        handler = served.definition().factory()
+        assert handler.call(np.array(1)).item() == 6
+        handler.close()
+    # The object is its owner's to close.
+    assert not adder.closed
+
+
+def test_one_function_in_several_versions() -> None:
+    second = double.with_options(version="2", instances=2)
+    assert (second.name, second.version, second.instances, second.inputs) == ("double", "2", 2, double.inputs)
+    assert double.version == "1"
+    assert [one.version for one in Server(double, second).definitions] == ["1", "2"]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "a b", "ü", "a" * 129, "a\n", 3])
+def test_names_and_versions_have_one_rule(name: Any) -> None:
+    rule = "must be 1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+    if name:
+        with pytest.raises(SignatureError, match=f"^model: name {re.escape(repr(name))} {re.escape(rule)}$"):
+            model(lambda: None, name=name, inputs=[], outputs=[])
+    if not isinstance(name, int):
+        with pytest.raises(SignatureError, match=f"^model 'm': version {re.escape(repr(name))} {re.escape(rule)}$"):
+            model(lambda: None, name="m", version=name, inputs=[], outputs=[])
+
+
+def test_what_has_no_name_needs_one() -> None:
+    with pytest.raises(SignatureError, match=r"has no name of its own; give it one with model\(name=\.\.\.\)$"):
+        model(lambda: None, inputs=[], outputs=[])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instances": 0}, "model 'm': instances must be 1 to 4096 or Threads(n), not 0"),
+        ({"instances": "2"}, "model 'm': instances must be 1 to 4096 or Threads(n), not '2'"),
+        ({"max_queue": 0}, "model 'm': max_queue must be an integer of 1 or more, not 0"),
+        ({"batching": 8}, "model 'm': batching must be a Batching, not 8"),
+        ({"batching": Batching}, "model 'm': batching must be a Batching, not <class"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SignatureError, match=f"^{re.escape(message)}"):
+        model(lambda: None, name="m", inputs=[], outputs=[], **options)
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^model\(\) has no option 'input'; it has name, version, inputs, outputs,"):
+        model(input=[X])  # type: ignore[call-overload]
+
+
+def test_what_cannot_handle_requests_is_refused() -> None:
+    class Empty: ...
+
+    class Needy:
+        def __init__(self, path: str) -> None: ...
+        def predict(self, x: int) -> None: ...
+
+    with pytest.raises(SignatureError, match=r"^model 'Empty': class Empty has neither __call__ nor predict to handle"):
+        model(Empty)
+    with pytest.raises(
+        SignatureError, match=r"^model 'Needy': Needy\(\) needs 'path', and each instance is built without"
+    ):
+        model(Needy)
+    with pytest.raises(SignatureError, match=r"^model 'm': int cannot be called$"):
+        model(3, name="m")  # type: ignore[call-overload]
+
+
+def test_a_server_takes_plain_functions_and_refuses_twins() -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    assert [one.name for one in Server(add, double).definitions] == ["add", "double"]
+    with pytest.raises(
+        StartupError, match=r"^model 'double' version '1' is given twice; give one of them another name="
+    ):
+        Server(double, double.with_options(instances=2))
+    with pytest.raises(StartupError, match=r"^there is no model to serve; give at least one$"):
+        Server()
+
+
+def test_addresses_are_known_only_after_the_start() -> None:
+    server = Server(double)
+    assert (server.http_address, server.grpc_address) == (None, None)
+    with pytest.raises(StartupError, match=r"^HTTP is off, or the server is not started$"):
+        _ = server.http_url
+
+
+def test_the_curl_line_is_a_valid_request() -> None:
+    definition = Server(double).definitions[0]
+    assert curl(definition, "http://127.0.0.1:8000", {}, path="/v2/models/double") == (
+        "curl -s http://127.0.0.1:8000/v2/models/double/infer -H 'Content-Type: application/json' -d "
+        """'{"inputs":[{"name":"x","shape":[16],"datatype":"FP32","data":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}'"""
+    )
+
+
+def test_the_curl_line_pipes_large_inputs_and_quotes_for_the_shell() -> None:
+    image = Tensor("it's", np.uint8, [-1, 100, 3])
+    served = model(lambda x: x, name="m", inputs=[image], outputs=[Y], batching=Batching())
+    line = curl(served.definition(), "unix:/tmp/a b", {}, path="/v2/models/m")
+    header = (
+        '{"inputs":[{"name":"it\'s","shape":[1,2,100,3],"datatype":"UINT8","parameters":{"binary_data_size":600}}]}'
+    )
+    assert line == (
+        "{ printf %s '" + header.replace("'", "'\"'\"'") + "'; head -c 600 /dev/zero; } | "
+        "curl -s --unix-socket '/tmp/a b' http://localhost/v2/models/m/infer "
+        "-H 'Content-Type: application/octet-stream' "
+        f"-H 'Inference-Header-Content-Length: {len(header)}' --data-binary @-"
+    )
+
+
+def test_the_curl_line_asks_for_metadata_where_no_document_can_be_made() -> None:
+    served = model(lambda x: x, name="m", inputs=[Tensor("x", bytes)], outputs=[Y])
+    assert curl(served.definition(), "http://h:1", {"x": None}, path="/v2/models/m") == "curl -s http://h:1/v2/models/m"
