@@ -44,6 +44,9 @@ class Server:
         Returns the names of what the deadline cut; empty when all requests finished.
         """
 
+    def stuck(self) -> list[str]:
+        """The models whose handlers had not returned a few seconds after the stop."""
+
 @final
 class InProcess:
     """The same path without sockets: decode, queue, batch, handler, encode."""
@@ -57,8 +60,11 @@ class InProcess:
     ) -> tuple[int, list[tuple[str, str]], bytes]:
         """Answers one HTTP request: its status, headers and body."""
 
-    def stop(self) -> None:
-        """Stops the models."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Stops the models; requests under way finish. The timeout is for likeness with `Server`."""
+
+    def stuck(self) -> list[str]:
+        """The models whose handlers had not returned a few seconds after the stop."""
 
 @final
 class RequestInfo:

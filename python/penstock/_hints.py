@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import operator
@@ -44,7 +45,7 @@ def resolve(handler: Callable[..., Any]) -> dict[str, Any]:
     """
     bare = plain_function(handler)
     annotations = getattr(bare, "__annotations__", {})
-    scope = dict(inspect.getclosurevars(bare).nonlocals) if inspect.isfunction(bare) else {}
+    scope = _closure(bare) if inspect.isfunction(bare) else {}
     resolved = {}
     for name, annotation in annotations.items():
         one = types.SimpleNamespace(__annotations__={name: annotation})
@@ -55,6 +56,15 @@ def resolve(handler: Callable[..., Any]) -> dict[str, Any]:
             hints = {name: annotation}
         resolved[name] = unaliased(hints[name])
     return resolved
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    """The local names that a function has from around it; its own is not bound before it is decorated."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def is_context(hint: Any) -> bool:

@@ -27,8 +27,9 @@ R = TypeVar("R")
 DEFAULT_MAX_QUEUE = 1024
 """Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_NAME_RULE = "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+# Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
+_NAME = re.compile(r"(?=\w)[^/:\x00-\x1f\x7f]{1,128}(?<!\s)")
+_NAME_RULE = "1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
 
 
 class ModelOptions(TypedDict, total=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from penstock import _exit
 from penstock._definition import Definition
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
@@ -96,6 +97,7 @@ class Server:
                     raise interrupt from None
                 raise
             self._core = core
+            _exit.watch(core)
         return self
 
     def wait(self, timeout: float | None = None) -> bool:

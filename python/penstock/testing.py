@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from penstock import _encoding
+from penstock import _encoding, _exit
 from penstock.config import ServerConfig, load_config
 from penstock.errors import StartupError, by_status
 from penstock.server import definitions_of
@@ -145,6 +145,7 @@ class Client:
         core = _core.InProcess(self._definitions, self._config)
         core.start()
         self._core = core
+        _exit.watch(core)
         return self
 
     def __exit__(

@@ -272,15 +272,20 @@ def test_one_function_in_several_versions() -> None:
     assert [one.version for one in Server(double, second).definitions] == ["1", "2"]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "a b", "ü", "a" * 129, "a\n", 3])
+@pytest.mark.parametrize("name", ["", "a/b", "a:b", ".hidden", "-a", "a ", "a" * 129, "a\n", "a\x00b", 3])
 def test_names_and_versions_have_one_rule(name: Any) -> None:
-    rule = "must be 1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+    rule = "must be 1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
     if name:
         with pytest.raises(SignatureError, match=f"^model: name {re.escape(repr(name))} {re.escape(rule)}$"):
             model(lambda: None, name=name, inputs=[], outputs=[])
     if not isinstance(name, int):
         with pytest.raises(SignatureError, match=f"^model 'm': version {re.escape(repr(name))} {re.escape(rule)}$"):
             model(lambda: None, name="m", version=name, inputs=[], outputs=[])
+
+
+@pytest.mark.parametrize("name", ["a", "a b ü", "résumé-ranker_2.1", "9"])
+def test_names_may_be_what_clients_can_escape(name: str) -> None:
+    assert model(lambda: None, name=name, inputs=[], outputs=[]).name == name
 
 
 def test_what_has_no_name_needs_one() -> None:

@@ -91,13 +91,20 @@ pub struct Error {
     retry_after: Option<Duration>,
 }
 
+/// The most bytes of a message; gRPC sends it as a header.
+pub(crate) const LONGEST_MESSAGE: usize = 1024;
+
 /// A result whose error can be answered to a caller.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error of `kind` with a public message.
+    ///
+    /// A message may repeat what a client sent, so it is cut at [`LONGEST_MESSAGE`] bytes.
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into().into(), retry_after: None }
+        let message = message.into();
+        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        Self { kind, message: message[..end].into(), retry_after: None }
     }
 
     /// The client's mistake.
@@ -135,7 +142,13 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind;
+    use super::{Error, Kind, LONGEST_MESSAGE};
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let error = Error::invalid("ü".repeat(LONGEST_MESSAGE));
+        assert_eq!(error.message(), "ü".repeat(LONGEST_MESSAGE / 2));
+    }
 
     #[test]
     fn names_are_distinct_and_reversible() {

@@ -95,6 +95,14 @@ impl Model {
         if max_rows == 0 || request.rows <= max_rows {
             return self.queue.submit(request, desk)?.await;
         }
+        let batches = request.rows.div_ceil(max_rows);
+        if batches > self.spec.max_queue {
+            let most = self.spec.max_queue.saturating_mul(max_rows);
+            return Err(Error::invalid(format!(
+                "the request has a batch of {} rows, model '{}' accepts at most {most}",
+                request.rows, self.spec.name
+            )));
+        }
         let InferRequest { inputs, rows, caller, deadline, protocol } = request;
         let tickets = split(inputs, rows, max_rows)
             .into_iter()

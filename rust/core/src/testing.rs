@@ -34,8 +34,13 @@ where
 
 /// A model with one FP32 input `x` and one FP32 output `y`, both of `dims` a row.
 pub fn fp32_spec(name: &str, dims: &[Option<usize>], batching: Option<Batching>) -> ModelSpec {
-    let tensor =
-        |name: &str| TensorSpec { name: name.into(), datatype: Datatype::Fp32, dims: dims.to_vec(), optional: false };
+    let tensor = |name: &str| TensorSpec {
+        name: name.into(),
+        datatype: Datatype::Fp32,
+        dims: dims.to_vec(),
+        optional: false,
+        text: false,
+    };
     ModelSpec {
         name: name.into(),
         version: "1".into(),

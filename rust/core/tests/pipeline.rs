@@ -157,6 +157,19 @@ fn an_oversize_request_is_split_and_answered_as_one() {
 }
 
 #[test]
+fn a_request_that_no_queue_could_hold_is_refused_before_it_is_split() {
+    let batching = Batching { oversize: Oversize::Split, ..batching(8) };
+    let model = Arc::new(Model::new(fp32_spec("double", &[None], Some(batching)), &Metrics::default()));
+    let empty = fp32(&[1_408_465_797_316_029, 0], &[]);
+    let error = runtime().block_on(model.infer(request(empty), None)).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidInput);
+    assert_eq!(
+        error.message(),
+        "the request has a batch of 1408465797316029 rows, model 'double' accepts at most 8192"
+    );
+}
+
+#[test]
 fn rows_of_different_sizes_do_not_share_a_batch() {
     let spec = fp32_spec("double", &[None], Some(batching(8)));
     let model = Arc::new(Model::new(spec, &Metrics::default()));

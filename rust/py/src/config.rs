@@ -90,7 +90,7 @@ fn address(py: Python<'_>, text: &str) -> PyResult<Address> {
         return Ok(Address::Unix(path.into()));
     }
     let resolved = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    resolved.map(Address::Tcp).ok_or_else(|| {
-        startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT or unix:/path"))
-    })
+    resolved
+        .map(Address::Tcp)
+        .ok_or_else(|| startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT or unix:/path")))
 }

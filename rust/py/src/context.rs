@@ -189,8 +189,5 @@ fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     if value.is_instance_of::<PyString>() {
         return Ok(Parameter::String(value.extract()?));
     }
-    Err(PyTypeError::new_err(format!(
-        "a parameter is a bool, int, float or str, got {}",
-        value.get_type().name()?
-    )))
+    Err(PyTypeError::new_err(format!("a parameter is a bool, int, float or str, got {}", value.get_type().name()?)))
 }

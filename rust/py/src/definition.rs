@@ -92,7 +92,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
 fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Vec<TensorSpec>, Vec<ArrayForm>)> {
     let read = |tensor: Declared| {
         let datatype = Datatype::from_name(&tensor.datatype).ok_or_else(|| {
-            let problem = format!("model '{model}': tensor '{}' has unknown datatype '{}'", tensor.name, tensor.datatype);
+            let problem =
+                format!("model '{model}': tensor '{}' has unknown datatype '{}'", tensor.name, tensor.datatype);
             startup(py, "SignatureError", &problem)
         })?;
         let widened = datatype == Datatype::Bf16

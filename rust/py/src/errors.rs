@@ -30,9 +30,8 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
 
 fn own_kind(py: Python<'_>, raised: &PyErr) -> PyResult<Option<Kind>> {
     static BASE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let base = BASE.get_or_try_init(py, || {
-        py.import("penstock.errors")?.getattr("PenstockError").map(Bound::unbind)
-    })?;
+    let base =
+        BASE.get_or_try_init(py, || py.import("penstock.errors")?.getattr("PenstockError").map(Bound::unbind))?;
     if !raised.value(py).is_instance(base.bind(py))? {
         return Ok(None);
     }
@@ -44,7 +43,8 @@ fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) {
     let log = || -> PyResult<()> {
         let logger = py.import("logging")?.call_method1("getLogger", (format!("penstock.{}", spec.name),))?;
         let options = PyDict::new(py);
-        options.set_item("exc_info", raised.value(py))?;
+        // Before Python 3.12 the exception itself does not hold its traceback yet.
+        options.set_item("exc_info", (raised.get_type(py), raised.value(py), raised.traceback(py)))?;
         logger.call_method("error", ("model '%s' version '%s' raised", &*spec.name, &*spec.version), Some(&options))?;
         Ok(())
     };

@@ -12,7 +12,7 @@
 use crate::definition::ArrayForm;
 use half::bf16;
 use numpy::{
-    PyArray1, PyArrayDescr, PyUntypedArray, PyArrayDescrMethods as _, PyArrayMethods as _,
+    PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
     npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, npy_intp},
 };
 use penstock_core::{

@@ -77,7 +77,8 @@ fn by_output<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Items
 }
 
 fn by_name<'py>(spec: &ModelSpec, named: &Bound<'py, PyDict>) -> Result<Items<'py>> {
-    let unknown = named.keys().iter().find(|key| !spec.outputs.iter().any(|output| key.eq(&*output.name).unwrap_or(false)));
+    let unknown =
+        named.keys().iter().find(|key| !spec.outputs.iter().any(|output| key.eq(&*output.name).unwrap_or(false)));
     if let Some(key) = unknown {
         return Err(Error::handler(format!(
             "model '{}' returned an output named {key}, declared {}",
@@ -132,11 +133,13 @@ fn as_array<'py>(
     let unfit = |what: String| {
         Error::handler(format!(
             "model '{}' returned {what} for output '{}', declared {} ({dtype})",
-            spec.name,
-            spec.outputs[index].name,
-            spec.outputs[index].datatype,
+            spec.name, spec.outputs[index].name, spec.outputs[index].datatype,
         ))
     };
+    if item.is_none() {
+        // numpy would make a NaN of it: what a handler returns that forgot its `return`.
+        return Err(unfit("None".to_owned()));
+    }
     let array = match item.cast_into::<PyUntypedArray>() {
         Ok(array) => array,
         Err(error) => {
@@ -208,7 +211,11 @@ fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
 fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
     let object: *mut PyArrayObject = array.as_array_ptr();
     // SAFETY: `object` is a live array object and the interpreter is held.
-    unsafe { ffi::Py_REFCNT(array.as_ptr()) == 1 && (*object).fields.base.is_null() && (*object).fields.flags & NPY_ARRAY_OWNDATA != 0 }
+    unsafe {
+        ffi::Py_REFCNT(array.as_ptr()) == 1
+            && (*object).fields.base.is_null()
+            && (*object).fields.flags & NPY_ARRAY_OWNDATA != 0
+    }
 }
 
 fn narrow(array: &Bound<'_, PyUntypedArray>) -> Buffer {

@@ -14,7 +14,7 @@ use pyo3::{
 use std::sync::Arc;
 
 /// Decode, queue, batch, handler, encode; no socket.
-#[pyclass(frozen, module = "penstock._core")]
+#[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct InProcess {
     loaded: Loaded,
@@ -60,14 +60,22 @@ impl InProcess {
             .build()
             .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         let response = detached(py, || runtime.block_on(self.server.handle(request)));
-        let headers = response.headers().iter().map(|(name, value)| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        });
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
         Ok((response.status().as_u16(), headers.collect(), PyBytes::new(py, response.body())))
     }
 
-    fn stop(&self, py: Python<'_>) {
+    #[pyo3(signature = (timeout = None))]
+    fn stop(&self, py: Python<'_>, timeout: Option<f64>) {
+        // Nobody but the caller can have a request under way, so there is nothing to cut off.
+        let _ = timeout;
         self.server.stop();
         self.loaded.close(py);
+    }
+
+    fn stuck(&self) -> Vec<String> {
+        self.loaded.stuck()
     }
 }

@@ -21,21 +21,20 @@ use std::{
 /// A wait for the interpreter from which on it pays to let late requests join the batch.
 const LATE_FROM: Duration = Duration::from_micros(100);
 
+/// How often a waiting main thread looks for signals.
+pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
+
 /// What an instance says once its handler is built, or could not be.
 pub(crate) type Built = std::result::Result<(), PyErr>;
 
-/// Starts one instance's thread. It reports on `built`, and holds a clone of `alive` until it ends.
+/// Starts one instance's thread, which reports on `built`.
 pub(crate) fn spawn(
     model: Arc<Model>,
     handling: Arc<Handling>,
     built: mpsc::Sender<Built>,
-    alive: mpsc::Sender<()>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", model.spec().name);
-    thread::Builder::new().name(name).spawn(move || {
-        attached(|py| run(py, &model, &handling, &built));
-        drop(alive);
-    })
+    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, &model, &handling, &built)))
 }
 
 fn run(py: Python<'_>, model: &Arc<Model>, handling: &Handling, built: &mpsc::Sender<Built>) {
@@ -98,11 +97,22 @@ fn answer(py: Python<'_>, handler: &Bound<'_, PyAny>, handling: &Handling, mut j
 pub(crate) fn wait_built(py: Python<'_>, built: mpsc::Receiver<Built>, count: usize) -> Built {
     // The receiver is not shared; it only has to be handed to the closure that waits.
     let built = std::sync::Mutex::new(built);
-    for _ in 0..count {
+    let mut waiting = count;
+    while waiting > 0 {
         let received = detached(py, || {
-            built.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv()
+            built.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv_timeout(SIGNALS_EVERY)
         });
-        received.map_err(|_| PyRuntimeError::new_err("an instance ended before it was built"))??;
+        match received {
+            Ok(result) => result?,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                py.check_signals()?;
+                continue;
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("an instance ended before it was built"));
+            }
+        }
+        waiting -= 1;
     }
     Ok(())
 }

@@ -5,21 +5,22 @@ use crate::{
     config::{ServerConfig, duration},
     definition::{self, Handling},
     errors::startup,
-    instance::{self, Built},
+    instance::{self, Built, SIGNALS_EVERY},
 };
 use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics};
 use penstock_server::{Address, Config};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-/// How often a waiting main thread looks for signals.
-const SIGNALS_EVERY: Duration = Duration::from_millis(100);
-
 /// How long handlers may take to close after the last request.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether they have.
+const CLOSE_LOOK: Duration = Duration::from_millis(2);
 
 /// Models whose instances run.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ pub(crate) struct Loaded {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
     models: Vec<(Arc<Model>, Arc<Handling>)>,
-    /// Ends when the last instance's thread has ended.
-    alive: Mutex<Option<mpsc::Receiver<()>>>,
+    instances: Mutex<Vec<(String, JoinHandle<()>)>>,
+    stuck: Mutex<Vec<String>>,
 }
 
 impl Loaded {
@@ -38,25 +39,23 @@ impl Loaded {
         let mut models = Vec::new();
         for (spec, handling) in definitions {
             let model = Arc::new(Model::new(spec, &metrics));
-            registry
-                .insert(Arc::clone(&model))
-                .map_err(|error| startup(py, "SignatureError", error.message()))?;
+            registry.insert(Arc::clone(&model)).map_err(|error| startup(py, "SignatureError", error.message()))?;
             models.push((model, handling));
         }
-        Ok(Self { registry, metrics, models, alive: Mutex::new(None) })
+        Ok(Self { registry, metrics, models, instances: Mutex::default(), stuck: Mutex::default() })
     }
 
     /// Builds every instance of every model.
     pub(crate) fn load(&self, py: Python<'_>) -> PyResult<()> {
-        let (alive, ended) = mpsc::channel();
-        *lock(&self.alive) = Some(ended);
         let mut waiting = Vec::new();
         for (model, handling) in &self.models {
             let (built, receiver) = mpsc::channel::<Built>();
             let count = model.spec().instances;
             for _ in 0..count {
-                instance::spawn(Arc::clone(model), Arc::clone(handling), built.clone(), alive.clone())
-                    .map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", model.spec().name)))?;
+                let spec = model.spec();
+                let thread = instance::spawn(Arc::clone(model), Arc::clone(handling), built.clone())
+                    .map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
+                lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }
             waiting.push((model, receiver, count));
         }
@@ -76,11 +75,30 @@ impl Loaded {
     /// Closes the queues, so that the instances close their handlers and end.
     pub(crate) fn close(&self, py: Python<'_>) {
         self.models.iter().for_each(|(model, _)| model.queue().close());
-        let ended = lock(&self.alive).take();
-        if let Some(ended) = ended.map(Mutex::new) {
-            // Nothing is ever sent: the channel closes with the last thread. A handler that hangs is left behind.
-            let _ = detached(py, || lock(&ended).recv_timeout(CLOSE_WITHIN));
-        }
+        let instances = std::mem::take(&mut *lock(&self.instances));
+        let until = Instant::now() + CLOSE_WITHIN;
+        let running = |(_, thread): &(String, JoinHandle<()>)| !thread.is_finished();
+        detached(py, || {
+            while instances.iter().any(running) && Instant::now() < until {
+                thread::sleep(CLOSE_LOOK);
+            }
+        });
+        // A handler that does not return is left behind, and named.
+        let mut stuck: Vec<String> = instances.into_iter().filter(running).map(|(model, _)| model).collect();
+        stuck.dedup();
+        lock(&self.stuck).extend(stuck);
+    }
+
+    /// The models whose handlers did not return in time.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        lock(&self.stuck).clone()
+    }
+}
+
+impl Drop for Loaded {
+    /// A server that is dropped without a stop lets its instances end; nobody can wait for them here.
+    fn drop(&mut self) {
+        self.models.iter().for_each(|(model, _)| model.queue().close());
     }
 }
 
@@ -92,12 +110,13 @@ pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<
 #[derive(Debug)]
 enum Stage {
     Made(Config),
-    Running(penstock_server::Server),
+    Running(Arc<penstock_server::Server>),
+    Stopping(Arc<penstock_server::Server>),
     Stopped,
 }
 
 /// Listens, decodes, queues, batches, calls handlers and answers.
-#[pyclass(frozen, module = "penstock._core")]
+#[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Server {
     loaded: Loaded,
@@ -141,7 +160,7 @@ impl Server {
             return Err(error);
         }
         server.set_ready();
-        *lock(&self.stage) = Stage::Running(server);
+        *lock(&self.stage) = Stage::Running(Arc::new(server));
         Ok(())
     }
 
@@ -171,26 +190,47 @@ impl Server {
         }
     }
 
+    fn stuck(&self) -> Vec<String> {
+        self.loaded.stuck()
+    }
+
     fn stop(&self, py: Python<'_>, timeout: Option<f64>) -> Vec<String> {
-        let server = std::mem::replace(&mut *lock(&self.stage), Stage::Stopped);
-        let cut = match server {
-            Stage::Running(server) => {
-                let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
-                detached(py, || {
-                    let cut = server.drain(timeout);
-                    drop(server);
-                    cut
-                })
+        let (server, first) = {
+            let mut stage = lock(&self.stage);
+            match std::mem::replace(&mut *stage, Stage::Stopped) {
+                Stage::Running(server) => {
+                    *stage = Stage::Stopping(Arc::clone(&server));
+                    (server, true)
+                }
+                Stage::Stopping(server) => {
+                    *stage = Stage::Stopping(Arc::clone(&server));
+                    (server, false)
+                }
+                Stage::Made(_) | Stage::Stopped => return Vec::new(),
             }
-            Stage::Made(_) | Stage::Stopped => return Vec::new(),
         };
+        let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
+        let cut = detached(py, || server.drain(timeout));
+        if !first {
+            // Another thread is stopping it, by now no later than this call asked for.
+            self.wait_ended(py);
+            return cut;
+        }
         self.loaded.close(py);
+        *lock(&self.stage) = Stage::Stopped;
         self.end();
         cut
     }
 }
 
 impl Server {
+    fn wait_ended(&self, py: Python<'_>) {
+        detached(py, || {
+            let stopped = self.ended.wait_while(lock(&self.stopped), |stopped| !*stopped);
+            drop(stopped.unwrap_or_else(PoisonError::into_inner));
+        });
+    }
+
     fn end(&self) {
         *lock(&self.stopped) = true;
         self.ended.notify_all();

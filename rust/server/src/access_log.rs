@@ -110,10 +110,16 @@ fn push_plain(line: &mut String, text: &str) {
     line.extend(text.chars().take(512).map(|c| if c.is_control() { ' ' } else { c }));
 }
 
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    push_plain(&mut plain, text);
+    plain
+}
+
 fn json_line(entry: &Entry<'_>) -> String {
     let mut line = serde_json::json!({
         "time": seconds_since_epoch(),
-        "id": entry.id,
+        "id": plain(entry.id),
         "protocol": entry.protocol,
         "model": entry.model,
         "version": entry.version,
@@ -123,7 +129,7 @@ fn json_line(entry: &Entry<'_>) -> String {
         "queue_ms": milliseconds(entry.timings.queue),
         "compute_ms": milliseconds(entry.timings.compute),
         "batch_rows": entry.timings.batch_rows,
-        "error": entry.error,
+        "error": entry.error.map(plain),
     })
     .to_string();
     line.push('\n');

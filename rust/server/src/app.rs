@@ -33,7 +33,6 @@ pub(crate) struct App {
     pub(crate) log: Option<AccessLogger>,
     phase: AtomicU8,
     requests: AtomicUsize,
-    body_bytes: AtomicUsize,
     next_id: AtomicU64,
 }
 
@@ -47,7 +46,6 @@ impl App {
             metrics,
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
-            body_bytes: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
         }
     }
@@ -112,9 +110,9 @@ impl RequestGuard {
     /// `Overloaded` when the server's bodies hold as much as they may.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         let limit = self.app.config.limits.inflight_bytes;
-        let before = self.app.body_bytes.fetch_add(bytes, Ordering::AcqRel);
+        let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
-        if before.saturating_add(bytes) > limit {
+        if usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
             return Err(Error::new(Kind::Overloaded, "the server holds as many request bytes as it may")
                 .retry_after(Duration::from_secs(1)));
         }
@@ -124,7 +122,7 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.app.body_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.app.metrics.body_bytes.dec_by(self.bytes as i64);
         self.app.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }

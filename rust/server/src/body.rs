@@ -51,10 +51,7 @@ impl HttpBody for Body {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
             Self::Chunks { reversed, trailers } => Poll::Ready(match reversed.pop() {
                 Some(chunk) => Some(Ok(Frame::data(chunk))),
@@ -73,7 +70,9 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Chunks { reversed, .. } => SizeHint::with_exact(reversed.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Chunks { reversed, .. } => {
+                SizeHint::with_exact(reversed.iter().map(|chunk| chunk.len() as u64).sum())
+            }
             Self::Streamed(body) => body.size_hint(),
         }
     }

@@ -45,8 +45,13 @@ pub(crate) enum Order {
 }
 
 /// Serves one connection until it ends, or is to end.
-pub(crate) async fn serve<S>(socket: S, front: Front, builder: Arc<Builder<TokioExecutor>>, limits: Limits, mut order: watch::Receiver<Order>)
-where
+pub(crate) async fn serve<S>(
+    socket: S,
+    front: Front,
+    builder: Arc<Builder<TokioExecutor>>,
+    limits: Limits,
+    mut order: watch::Receiver<Order>,
+) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let activity = Arc::new(Activity::new());
@@ -61,7 +66,8 @@ where
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
-    let mut finishing = false;
+    // Opened while the server drains: its first answer closes it.
+    let mut finishing = *order.borrow_and_update() != Order::Serve;
     loop {
         tokio::select! {
             biased;
@@ -155,7 +161,8 @@ impl Activity {
 
     /// Whether a client has been silent, or slow, for longer than it may.
     fn overdue(&self, limits: &Limits) -> bool {
-        let since = |at_ms: &AtomicU64| Duration::from_millis(self.now_ms().saturating_sub(at_ms.load(Ordering::Relaxed)));
+        let since =
+            |at_ms: &AtomicU64| Duration::from_millis(self.now_ms().saturating_sub(at_ms.load(Ordering::Relaxed)));
         if self.under_way.load(Ordering::Relaxed) > 0 {
             return self.bodies_open.load(Ordering::Relaxed) > 0 && since(&self.last_read_ms) > limits.body_timeout;
         }

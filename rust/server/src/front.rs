@@ -2,14 +2,14 @@
 //! through axum, which also carries tonic's services.
 
 use crate::{
-    app::App,
+    app::{App, Phase},
     body::Body,
     grpc,
     rest::{self, InferPath, Inference},
 };
 use axum::Router;
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION};
 use http_body::Body as HttpBody;
 use penstock_core::{Desk, Protocol};
 use std::{convert::Infallible, error::Error as StdError, sync::Arc};
@@ -54,14 +54,22 @@ impl Front {
 
     /// Answers one request, whatever it is.
     pub(crate) async fn handle<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
-        if let Some(router) = self.grpc.as_ref().filter(|_| self.rest.is_none() || grpc::is_grpc(&request)) {
+        let mut response = self.route(request, protocol).await;
+        if self.context.app.phase() == Phase::Draining && response.version() < Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn route<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        if let Some(router) = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request)) {
             if request.method() == Method::POST && grpc::is_plain_infer(&request) {
                 return grpc::infer(&self.context, request).await;
             }
             return routed(router, request).await;
         }
         let Some(router) = &self.rest else {
-            return rest::error::not_found();
+            return grpc::not_grpc();
         };
         if let Err(error) = rest::check_head(&self.context.app.config.limits, request.uri(), request.headers()) {
             return error;

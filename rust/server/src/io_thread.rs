@@ -79,7 +79,8 @@ impl IoThreads {
             let (app, served, order) = (Arc::clone(app), served.clone(), receiver.clone());
             let (open, inboxes) = (Arc::clone(&open), inboxes.clone());
             let bound = acceptor.take();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
             let run = move || {
                 runtime.block_on(async move {
                     let desk = Desk::new();
@@ -170,7 +171,8 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             accepted = acceptor.next() => accepted,
-            _ = order.wait_for(|order| *order != Order::Serve) => return,
+            // While others finish, probes still connect to ask whether this server is ready.
+            _ = order.wait_for(|order| *order == Order::Close) => return,
         };
         match accepted {
             Ok(socket) => {

@@ -5,7 +5,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::FileTypeExt as _,
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
 };
 
@@ -79,8 +82,8 @@ fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
 
 fn unix(path: &Path) -> io::Result<(BoundSocket, Address)> {
     // A socket that nobody answers on is left over from a server that was killed.
-    if path.exists() && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;

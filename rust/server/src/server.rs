@@ -25,6 +25,8 @@ pub struct Server {
     app: Arc<App>,
     listeners: Vec<Listener>,
     threads: Mutex<Option<IoThreads>>,
+    /// When a drain that is under way gives up.
+    give_up: Mutex<Option<Instant>>,
 }
 
 impl Server {
@@ -40,7 +42,7 @@ impl Server {
             .collect();
         let app = Arc::new(App::new(config, registry, metrics));
         let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
-        Ok(Self { app, listeners, threads })
+        Ok(Self { app, listeners, threads, give_up: Mutex::new(None) })
     }
 
     /// What is listened on; port 0 is replaced by the port that was picked.
@@ -66,7 +68,9 @@ impl Server {
     /// Refuses new requests, lets those under way finish within `timeout`, and closes.
     ///
     /// Returns what the timeout cut off, by name; empty when all finished.
+    /// Called again while it drains, it hastens the first call to the earlier of both ends and returns at once.
     pub fn drain(&self, timeout: Duration) -> Vec<String> {
+        self.hasten(timeout);
         let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Vec::new();
         };
@@ -74,9 +78,7 @@ impl Server {
         let models = self.app.registry.all();
         models.iter().for_each(|model| model.queue().drain());
         threads.finish();
-        let deadline = Instant::now().checked_add(timeout);
-        let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        while self.app.requests_under_way() > 0 && !late() {
+        while self.app.requests_under_way() > 0 && !self.is_late() {
             thread::sleep(DRAIN_LOOK);
         }
         let cut = models
@@ -97,6 +99,17 @@ impl Server {
         }
         threads.close();
         cut
+    }
+
+    fn hasten(&self, timeout: Duration) {
+        let Some(end) = Instant::now().checked_add(timeout) else { return };
+        let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
+        *give_up = Some(give_up.map_or(end, |known| known.min(end)));
+    }
+
+    fn is_late(&self) -> bool {
+        let give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
+        give_up.is_some_and(|give_up| Instant::now() >= give_up)
     }
 }
 

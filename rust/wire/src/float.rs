@@ -148,7 +148,7 @@ impl Narrow {
 
     /// The bits of the nearest value; `None` when it is out of range. `text` is what `decimal` was
     /// read from.
-    pub(crate) fn from_decimal(self, decimal: &Decimal, text: &[u8]) -> Option<u16> {
+    pub(crate) fn nearest(self, decimal: &Decimal, text: &[u8]) -> Option<u16> {
         let value = to_f64(decimal, text).abs();
         if !value.is_finite() {
             return None;
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn narrow_floats_round_once_and_halves_to_even() {
-        let half = |text: &str| Narrow::FP16.from_decimal(&parsed(text), text.as_bytes());
+        let half = |text: &str| Narrow::FP16.nearest(&parsed(text), text.as_bytes());
         // 1 + 2^-11 lies between 1 and 1 + 2^-10.
         assert_eq!(half("1.00048828125"), Some(0x3C00));
         assert_eq!(half("1.00048828125000000000000000000000001"), Some(0x3C01));
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(half("2.98e-8"), Some(0));
         assert_eq!(half("-0"), Some(0x8000));
         assert_eq!(half("1e-400"), Some(0));
-        let brain = |text: &str| Narrow::BF16.from_decimal(&parsed(text), text.as_bytes());
+        let brain = |text: &str| Narrow::BF16.nearest(&parsed(text), text.as_bytes());
         assert_eq!(brain("1.00390625"), Some(0x3F80));
         assert_eq!(brain("1.003906250000000000000000000000001"), Some(0x3F81));
         assert_eq!(brain("3.3895314e38"), Some(0x7F7F));
@@ -284,13 +284,12 @@ mod tests {
     #[test]
     fn every_narrow_float_round_trips() {
         for bits in 0..=u16::MAX {
-            for (narrow, value) in [
-                (Narrow::FP16, f16::from_bits(bits).to_f64()),
-                (Narrow::BF16, bf16::from_bits(bits).to_f64()),
-            ] {
+            for (narrow, value) in
+                [(Narrow::FP16, f16::from_bits(bits).to_f64()), (Narrow::BF16, bf16::from_bits(bits).to_f64())]
+            {
                 if value.is_finite() {
                     let text = format!("{value:e}");
-                    assert_eq!(narrow.from_decimal(&parsed(&text), text.as_bytes()), Some(bits), "{text}");
+                    assert_eq!(narrow.nearest(&parsed(&text), text.as_bytes()), Some(bits), "{text}");
                 }
             }
         }
@@ -333,15 +332,32 @@ mod tests {
         }
 
         #[test]
+        fn short_halves_between_singles(bits in 0x3F80_0000u32..0x4B00_0000, digits in 10usize..19) {
+            let middle = f64::from_bits(f64::from(f32::from_bits(bits)).to_bits() + (1 << 28));
+            agrees(&format!("{middle:.digits$}"));
+        }
+
+        #[test]
         fn narrow_floats_agree_with_the_narrowing_of_singles(bits in 0u32..0x476A_0000) {
-            // A single's text is exact here, so narrowing the single is the reference. All below 60000.
+            // With a single's exact text, narrowing the single is the reference. All are below 60000.
             let value = f64::from(f32::from_bits(bits));
-            let text = format!("{value:e}");
+            let text = format!("{value:.200e}");
             let decimal = parsed(&text);
-            let got = f16::from_bits(Narrow::FP16.from_decimal(&decimal, text.as_bytes()).unwrap());
+            let got = f16::from_bits(Narrow::FP16.nearest(&decimal, text.as_bytes()).unwrap());
             prop_assert_eq!(got, f16::from_f32(value as f32));
-            let got = bf16::from_bits(Narrow::BF16.from_decimal(&decimal, text.as_bytes()).unwrap());
+            let got = bf16::from_bits(Narrow::BF16.nearest(&decimal, text.as_bytes()).unwrap());
             prop_assert_eq!(got, bf16::from_f32(value as f32));
+        }
+    }
+
+    proptest! {
+        // One in two thousand quotients ends in a half that only the remainder decides.
+        #![proptest_config(ProptestConfig::with_cases(1 << 15))]
+
+        #[test]
+        fn quotients_round_as_if_exact(mantissa in (1u64 << 53)..10_u64.pow(18), places in 12usize..19) {
+            let (whole, fraction) = (mantissa / 10_u64.pow(places as u32), mantissa % 10_u64.pow(places as u32));
+            agrees(&format!("{whole}.{fraction:0places$}"));
         }
     }
 }

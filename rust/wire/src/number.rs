@@ -27,6 +27,8 @@ pub(crate) struct Short {
     pub(crate) places: usize,
 }
 
+/// The most digits of a short number.
+const MAX_SHORT: usize = 18;
 /// The most digits that always fit a mantissa.
 const MAX_DIGITS: usize = 19;
 /// The most digits of an exponent that always fit.
@@ -90,7 +92,7 @@ pub(crate) fn scan(bytes: &[u8], start: usize) -> Option<(Decimal, usize)> {
 /// What [`scan`] finds, if it is short and not near the end of `bytes`. Costs half as much.
 #[inline(always)]
 pub(crate) fn scan_short(bytes: &[u8], start: usize) -> Option<(Short, usize)> {
-    // Sign, seven digits, point, sixteen digits, and a word in which the number must end.
+    // A sign, seven digits, a point, sixteen digits, and a word in which the number must end.
     let window = bytes.get(start..)?.first_chunk::<40>()?;
     let negative = window[0] == b'-';
     let sign = usize::from(negative);
@@ -113,34 +115,36 @@ pub(crate) fn scan_short(bytes: &[u8], start: usize) -> Option<(Short, usize)> {
         end = point + 1 + places;
     }
     let digits = whole + places - usize::from(first == 0);
-    if digits > 18 || window[end] | 0x20 == b'e' {
+    if digits > MAX_SHORT || window[end] | 0x20 == b'e' {
         return None;
     }
     Some((Short { negative, mantissa: mantissa as i64, places }, start + end))
 }
 
-/// Appends the digits after a point to `mantissa`, sixteen at once and two more. No branch depends on
-/// how many there are below sixteen, which nobody can predict.
+/// Appends the digits after a point to `mantissa`: eight, then up to eight more, then up to two. Within
+/// each word no branch depends on how many there are, which nobody can predict.
 #[inline(always)]
 fn short_fraction(window: &[u8; 40], at: usize, mantissa: u64) -> Option<(usize, u64)> {
-    let (upper, lower) = (digits_at(window, at), digits_at(window, at + 8));
-    let upper_count = leading_digits(upper);
-    // Only a full upper word goes on in the lower: 8 / 8 = 1 keeps its count, less makes it 0.
-    let lower_count = leading_digits(lower) & (upper_count / 8).wrapping_neg();
-    let count = upper_count + lower_count;
-    let digits = first_digits(upper, upper_count) * POWERS[lower_count] + first_digits(lower, lower_count);
-    let mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(digits);
-    match count {
-        0 => None,
-        16 => {
-            let third = digits_at(window, at + 16);
-            let third_count = leading_digits(third);
-            // More do not fit; wraps only if there are too many before the point, which is seen later.
-            let longer = mantissa.wrapping_mul(POWERS[third_count]).wrapping_add(first_digits(third, third_count));
-            (third_count <= 2).then_some((16 + third_count, longer))
-        }
-        _ => Some((count, mantissa)),
+    let append = |mantissa: u64, word, count: usize| {
+        // Wraps only if there are too many digits before the point, which the caller sees.
+        mantissa.wrapping_mul(POWERS[count]).wrapping_add(first_digits(word, count))
+    };
+    let word = digits_at(window, at);
+    let count = leading_digits(word);
+    let mantissa = append(mantissa, word, count);
+    if count < 8 {
+        return (count > 0).then_some((count, mantissa));
     }
+    let word = digits_at(window, at + 8);
+    let count = leading_digits(word);
+    let mantissa = append(mantissa, word, count);
+    if count < 8 {
+        return Some((8 + count, mantissa));
+    }
+    let word = digits_at(window, at + 16);
+    let count = leading_digits(word);
+    // More do not fit.
+    (count <= 2).then(|| (16 + count, append(mantissa, word, count)))
 }
 
 /// Eight characters of which `0` to `9` become their values, and others more.
@@ -164,8 +168,10 @@ fn take_digits(bytes: &[u8], at: usize, value: &mut u64) -> usize {
     }
 }
 
+/// One in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 /// Eight characters `0`.
-const ZEROS: u64 = 0x3030_3030_3030_3030;
+const ZEROS: u64 = ONES * b'0' as u64;
 
 /// The value of the first `count` of eight digits.
 #[inline(always)]
@@ -178,8 +184,8 @@ fn first_digits(chunk: u64, count: usize) -> u64 {
 /// How many of the low bytes are 0 to 9.
 #[inline(always)]
 fn leading_digits(chunk: u64) -> usize {
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let over_nine = ((chunk & !HIGH) + 0x7676_7676_7676_7676) | chunk;
+    const HIGH: u64 = ONES << 7;
+    let over_nine = ((chunk & !HIGH) + ONES * (0x80 - 10)) | chunk;
     (over_nine & HIGH).trailing_zeros() as usize / 8
 }
 
@@ -308,7 +314,16 @@ mod tests {
 
     #[test]
     fn common_numbers_are_short() {
-        for text in ["0", "-1", "9999999", "0.5", "-12.25", "0.10000000149011612", "-9.99999999999999999", "0.012345678901234567"] {
+        for text in [
+            "0",
+            "-1",
+            "9999999",
+            "0.5",
+            "-12.25",
+            "0.10000000149011612",
+            "-9.99999999999999999",
+            "0.012345678901234567",
+        ] {
             let padded = format!("{text},{}", " ".repeat(40));
             assert!(scan_short(padded.as_bytes(), 0).is_some(), "{text}");
             agrees(text);

@@ -134,7 +134,7 @@ pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
                 return Err(Error::handler("the rows of a split request came back in different sizes"));
             }
             let rows = tensor.shape()[0] + others().map(|other| other.shape()[0]).sum::<usize>();
-            Ok(concatenate(tensor, others, rows))
+            Ok(concatenate(tensor, others, rows).into_shared())
         })
         .collect()
 }

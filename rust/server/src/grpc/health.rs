@@ -1,14 +1,8 @@
 //! `grpc.health.v1.Health`: what Kubernetes' gRPC probes ask.
 
-use crate::{
-    app::Phase,
-    front::Context,
-    generated::health::health_server::Health,
-};
+use crate::{app::Phase, front::Context, generated::health::health_server::Health};
 use penstock_core::Readiness;
-use penstock_wire::generated::health::{
-    HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus,
-};
+use penstock_wire::generated::health::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 use std::pin::Pin;
 use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
 

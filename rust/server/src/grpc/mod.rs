@@ -13,13 +13,24 @@ pub(crate) use infer::infer;
 pub(crate) use unary::{is_grpc, is_plain_infer};
 
 use crate::{
+    body::Body,
     front::Context,
     generated::{
         health::health_server::HealthServer, inference::grpc_inference_service_server::GrpcInferenceServiceServer,
     },
+    rest,
 };
 use axum::Router;
+use http::Response;
+use penstock_core::Error;
+use penstock_wire::rest::error as wire;
 use tonic::codec::CompressionEncoding;
+
+/// The answer to a request that does not speak gRPC, on a port that speaks nothing else.
+pub(crate) fn not_grpc() -> Response<Body> {
+    let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
+    rest::error::json(415, wire::body(&error))
+}
 
 /// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
 pub(crate) fn router(context: Context) -> Router {

@@ -1,9 +1,6 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{
-    infer::call,
-    status::status,
-};
+use super::{infer::call, status::status};
 use crate::{
     app::Phase, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
@@ -18,7 +15,7 @@ use std::{pin::Pin, sync::Arc};
 use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
 
 /// The extensions of the gRPC protocol that are served.
-const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters"];
+const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters", "model_configuration"];
 
 type Answered<T> = Result<Response<T>, Status>;
 
@@ -92,8 +89,10 @@ impl GrpcInferenceService for Service {
         unsupported("ModelStreamInfer")
     }
 
-    async fn model_config(&self, _: Request<pb::ModelConfigRequest>) -> Answered<pb::ModelConfigResponse> {
-        unsupported("ModelConfig")
+    async fn model_config(&self, request: Request<pb::ModelConfigRequest>) -> Answered<pb::ModelConfigResponse> {
+        let request = request.into_inner();
+        let model = self.find(&request.name, &request.version)?;
+        Ok(Response::new(pb::ModelConfigResponse { config: Some(meta::config(model.spec())) }))
     }
 
     async fn model_statistics(&self, _: Request<pb::ModelStatisticsRequest>) -> Answered<pb::ModelStatisticsResponse> {
@@ -104,35 +103,59 @@ impl GrpcInferenceService for Service {
         unsupported("RepositoryIndex")
     }
 
-    async fn repository_model_load(&self, _: Request<pb::RepositoryModelLoadRequest>) -> Answered<pb::RepositoryModelLoadResponse> {
+    async fn repository_model_load(
+        &self,
+        _: Request<pb::RepositoryModelLoadRequest>,
+    ) -> Answered<pb::RepositoryModelLoadResponse> {
         unsupported("RepositoryModelLoad")
     }
 
-    async fn repository_model_unload(&self, _: Request<pb::RepositoryModelUnloadRequest>) -> Answered<pb::RepositoryModelUnloadResponse> {
+    async fn repository_model_unload(
+        &self,
+        _: Request<pb::RepositoryModelUnloadRequest>,
+    ) -> Answered<pb::RepositoryModelUnloadResponse> {
         unsupported("RepositoryModelUnload")
     }
 
-    async fn system_shared_memory_status(&self, _: Request<pb::SystemSharedMemoryStatusRequest>) -> Answered<pb::SystemSharedMemoryStatusResponse> {
+    async fn system_shared_memory_status(
+        &self,
+        _: Request<pb::SystemSharedMemoryStatusRequest>,
+    ) -> Answered<pb::SystemSharedMemoryStatusResponse> {
         unsupported("SystemSharedMemoryStatus")
     }
 
-    async fn system_shared_memory_register(&self, _: Request<pb::SystemSharedMemoryRegisterRequest>) -> Answered<pb::SystemSharedMemoryRegisterResponse> {
+    async fn system_shared_memory_register(
+        &self,
+        _: Request<pb::SystemSharedMemoryRegisterRequest>,
+    ) -> Answered<pb::SystemSharedMemoryRegisterResponse> {
         unsupported("SystemSharedMemoryRegister")
     }
 
-    async fn system_shared_memory_unregister(&self, _: Request<pb::SystemSharedMemoryUnregisterRequest>) -> Answered<pb::SystemSharedMemoryUnregisterResponse> {
+    async fn system_shared_memory_unregister(
+        &self,
+        _: Request<pb::SystemSharedMemoryUnregisterRequest>,
+    ) -> Answered<pb::SystemSharedMemoryUnregisterResponse> {
         unsupported("SystemSharedMemoryUnregister")
     }
 
-    async fn cuda_shared_memory_status(&self, _: Request<pb::CudaSharedMemoryStatusRequest>) -> Answered<pb::CudaSharedMemoryStatusResponse> {
+    async fn cuda_shared_memory_status(
+        &self,
+        _: Request<pb::CudaSharedMemoryStatusRequest>,
+    ) -> Answered<pb::CudaSharedMemoryStatusResponse> {
         unsupported("CudaSharedMemoryStatus")
     }
 
-    async fn cuda_shared_memory_register(&self, _: Request<pb::CudaSharedMemoryRegisterRequest>) -> Answered<pb::CudaSharedMemoryRegisterResponse> {
+    async fn cuda_shared_memory_register(
+        &self,
+        _: Request<pb::CudaSharedMemoryRegisterRequest>,
+    ) -> Answered<pb::CudaSharedMemoryRegisterResponse> {
         unsupported("CudaSharedMemoryRegister")
     }
 
-    async fn cuda_shared_memory_unregister(&self, _: Request<pb::CudaSharedMemoryUnregisterRequest>) -> Answered<pb::CudaSharedMemoryUnregisterResponse> {
+    async fn cuda_shared_memory_unregister(
+        &self,
+        _: Request<pb::CudaSharedMemoryUnregisterRequest>,
+    ) -> Answered<pb::CudaSharedMemoryUnregisterResponse> {
         unsupported("CudaSharedMemoryUnregister")
     }
 

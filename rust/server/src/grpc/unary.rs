@@ -54,10 +54,11 @@ pub(crate) async fn receive<B: Incoming>(mut body: B, limits: &Limits, guard: &m
             format!("the message has {length} bytes, at most {} are accepted", limits.body_bytes),
         ));
     }
-    guard.reserve(length)?;
+    guard.reserve(chunk.len())?;
     let mut decoder = MessageDecoder::new(length, &WireLimits::default());
     decoder.push(&chunk)?;
     while let Some(chunk) = next(&mut body).await? {
+        guard.reserve(chunk.len())?;
         decoder.push(&chunk)?;
     }
     decoder.finish()
@@ -65,7 +66,8 @@ pub(crate) async fn receive<B: Incoming>(mut body: B, limits: &Limits, guard: &m
 
 async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Error::new(Kind::Cancelled, "the call's message could not be read to its end"))?;
+        let frame =
+            frame.map_err(|_| Error::new(Kind::Cancelled, "the call's message could not be read to its end"))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

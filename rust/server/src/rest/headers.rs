@@ -13,14 +13,23 @@ pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std
     let refuse = |status, message: String| Err(json(status, body(&Error::new(Kind::TooLarge, message))));
     let length = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if length > limits.uri_bytes {
-        return refuse(414, format!("the request's path has {length} bytes, at most {} are accepted", limits.uri_bytes));
+        return refuse(
+            414,
+            format!("the request's path has {length} bytes, at most {} are accepted", limits.uri_bytes),
+        );
     }
     if headers.len() > limits.headers {
-        return refuse(431, format!("the request has {} headers, at most {} are accepted", headers.len(), limits.headers));
+        return refuse(
+            431,
+            format!("the request has {} headers, at most {} are accepted", headers.len(), limits.headers),
+        );
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > limits.header_bytes {
-        return refuse(431, format!("the request's headers have {bytes} bytes, at most {} are accepted", limits.header_bytes));
+        return refuse(
+            431,
+            format!("the request's headers have {bytes} bytes, at most {} are accepted", limits.header_bytes),
+        );
     }
     Ok(())
 }

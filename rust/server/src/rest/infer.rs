@@ -1,11 +1,6 @@
 //! `POST /v2/models/{model}[/versions/{version}]/infer`.
 
-use super::{
-    error,
-    headers::check_encoding,
-    path::InferPath,
-    receive::receive,
-};
+use super::{error, headers::check_encoding, path::InferPath, receive::receive};
 use crate::{
     body::Body,
     compute::compute,

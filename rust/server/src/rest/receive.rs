@@ -27,12 +27,17 @@ pub(crate) async fn receive<B: Incoming>(
     let declared = body.size_hint().exact();
     if let Some(length) = declared {
         check_size(length, limits)?;
-        guard.reserve(length as usize)?;
     }
     let first = next(&mut body).await?.unwrap_or_default();
     match declared {
-        Some(length) if first.len() as u64 == length => whole(spec, json_len, &first, limits),
-        Some(length) => parts(spec, json_len, length as usize, first, body, limits).await,
+        Some(length) if first.len() as u64 == length => {
+            guard.reserve(first.len())?;
+            whole(spec, json_len, &first, limits)
+        }
+        Some(length) => {
+            let body = Pieces { first, body, guard };
+            parts(spec, json_len, length as usize, body, limits).await
+        }
         None => {
             let bytes = collect(first, &mut body, limits, guard).await?;
             whole(spec, json_len, &bytes, limits)
@@ -53,15 +58,14 @@ async fn parts<B: Incoming>(
     spec: &ModelSpec,
     json_len: Option<usize>,
     length: usize,
-    first: Bytes,
-    mut body: B,
+    mut body: Pieces<'_, B>,
     limits: &Limits,
 ) -> Result<Decoded> {
     let wanted = json_len.unwrap_or(length);
     if wanted > length {
         return Err(out_of_range(wanted, length));
     }
-    let mut chunk = first;
+    let mut chunk = body.next().await?.ok_or_else(cut_short)?;
     let head = if chunk.len() >= wanted {
         chunk.split_to(wanted)
     } else {
@@ -72,16 +76,34 @@ async fn parts<B: Incoming>(
             if head.len() == wanted {
                 break head.freeze();
             }
-            chunk = next(&mut body).await?.ok_or_else(cut_short)?;
+            chunk = body.next().await?.ok_or_else(cut_short)?;
         }
     };
     let mut decoder = begin(spec, json_len, &head, length - wanted, limits)?;
     drop(head);
     decoder.write(&chunk)?;
-    while let Some(chunk) = next(&mut body).await? {
+    while let Some(chunk) = body.next().await? {
         decoder.write(&chunk)?;
     }
     decoder.finish()
+}
+
+/// The pieces of a body. Each is counted when it is there: a length that is only declared holds nothing.
+struct Pieces<'g, B> {
+    first: Bytes,
+    body: B,
+    guard: &'g mut RequestGuard,
+}
+
+impl<B: Incoming> Pieces<'_, B> {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let piece = match std::mem::take(&mut self.first) {
+            first if first.is_empty() => next(&mut self.body).await?,
+            first => Some(first),
+        };
+        self.guard.reserve(piece.as_ref().map_or(0, Bytes::len))?;
+        Ok(piece)
+    }
 }
 
 /// A body of unknown length (chunked): its pieces are kept as they come and joined once.
@@ -125,7 +147,8 @@ fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
 
 async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Error::new(Kind::Cancelled, "the request's body could not be read to its end"))?;
+        let frame =
+            frame.map_err(|_| Error::new(Kind::Cancelled, "the request's body could not be read to its end"))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

@@ -14,7 +14,7 @@ use penstock_wire::rest::meta;
 use std::sync::Arc;
 
 /// The extensions that this server implements, as `GET /v2` lists them.
-const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters"];
+const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters", "model_configuration"];
 
 /// The router of one I/O thread.
 pub(crate) fn router(context: Context) -> Router {
@@ -26,9 +26,11 @@ pub(crate) fn router(context: Context) -> Router {
         .route("/v2/models", get(models))
         .route("/v2/models/{model}", get(model))
         .route("/v2/models/{model}/ready", get(model_ready))
+        .route("/v2/models/{model}/config", get(config))
         .route("/v2/models/{model}/infer", post(unreachable))
         .route("/v2/models/{model}/versions/{version}", get(model))
         .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
+        .route("/v2/models/{model}/versions/{version}/config", get(config))
         .route("/v2/models/{model}/versions/{version}/infer", post(unreachable))
         .route("/metrics", get(metrics))
         .fallback(|| async { into_axum(error::not_found()) })
@@ -84,6 +86,10 @@ async fn model(State(context): State<Context>, Path(named): Path<Named>) -> Resp
         meta::model(model.spec(), &versions.iter().map(|version| &**version).collect::<Vec<_>>())
     });
     answer(&context, metadata)
+}
+
+async fn config(State(context): State<Context>, Path(named): Path<Named>) -> Response {
+    answer(&context, find(&context, &named).map(|model| penstock_wire::rest::config::model(model.spec())))
 }
 
 async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -> Response {

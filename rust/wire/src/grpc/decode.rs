@@ -94,12 +94,7 @@ fn raw_inputs(
     let tensors = given.iter().map(|input| {
         let header = header(spec, input)?;
         let entry = if all_have_one || header.count > 0 { raw.next() } else { None };
-        let mut buffer = entry.unwrap_or_else(|| aligned_with_capacity(0));
-        if header.datatype == Datatype::Bool {
-            // The wire's true is any byte but zero; a handler's is one.
-            buffer.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-        }
-        tensor(&input.name, header, buffer)
+        tensor(&input.name, header, entry.unwrap_or_else(|| aligned_with_capacity(0)))
     });
     tensors.collect()
 }

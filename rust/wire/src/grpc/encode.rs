@@ -6,6 +6,7 @@ use crate::generated::inference::{self as pb, model_infer_response::InferOutputT
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
     AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor, TensorSpec,
+    copies::{self, Step},
 };
 use prost::Message;
 use smallvec::SmallVec;
@@ -110,6 +111,7 @@ impl<'a> Encoder<'a> {
             let bytes = output.tensor.as_slice();
             put_key(&mut buffer, RAW_OUTPUT_CONTENTS, bytes.len());
             if bytes.len() < OWN_CHUNK {
+                copies::count(Step::Encode, bytes.len());
                 buffer.put_slice(bytes);
             } else {
                 chunks.push(buffer.split().freeze());

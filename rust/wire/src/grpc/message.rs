@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{Limits, generated::inference as pb};
 use bytes::Bytes;
-use penstock_core::{AlignedBuffer, Error, Result, aligned_with_capacity};
+use penstock_core::{
+    AlignedBuffer, Error, Result, aligned_with_capacity,
+    copies::{self, Step},
+};
 use prost::Message;
 use smallvec::SmallVec;
 use std::fmt;
@@ -172,6 +175,7 @@ impl MessageDecoder {
             }
             State::Raw(size) => {
                 let part = take(chunk, size);
+                copies::count(Step::Receive, part.len());
                 if let Some(buffer) = self.raw.last_mut() {
                     buffer.extend_from_slice(part);
                 }

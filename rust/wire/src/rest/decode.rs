@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{Decoded, Limits};
 use penstock_core::{
-    AnswerPlan, Buffer, CallerInfo, Datatype, Error, InferRequest, ModelSpec, Protocol, Result, Shape,
-    Tensor, TensorSpec, aligned_with_capacity, bytes_tensor,
+    AnswerPlan, Buffer, CallerInfo, Datatype, Error, InferRequest, ModelSpec, Protocol, Result, Shape, Tensor,
+    TensorSpec, aligned_with_capacity, bytes_tensor,
+    copies::{self, Step},
 };
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -101,6 +102,7 @@ impl Decoder<'_> {
     /// # Errors
     /// `InvalidInput` when there are more than were announced.
     pub fn write(&mut self, mut chunk: &[u8]) -> Result<()> {
+        copies::count(Step::Receive, chunk.len());
         while !chunk.is_empty() {
             let Some(input) = self.inputs.get_mut(self.current) else {
                 return Err(Error::invalid(format!("{} bytes follow the last binary input", chunk.len())));
@@ -132,14 +134,13 @@ impl Decoder<'_> {
 }
 
 impl Input {
-    fn finish(mut self, spec: &ModelSpec) -> Result<Tensor> {
+    fn finish(self, spec: &ModelSpec) -> Result<Tensor> {
         let name = &spec.inputs[self.index].name;
         if self.missing > 0 {
-            return Err(Error::invalid(format!("the body ends {} bytes before the end of input '{name}'", self.missing)));
-        }
-        if self.datatype == Datatype::Bool {
-            // Any other byte is not a bool to those who read it in place.
-            self.buffer.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            return Err(Error::invalid(format!(
+                "the body ends {} bytes before the end of input '{name}'",
+                self.missing
+            )));
         }
         Tensor::new(self.datatype, self.shape, Buffer::Aligned(self.buffer))
             .map_err(|error| Error::new(error.kind(), format!("input '{name}': {}", error.message())))
@@ -184,5 +185,138 @@ fn raw_row(input: &TensorSpec, body_len: usize) -> Result<Shape> {
             row.as_slice()
         ))),
         _ => Ok(row),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rest::test_spec::{add, identity, model, tensor};
+    use penstock_core::{Datatype, Kind};
+
+    const HEAD: &str = r#"{"inputs":[
+        {"name":"a","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}},
+        {"name":"b","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}"#;
+
+    fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), Kind::InvalidInput);
+        error.message().to_owned()
+    }
+
+    fn head(datatype: &str, shape: &str, size: usize) -> String {
+        let parameters = format!(r#"{{"binary_data_size":{size}}}"#);
+        format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":{shape},"parameters":{parameters}}}]}}"#)
+    }
+
+    #[test]
+    fn json_and_binary_inputs_mix() {
+        let spec = add();
+        let tail: Vec<u8> = (0..16).collect();
+        let mut decoder = begin(&spec, HEAD.as_bytes(), 16, &Limits::default()).unwrap();
+        decoder.write(&tail[..5]).unwrap();
+        decoder.write(&[]).unwrap();
+        decoder.write(&tail[5..]).unwrap();
+        let request = decoder.finish().unwrap().request;
+        assert_eq!(request.inputs[0].as_ref().unwrap().as_slice(), tail);
+        assert_eq!(request.inputs[1].as_ref().unwrap().as_slice()[..4], 1_f32.to_le_bytes());
+        assert_eq!((request.rows, request.protocol), (1, Protocol::Http));
+        for input in request.inputs.iter().flatten() {
+            assert_eq!(input.as_slice().as_ptr() as usize % 64, 0);
+        }
+    }
+
+    #[test]
+    fn the_tail_is_exactly_what_was_announced() {
+        let spec = add();
+        let start = |tail| begin(&spec, HEAD.as_bytes(), tail, &Limits::default());
+        assert_eq!(refused(start(15)), "15 bytes follow the JSON, 'binary_data_size' announces 16");
+        assert_eq!(refused(start(17)), "17 bytes follow the JSON, 'binary_data_size' announces 16");
+        assert_eq!(refused(start(16).unwrap().finish()), "the body ends 16 bytes before the end of input 'a'");
+        let mut decoder = start(16).unwrap();
+        assert_eq!(refused(decoder.write(&[0; 20])), "4 bytes follow the last binary input");
+        let bytes = identity(Datatype::Bytes, &[None]);
+        let huge = head("BYTES", "[1]", usize::MAX);
+        let message = format!("8 bytes follow the JSON, 'binary_data_size' announces {}", usize::MAX);
+        assert_eq!(refused(begin(&bytes, huge.as_bytes(), 8, &Limits::default())), message);
+        let inputs = vec![tensor("x", Datatype::Bytes, &[None]), tensor("y", Datatype::Bytes, &[None])];
+        let second = huge.trim_start_matches(r#"{"inputs":["#).replace("\"x\"", "\"y\"");
+        let both = format!("{},{second}", huge.trim_end_matches("]}"));
+        assert_eq!(
+            refused(begin(&model("m", inputs, Vec::new()), both.as_bytes(), 8, &Limits::default())),
+            "the sum of 'binary_data_size' is more than can be addressed"
+        );
+    }
+
+    #[test]
+    fn empty_tensors_need_no_tail() {
+        let spec = identity(Datatype::Fp32, &[None]);
+        let decoded = begin(&spec, head("FP32", "[0]", 0).as_bytes(), 0, &Limits::default()).unwrap().finish().unwrap();
+        assert!(decoded.request.inputs[0].as_ref().unwrap().as_slice().is_empty());
+    }
+
+    #[test]
+    fn framing_of_binary_strings_is_checked() {
+        let spec = identity(Datatype::Bytes, &[None]);
+        let finish = |count: usize, tail: &[u8]| {
+            let head = head("BYTES", &format!("[{count}]"), tail.len());
+            let mut decoder = begin(&spec, head.as_bytes(), tail.len(), &Limits::default())?;
+            decoder.write(tail)?;
+            decoder.finish()
+        };
+        assert!(finish(2, b"\x01\0\0\0a\0\0\0\0").is_ok());
+        for (count, tail, message) in [
+            (2, &b"\x01\0\0\0a\0\0"[..], "input 'x': BYTES element 1 has a truncated length prefix"),
+            (1, b"\x02\0\0\0a", "input 'x': BYTES element 0 runs past the end of the data"),
+            (2, b"\0\0\0\0", "input 'x': BYTES data ends after 1 elements, expected 2"),
+            (1, b"\0\0\0\0\0\0\0\0", "input 'x': BYTES data has 4 bytes after its 1 elements"),
+        ] {
+            assert_eq!(refused(finish(count, tail)), message);
+        }
+    }
+
+    #[test]
+    fn binary_booleans_become_zero_or_one() {
+        let spec = identity(Datatype::Bool, &[None]);
+        let mut decoder = begin(&spec, head("BOOL", "[3]", 3).as_bytes(), 3, &Limits::default()).unwrap();
+        decoder.write(&[0, 1, 255]).unwrap();
+        assert_eq!(decoder.finish().unwrap().request.inputs[0].as_ref().unwrap().as_slice(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn a_raw_body_is_the_only_input() {
+        let raw = |spec: &ModelSpec, body: &[u8]| {
+            let mut decoder = begin_raw(spec, body.len())?;
+            decoder.write(body)?;
+            let decoded = decoder.finish()?;
+            assert!(decoded.plan.binary);
+            let tensor = decoded.request.inputs[0].as_ref().unwrap();
+            Ok((tensor.shape().to_vec(), tensor.as_slice().to_vec()))
+        };
+        let open = identity(Datatype::Fp32, &[None, Some(2)]);
+        assert_eq!(raw(&open, &[7; 16]).unwrap(), (vec![2, 2], vec![7; 16]));
+        let one = identity(Datatype::Bytes, &[Some(1)]);
+        assert_eq!(raw(&one, b"ab").unwrap(), (vec![1], b"\x02\0\0\0ab".to_vec()));
+        assert_eq!(raw(&one, b"").unwrap(), (vec![1], vec![0; 4]));
+        let batched = ModelSpec { inputs: vec![tensor("x", Datatype::Int8, &[Some(3)])], ..add() };
+        assert_eq!(raw(&batched, &[1, 2, 3]).unwrap(), (vec![1, 3], vec![1, 2, 3]));
+        for (spec, body, message) in [
+            (add(), &[0; 16][..], "a raw request is for models with one input, model 'add' has 2"),
+            (open, &[0; 12], "the body has 12 bytes, input 'x' of datatype FP32 and shape [1, 2] takes 8"),
+            (
+                identity(Datatype::Fp32, &[Some(2)]),
+                &[0; 12],
+                "the body has 12 bytes, input 'x' of datatype FP32 and shape [2] takes 8",
+            ),
+            (identity(Datatype::Fp32, &[None, None]), &[0; 8], "a raw request leaves the shape of input 'x' open"),
+            (identity(Datatype::Bytes, &[None]), &[0; 8], "a raw BYTES request is one element, input 'x' takes more"),
+            (
+                identity(Datatype::Fp32, &[None, Some(0)]),
+                &[0; 8],
+                "the body has 8 bytes, input 'x' of datatype FP32 and shape [0, 0] takes 0",
+            ),
+        ] {
+            assert_eq!(refused(raw(&spec, body)), message);
+        }
     }
 }

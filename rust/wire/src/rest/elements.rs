@@ -1,14 +1,12 @@
 //! A tensor's `data`: JSON numbers, booleans and strings written straight into the tensor's buffer.
 
-use super::reader::{Fault, Reader, Skip};
-use crate::{
-    float::{self, Narrow},
-    number::{self, Short},
+use super::{
+    element::{self, Flaw, Read},
+    input::LEVELS,
+    reader::{Reader, Skip},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use penstock_core::{
-    AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, aligned_zeroed, bytes_tensor, element_count,
-};
+use crate::float::Narrow;
+use penstock_core::{AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, aligned_zeroed, element_count};
 
 /// What is known of a tensor before its data is read.
 #[derive(Clone, Copy, Debug)]
@@ -25,28 +23,6 @@ pub(super) struct Target<'t> {
     pub(super) max_depth: usize,
 }
 
-/// What is wrong with a tensor's data.
-enum Flaw {
-    /// It is not JSON.
-    Syntax(Fault),
-    /// The element at this byte is not one of the datatype.
-    Element(usize),
-    /// The string at this byte is not base64.
-    Base64(usize),
-    /// The lengths are not the shape's, seen at this byte.
-    Lengths(usize),
-    /// Found by a check of core.
-    Other(Error),
-}
-
-impl From<Fault> for Flaw {
-    fn from(fault: Fault) -> Self {
-        Self::Syntax(fault)
-    }
-}
-
-type Read<T> = std::result::Result<T, Flaw>;
-
 /// Reads the array at the reader: flat, or nested as the shape is.
 ///
 /// # Errors
@@ -58,26 +34,27 @@ pub(super) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
         _ => return Err(Error::invalid(format!("'data' of input '{}' must be an array", target.name))),
     };
     // Every element takes a byte at least: a short body cannot ask for a large buffer.
-    let read = if count > reader.remaining() { Err(Flaw::Lengths(start)) } else { read_elements(reader, target, count) };
+    let read =
+        if count > reader.remaining() { Err(Flaw::Lengths(start)) } else { read_elements(reader, target, count) };
     read.map_err(|flaw| describe(flaw, reader, target, start))
 }
 
 fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, count: usize) -> Read<AlignedBuffer> {
     let array = Array { shape: target.shape, count };
     match target.datatype {
-        Datatype::Bool => fixed(reader, array, boolean),
-        Datatype::Uint8 => fixed(reader, array, |reader| integer::<u8>(reader).map(u8::to_le_bytes)),
-        Datatype::Uint16 => fixed(reader, array, |reader| integer::<u16>(reader).map(u16::to_le_bytes)),
-        Datatype::Uint32 => fixed(reader, array, |reader| integer::<u32>(reader).map(u32::to_le_bytes)),
-        Datatype::Uint64 => fixed(reader, array, |reader| integer::<u64>(reader).map(u64::to_le_bytes)),
-        Datatype::Int8 => fixed(reader, array, |reader| integer::<i8>(reader).map(i8::to_le_bytes)),
-        Datatype::Int16 => fixed(reader, array, |reader| integer::<i16>(reader).map(i16::to_le_bytes)),
-        Datatype::Int32 => fixed(reader, array, |reader| integer::<i32>(reader).map(i32::to_le_bytes)),
-        Datatype::Int64 => fixed(reader, array, |reader| integer::<i64>(reader).map(i64::to_le_bytes)),
-        Datatype::Fp16 => fixed(reader, array, |reader| narrow(reader, Narrow::FP16)),
-        Datatype::Bf16 => fixed(reader, array, |reader| narrow(reader, Narrow::BF16)),
-        Datatype::Fp32 => fixed(reader, array, single),
-        Datatype::Fp64 => fixed(reader, array, double),
+        Datatype::Bool => fixed(reader, array, element::boolean),
+        Datatype::Uint8 => fixed(reader, array, |reader| element::integer::<u8>(reader).map(u8::to_le_bytes)),
+        Datatype::Uint16 => fixed(reader, array, |reader| element::integer::<u16>(reader).map(u16::to_le_bytes)),
+        Datatype::Uint32 => fixed(reader, array, |reader| element::integer::<u32>(reader).map(u32::to_le_bytes)),
+        Datatype::Uint64 => fixed(reader, array, |reader| element::integer::<u64>(reader).map(u64::to_le_bytes)),
+        Datatype::Int8 => fixed(reader, array, |reader| element::integer::<i8>(reader).map(i8::to_le_bytes)),
+        Datatype::Int16 => fixed(reader, array, |reader| element::integer::<i16>(reader).map(i16::to_le_bytes)),
+        Datatype::Int32 => fixed(reader, array, |reader| element::integer::<i32>(reader).map(i32::to_le_bytes)),
+        Datatype::Int64 => fixed(reader, array, |reader| element::integer::<i64>(reader).map(i64::to_le_bytes)),
+        Datatype::Fp16 => fixed(reader, array, |reader| element::narrow(reader, Narrow::FP16)),
+        Datatype::Bf16 => fixed(reader, array, |reader| element::narrow(reader, Narrow::BF16)),
+        Datatype::Fp32 => fixed(reader, array, element::single),
+        Datatype::Fp64 => fixed(reader, array, element::double),
         Datatype::Bytes => strings(reader, array, target.base64),
     }
 }
@@ -119,7 +96,7 @@ struct Strings {
 
 impl Sink for Strings {
     fn array(&mut self, reader: &mut Reader<'_>, count: usize) -> Read<()> {
-        items(reader, 0..count, |reader, _| append_string(reader, &mut self.buffer, self.base64))
+        items(reader, 0..count, |reader, _| element::append_string(reader, &mut self.buffer, self.base64))
     }
 }
 
@@ -191,134 +168,6 @@ fn items<'a, T>(
     if more { Err(Flaw::Lengths(reader.at())) } else { Ok(()) }
 }
 
-#[inline(always)]
-fn single(reader: &mut Reader<'_>) -> Read<[u8; 4]> {
-    let at = reader.at();
-    if let Some(short) = reader.short() {
-        if let Some(value) = float::short_to_f32(&short) {
-            return Ok(value.to_le_bytes());
-        }
-        reader.seek(at);
-    }
-    let value = match reader.number() {
-        Some((decimal, text)) => {
-            let value = float::to_f32(&decimal, text);
-            if value.is_infinite() {
-                return Err(Flaw::Element(at));
-            }
-            value
-        }
-        None => non_finite(reader)?,
-    };
-    Ok(value.to_le_bytes())
-}
-
-#[inline(always)]
-fn double(reader: &mut Reader<'_>) -> Read<[u8; 8]> {
-    let at = reader.at();
-    if let Some(short) = reader.short() {
-        return Ok(float::short_to_f64(&short).to_le_bytes());
-    }
-    let value = match reader.number() {
-        Some((decimal, text)) => {
-            let value = float::to_f64(&decimal, text);
-            if value.is_infinite() {
-                return Err(Flaw::Element(at));
-            }
-            value
-        }
-        None => f64::from(non_finite(reader)?),
-    };
-    Ok(value.to_le_bytes())
-}
-
-fn narrow(reader: &mut Reader<'_>, format: Narrow) -> Read<[u8; 2]> {
-    let at = reader.at();
-    let bits = match reader.number() {
-        Some((decimal, text)) => format.from_decimal(&decimal, text).ok_or(Flaw::Element(at))?,
-        None => {
-            let value = non_finite(reader)?;
-            let magnitude = if value.is_nan() { format.nan() } else { format.infinity() };
-            magnitude | u16::from(value < 0.0) << 15
-        }
-    };
-    Ok(bits.to_le_bytes())
-}
-
-#[inline(always)]
-fn integer<T: TryFrom<i128> + TryFrom<i64>>(reader: &mut Reader<'_>) -> Read<T> {
-    let at = reader.at();
-    if let Some(Short { negative, mantissa, places: 0 }) = reader.short() {
-        return T::try_from(if negative { -mantissa } else { mantissa }).map_err(|_| Flaw::Element(at));
-    }
-    reader.seek(at);
-    let Some((decimal, text)) = reader.number() else { return Err(wrong_element(*reader)) };
-    number::integer(&decimal, text).and_then(|value| T::try_from(value).ok()).ok_or(Flaw::Element(at))
-}
-
-fn boolean(reader: &mut Reader<'_>) -> Read<[u8; 1]> {
-    if reader.word("true") {
-        return Ok([1]);
-    }
-    if reader.word("false") {
-        return Ok([0]);
-    }
-    let at = reader.at();
-    let value: u8 = integer(reader)?;
-    if value > 1 { Err(Flaw::Element(at)) } else { Ok([value]) }
-}
-
-/// Appends the string at the reader as a framed element.
-fn append_string(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer, base64: bool) -> Read<()> {
-    let at = reader.at();
-    if reader.peek() != Some(b'"') {
-        return Err(wrong_element(*reader));
-    }
-    let raw = reader.string("a string")?;
-    let start = buffer.len();
-    buffer.extend_from_slice(&[0; bytes_tensor::PREFIX]);
-    if base64 {
-        let bytes = STANDARD.decode(raw.bytes()?).map_err(|_| Flaw::Base64(at))?;
-        buffer.extend_from_slice(&bytes);
-    } else {
-        raw.pieces(|piece| buffer.extend_from_slice(piece))?;
-    }
-    let length = buffer.len() - start - bytes_tensor::PREFIX;
-    let prefix = bytes_tensor::prefix(length).map_err(Flaw::Other)?;
-    buffer[start..start + bytes_tensor::PREFIX].copy_from_slice(&prefix);
-    Ok(())
-}
-
-/// The non-finite token at the reader, or what is wrong with what is there.
-#[inline(always)]
-fn non_finite(reader: &mut Reader<'_>) -> Read<f32> {
-    let (value, after) = not_a_number(*reader)?;
-    *reader = after;
-    Ok(value)
-}
-
-#[cold]
-fn not_a_number(mut reader: Reader<'_>) -> Read<(f32, Reader<'_>)> {
-    let value = reader.non_finite().ok_or_else(|| wrong_element(reader))?;
-    Ok((value, reader))
-}
-
-/// An element of another type if it is JSON at all.
-#[cold]
-fn wrong_element(mut reader: Reader<'_>) -> Flaw {
-    let at = reader.at();
-    match reader.peek() {
-        Some(b'[') => Flaw::Lengths(at),
-        Some(b'"' | b't' | b'f' | b'n' | b'{' | b'-' | b'0'..=b'9' | b'N' | b'I') => {
-            match reader.skip(Skip { max_depth: 64, non_finite: true }) {
-                Ok(_) => Flaw::Element(at),
-                Err(fault) => Flaw::Syntax(fault),
-            }
-        }
-        _ => Flaw::Syntax(reader.fault("an element")),
-    }
-}
-
 #[cold]
 fn describe(flaw: Flaw, reader: &mut Reader<'_>, target: &Target<'_>, start: usize) -> Error {
     let Target { name, datatype, shape, max_depth, .. } = *target;
@@ -331,11 +180,11 @@ fn describe(flaw: Flaw, reader: &mut Reader<'_>, target: &Target<'_>, start: usi
         Flaw::Element(at) => Error::invalid(format!(
             "input '{name}' has {} at byte {at}, {datatype} takes {}",
             token(reader, at, max_depth),
-            accepted(datatype)
+            element::accepted(datatype)
         )),
         Flaw::Lengths(at) => {
             reader.seek(start);
-            match (reader.skip(Skip { max_depth, non_finite: true }), element_count(shape)) {
+            match (reader.skip(Skip { max_depth, outer: LEVELS, non_finite: true }), element_count(shape)) {
                 (Err(fault), _) => fault.into(),
                 (_, Err(error)) => error,
                 (Ok(got), Ok(expected)) if got != expected => Error::invalid(format!(
@@ -353,7 +202,7 @@ fn describe(flaw: Flaw, reader: &mut Reader<'_>, target: &Target<'_>, start: usi
 fn token(reader: &mut Reader<'_>, at: usize, max_depth: usize) -> String {
     const LONGEST: usize = 32;
     reader.seek(at);
-    if reader.skip(Skip { max_depth, non_finite: true }).is_err() {
+    if reader.skip(Skip { max_depth, outer: LEVELS, non_finite: true }).is_err() {
         return "a wrong value".to_owned();
     }
     let text = String::from_utf8_lossy(reader.since(at)).into_owned();
@@ -363,22 +212,183 @@ fn token(reader: &mut Reader<'_>, at: usize, max_depth: usize) -> String {
     text.chars().take(LONGEST).chain("...".chars()).collect()
 }
 
-/// What a datatype takes as an element.
-fn accepted(datatype: Datatype) -> &'static str {
-    match datatype {
-        Datatype::Bool => "true, false, 0 or 1",
-        Datatype::Uint8 => "integers from 0 to 255",
-        Datatype::Uint16 => "integers from 0 to 65535",
-        Datatype::Uint32 => "integers from 0 to 4294967295",
-        Datatype::Uint64 => "integers from 0 to 18446744073709551615",
-        Datatype::Int8 => "integers from -128 to 127",
-        Datatype::Int16 => "integers from -32768 to 32767",
-        Datatype::Int32 => "integers from -2147483648 to 2147483647",
-        Datatype::Int64 => "integers from -9223372036854775808 to 9223372036854775807",
-        Datatype::Fp16 => "numbers up to 65504, NaN, Infinity and -Infinity",
-        Datatype::Bf16 => "numbers up to 3.3895314e38, NaN, Infinity and -Infinity",
-        Datatype::Fp32 => "numbers up to 3.4028235e38, NaN, Infinity and -Infinity",
-        Datatype::Fp64 => "numbers up to 1.7976931348623157e308, NaN, Infinity and -Infinity",
-        Datatype::Bytes => "strings",
+#[cfg(test)]
+mod tests {
+    use crate::rest::test_spec::{decode, identity, refusal, request};
+    use penstock_core::Datatype;
+
+    fn rank(shape: &str) -> usize {
+        shape.split(',').filter(|dim| !dim.trim_matches(['[', ']']).is_empty()).count()
+    }
+
+    /// The bytes of a tensor of that shape and data.
+    fn bytes(datatype: Datatype, shape: &str, data: &str) -> Vec<u8> {
+        let dims = vec![None; rank(shape)];
+        let decoded = decode(&identity(datatype, &dims), &request(datatype.name(), shape, data)).unwrap();
+        decoded.request.inputs[0].as_ref().unwrap().as_slice().to_vec()
+    }
+
+    /// What is said of a tensor of that shape and data.
+    fn refused(datatype: Datatype, shape: &str, data: &str) -> String {
+        let dims = vec![None; rank(shape)];
+        refusal(&identity(datatype, &dims), &request(datatype.name(), shape, data))
+    }
+
+    #[test]
+    fn data_is_flat_or_nested_as_the_shape() {
+        let expected = [1, 2, 3, 4, 5, 6];
+        for data in ["[1,2,3,4,5,6]", "[[1,2,3],[4,5,6]]", " [ [ 1 , 2\n, 3 ] , [4\t,5,6 ] ] "] {
+            assert_eq!(bytes(Datatype::Uint8, "[2,3]", data), expected, "{data}");
+        }
+        assert_eq!(bytes(Datatype::Uint8, "[1,2,3]", "[[[1,2,3],[4,5,6]]]"), expected);
+        assert_eq!(bytes(Datatype::Uint8, "[]", "[7]"), [7]);
+        for (shape, data) in
+            [("[0]", "[]"), ("[0,4]", "[]"), ("[2,0]", "[]"), ("[2,0]", "[[],[]]"), ("[2,0,3]", "[[], []]")]
+        {
+            assert!(bytes(Datatype::Fp32, shape, data).is_empty(), "{shape} {data}");
+        }
+        assert!(bytes(Datatype::Bytes, "[1,2,0]", "[[[],[]]]").is_empty());
+    }
+
+    #[test]
+    fn counts_name_the_tensor_and_both_numbers() {
+        for (shape, data, message) in [
+            ("[1,4]", "[1,2,3]", "input 'x' has 3 elements in 'data', shape [1, 4] expects 4"),
+            ("[1,4]", "[1,2,3,4,5]", "input 'x' has 5 elements in 'data', shape [1, 4] expects 4"),
+            ("[2,2]", "[[1,2],[3]]", "input 'x' has 3 elements in 'data', shape [2, 2] expects 4"),
+            (
+                "[1000000,1000000]",
+                "[1]",
+                "input 'x' has 1 elements in 'data', shape [1000000, 1000000] expects 1000000000000",
+            ),
+            ("[0]", "[1]", "input 'x' has 1 elements in 'data', shape [0] expects 0"),
+            ("[]", "[]", "input 'x' has 0 elements in 'data', shape [] expects 1"),
+        ] {
+            assert_eq!(refused(Datatype::Fp32, shape, data), message);
+            assert_eq!(refused(Datatype::Int8, shape, data), message);
+        }
+        assert_eq!(
+            refused(Datatype::Bytes, "[2]", r#"["a"]"#),
+            "input 'x' has 1 elements in 'data', shape [2] expects 2"
+        );
+    }
+
+    #[test]
+    fn ragged_nesting_is_refused() {
+        let at = request("FP32", "[2,2]", "").find("\"data\":").unwrap() + 7;
+        for (data, offset) in [("[[1,2,3],[4]]", 6), ("[[1,2],3,4]", 7), ("[[[1,2]],[[3,4]]]", 2), ("[1,[2],3,4]", 3)] {
+            let message = format!(
+                "input 'x' has ragged 'data' at byte {}, it must be flat or nested as its shape [2, 2]",
+                at + offset
+            );
+            assert_eq!(refused(Datatype::Fp32, "[2,2]", data), message, "{data}");
+        }
+        for (shape, data) in [("[1]", "[[1]]"), ("[]", "[[1]]"), ("[0]", "[[]]"), ("[1,1]", "[[[1]]]")] {
+            assert!(refused(Datatype::Fp32, shape, data).contains("ragged"), "{shape} {data}");
+        }
+    }
+
+    #[test]
+    fn data_must_be_an_array() {
+        for data in ["1", "\"AAAA\"", "{}", "null"] {
+            assert_eq!(refused(Datatype::Fp32, "[1]", data), "'data' of input 'x' must be an array");
+        }
+    }
+
+    #[test]
+    fn every_integer_keeps_its_ends() {
+        for (datatype, low, high, size) in [
+            (Datatype::Uint8, 0, i128::from(u8::MAX), 1),
+            (Datatype::Uint16, 0, i128::from(u16::MAX), 2),
+            (Datatype::Uint32, 0, i128::from(u32::MAX), 4),
+            (Datatype::Uint64, 0, i128::from(u64::MAX), 8),
+            (Datatype::Int8, i128::from(i8::MIN), i128::from(i8::MAX), 1),
+            (Datatype::Int16, i128::from(i16::MIN), i128::from(i16::MAX), 2),
+            (Datatype::Int32, i128::from(i32::MIN), i128::from(i32::MAX), 4),
+            (Datatype::Int64, i128::from(i64::MIN), i128::from(i64::MAX), 8),
+        ] {
+            let data = format!("[{low},{high}]");
+            let expected = [&low.to_le_bytes()[..size], &high.to_le_bytes()[..size]].concat();
+            assert_eq!(bytes(datatype, "[2]", &data), expected);
+            for beyond in [low - 1, high + 1] {
+                let message = refused(datatype, "[1]", &format!("[{beyond}]"));
+                let expected = format!("{datatype} takes integers from {low} to {high}");
+                assert!(message.starts_with(&format!("input 'x' has {beyond} at byte ")), "{message}");
+                assert!(message.ends_with(&expected), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_may_be_written_as_floats() {
+        assert_eq!(bytes(Datatype::Int8, "[4]", "[1.0,1e2,-12.80e1,0.0]"), [1, 100, 0x80, 0]);
+        for wrong in ["1.5", "1e-1", "2.55e3", "1e400"] {
+            let message = refused(Datatype::Uint8, "[1]", &format!("[{wrong}]"));
+            assert!(message.starts_with(&format!("input 'x' has {wrong} at byte ")), "{message}");
+        }
+    }
+
+    #[test]
+    fn booleans_are_four_words() {
+        assert_eq!(bytes(Datatype::Bool, "[5]", "[true,false,0,1,1.0]"), [1, 0, 0, 1, 1]);
+        for wrong in ["\"true\"", "2", "-1", "null", "0.5"] {
+            let message = refused(Datatype::Bool, "[1]", &format!("[{wrong}]"));
+            assert!(message.starts_with(&format!("input 'x' has {wrong} at byte ")), "{message}");
+            assert!(message.ends_with("BOOL takes true, false, 0 or 1"), "{message}");
+        }
+    }
+
+    #[test]
+    fn floats_have_ranges_and_words_for_the_rest() {
+        let single = |data| bytes(Datatype::Fp32, "[1]", data);
+        assert_eq!(single("[1e38]"), 1e38_f32.to_le_bytes());
+        assert_eq!(single("[-0]"), (-0.0_f32).to_le_bytes());
+        assert_eq!(single("[NaN]"), f32::NAN.to_le_bytes());
+        assert_eq!(single("[ -Infinity ]"), f32::NEG_INFINITY.to_le_bytes());
+        assert_eq!(
+            bytes(Datatype::Fp64, "[2]", "[0.1,Infinity]"),
+            [0.1_f64, f64::INFINITY].map(f64::to_le_bytes).concat()
+        );
+        assert_eq!(bytes(Datatype::Fp16, "[3]", "[1.00048828125,-Infinity,NaN]"), [0, 0x3C, 0, 0xFC, 0, 0x7E]);
+        assert_eq!(bytes(Datatype::Bf16, "[2]", "[1.5,-1e-50]"), [0xC0, 0x3F, 0, 0x80]);
+        for (datatype, wrong, range) in [
+            (Datatype::Fp32, "1e39", "FP32 takes numbers up to 3.4028235e38, NaN, Infinity and -Infinity"),
+            (Datatype::Fp64, "-1e309", "FP64 takes numbers up to 1.7976931348623157e308, NaN, Infinity and -Infinity"),
+            (Datatype::Fp16, "65520", "FP16 takes numbers up to 65504, NaN, Infinity and -Infinity"),
+            (Datatype::Bf16, "3.4e38", "BF16 takes numbers up to 3.3895314e38, NaN, Infinity and -Infinity"),
+            (Datatype::Fp32, "\"1\"", "FP32 takes numbers up to 3.4028235e38, NaN, Infinity and -Infinity"),
+            (Datatype::Fp32, "true", "FP32 takes numbers up to 3.4028235e38, NaN, Infinity and -Infinity"),
+            (Datatype::Fp32, "null", "FP32 takes numbers up to 3.4028235e38, NaN, Infinity and -Infinity"),
+            (Datatype::Int32, "NaN", "INT32 takes integers from -2147483648 to 2147483647"),
+        ] {
+            let message = refused(datatype, "[1]", &format!("[{wrong}]"));
+            assert!(message.starts_with(&format!("input 'x' has {wrong} at byte ")), "{message}");
+            assert!(message.ends_with(range), "{message}");
+        }
+        for broken in ["[nan]", "[1,]", "[01]", "[+1]", "[.5]", "[1 2]", "[Infinit]", "[--1]"] {
+            let message = refused(Datatype::Fp32, "[2]", broken);
+            assert!(message.starts_with("request JSON at byte "), "{broken}: {message}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_cut_short_in_messages() {
+        let message = refused(Datatype::Fp32, "[1]", &format!("[\"{}\"]", "a".repeat(99)));
+        assert!(message.contains(&format!("has \"{}... at byte", "a".repeat(31))), "{message}");
+    }
+
+    #[test]
+    fn strings_are_framed() {
+        let data = r#"["héllo","","\u0000","a\"b"]"#;
+        let expected = ["héllo", "", "\0", "a\"b"]
+            .map(|element| [&(element.len() as u32).to_le_bytes()[..], element.as_bytes()].concat())
+            .concat();
+        assert_eq!(bytes(Datatype::Bytes, "[4]", data), expected);
+        assert_eq!(bytes(Datatype::Bytes, "[2,2]", r#"[["héllo",""],["\u0000","a\"b"]]"#), expected);
+        for wrong in ["1", "null", "{\"b64\":\"AA==\"}"] {
+            let message = refused(Datatype::Bytes, "[1]", &format!("[{wrong}]"));
+            assert!(message.starts_with(&format!("input 'x' has {wrong} at byte ")), "{message}");
+            assert!(message.ends_with("BYTES takes strings"), "{message}");
+        }
     }
 }

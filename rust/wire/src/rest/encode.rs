@@ -8,6 +8,7 @@ use bytes::Bytes;
 use penstock_core::{
     AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameter, Parameters, RequestedOutput, Result,
     Tensor,
+    copies::{self, Step},
 };
 
 /// Choices of the server.
@@ -46,7 +47,12 @@ pub fn encode(
     if response.outputs.len() != spec.outputs.len() {
         return Err(Error::new(
             Kind::Internal,
-            format!("the answer has {} outputs, model '{}' has {}", response.outputs.len(), spec.name, spec.outputs.len()),
+            format!(
+                "the answer has {} outputs, model '{}' has {}",
+                response.outputs.len(),
+                spec.name,
+                spec.outputs.len()
+            ),
         ));
     }
     let selected = response.selected(plan);
@@ -146,7 +152,10 @@ fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &'b Buffer>)
                 }
                 chunks.push(bytes.clone());
             }
-            _ => out.extend_from_slice(buffer.as_slice()),
+            _ => {
+                copies::count(Step::Encode, buffer.len());
+                out.extend_from_slice(buffer.as_slice());
+            }
         }
     }
     if !out.is_empty() {
@@ -168,4 +177,160 @@ fn estimate(spec: &ModelSpec, plan: &AnswerPlan, selected: &[(RequestedOutput, &
         elements + name + 96
     });
     80 + spec.name.len() + spec.version.len() + plan.id.len() + outputs.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rest::test_spec::{identity, model, tensor};
+    use penstock_core::{Datatype, Timings, aligned_with_capacity, bytes_tensor};
+    use smallvec::{SmallVec, smallvec};
+
+    fn answer(outputs: Vec<(Datatype, &[usize], Vec<u8>)>) -> InferResponse {
+        let outputs = outputs.into_iter().map(|(datatype, shape, bytes)| {
+            Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
+        });
+        InferResponse { outputs: outputs.collect(), parameters: Vec::new(), timings: Timings::default() }
+    }
+
+    fn framed(elements: &[&[u8]]) -> Vec<u8> {
+        let frame = |element: &&[u8]| [&bytes_tensor::prefix(element.len()).unwrap()[..], element].concat();
+        elements.iter().flat_map(frame).collect()
+    }
+
+    fn json(encoded: Encoded) -> String {
+        assert_eq!(encoded.json_len, None);
+        String::from_utf8(encoded.chunks.concat()).unwrap()
+    }
+
+    fn encode_one(datatype: Datatype, bytes: Vec<u8>, count: usize, strict_json: bool) -> Result<String> {
+        let spec = identity(datatype, &[None]);
+        let response = answer(vec![(datatype, &[count], bytes)]);
+        encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions { strict_json }).map(json)
+    }
+
+    #[test]
+    fn the_answer_has_these_keys_in_this_order() {
+        let spec = identity(Datatype::Fp32, &[None]);
+        let mut response = answer(vec![(Datatype::Fp32, &[1, 2], [0.1_f32, 2.0].map(f32::to_le_bytes).concat())]);
+        let plain = encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()).unwrap();
+        assert_eq!(
+            json(plain),
+            r#"{"model_name":"identity","model_version":"1","outputs":[{"name":"y","datatype":"FP32","shape":[1,2],"data":[0.1,2.0]}]}"#
+        );
+        response.parameters = vec![
+            ("b".to_owned(), Parameter::Bool(true)),
+            ("i".to_owned(), Parameter::Int(-1)),
+            ("u".to_owned(), Parameter::Uint(u64::MAX)),
+            ("f".to_owned(), Parameter::Float(0.5)),
+            ("s\"".to_owned(), Parameter::String("é\n".to_owned())),
+        ];
+        let plan = AnswerPlan { id: "4\"2".to_owned(), ..AnswerPlan::default() };
+        let full = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
+        assert_eq!(
+            full.split_once(",\"outputs\"").unwrap().0,
+            r#"{"model_name":"identity","model_version":"1","id":"4\"2","parameters":{"b":true,"i":-1,"u":18446744073709551615,"f":0.5,"s\"":"é\n"}"#
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_have_words_or_are_null() {
+        let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
+        let words = encode_one(Datatype::Fp32, values.clone(), 3, false).unwrap();
+        assert!(words.ends_with(r#""data":[NaN,Infinity,-Infinity]}]}"#), "{words}");
+        let nulls = encode_one(Datatype::Fp32, values, 3, true).unwrap();
+        assert!(nulls.ends_with(r#""data":[null,null,null]}]}"#), "{nulls}");
+    }
+
+    #[test]
+    fn elements_are_in_their_shortest_text() {
+        for (datatype, bytes, count, text) in [
+            (Datatype::Bool, vec![0, 1, 7], 3, "[false,true,true]"),
+            (Datatype::Uint64, u64::MAX.to_le_bytes().to_vec(), 1, "[18446744073709551615]"),
+            (Datatype::Int8, vec![0x80, 0x7F], 2, "[-128,127]"),
+            (Datatype::Fp64, 0.1_f64.to_le_bytes().to_vec(), 1, "[0.1]"),
+            (Datatype::Fp16, vec![0, 0x3C], 1, "[1.0]"),
+            (Datatype::Bf16, vec![0xC0, 0xBF], 1, "[-1.5]"),
+            (Datatype::Fp32, Vec::new(), 0, "[]"),
+            (Datatype::Bytes, framed(&[b"", "h\"é".as_bytes()]), 2, r#"["","h\"é"]"#),
+        ] {
+            let text = format!("\"data\":{text}}}]}}");
+            let encoded = encode_one(datatype, bytes, count, false).unwrap();
+            assert!(encoded.ends_with(&text), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_refused_or_base64() {
+        let error = encode_one(Datatype::Bytes, framed(&[b"a", b"\xff"]), 2, false).unwrap_err();
+        assert_eq!(error.kind(), Kind::InvalidInput);
+        assert_eq!(
+            error.message(),
+            "element 1 of output 'y' is not UTF-8 and cannot be sent as JSON, request the output as binary data"
+        );
+        let response = answer(vec![(Datatype::Bytes, &[3], framed(&[b"", b"\xff", b"abc"]))]);
+        let plan = AnswerPlan { base64: true, ..AnswerPlan::default() };
+        let spec = identity(Datatype::Bytes, &[None]);
+        let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
+        assert!(encoded.ends_with(r#""shape":[3],"data":["","/w==","YWJj"]}]}"#), "{encoded}");
+    }
+
+    #[test]
+    fn the_plan_selects_and_orders() {
+        let outputs = vec![tensor("o1", Datatype::Uint8, &[None]), tensor("o2", Datatype::Uint8, &[None])];
+        let spec = model("two", Vec::new(), outputs);
+        let response = answer(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
+        let outputs =
+            smallvec![RequestedOutput { index: 1, binary: true }, RequestedOutput { index: 0, binary: false }];
+        let plan = AnswerPlan { outputs: Some(outputs), ..AnswerPlan::default() };
+        let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
+        let body = encoded.chunks.concat();
+        let (head, tail) = body.split_at(encoded.json_len.unwrap());
+        assert_eq!(tail, [2, 3]);
+        assert!(head.ends_with(
+            br#""outputs":[{"name":"o2","datatype":"UINT8","shape":[2],"parameters":{"binary_data_size":2}},{"name":"o1","datatype":"UINT8","shape":[1],"data":[1]}]}"#
+        ));
+    }
+
+    #[test]
+    fn empty_binary_outputs_leave_the_answer_json() {
+        let spec = identity(Datatype::Fp32, &[None]);
+        let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+        let response = answer(vec![(Datatype::Fp32, &[0], Vec::new())]);
+        let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
+        assert!(encoded.ends_with(r#""shape":[0],"parameters":{"binary_data_size":0}}]}"#), "{encoded}");
+    }
+
+    #[test]
+    fn large_outputs_are_not_copied_and_small_ones_are_joined() {
+        let names = ["small", "large", "last"].map(|name| tensor(name, Datatype::Uint8, &[None])).to_vec();
+        let spec = model("three", Vec::new(), names);
+        let large = Bytes::from(vec![7; OWN_CHUNK]);
+        let mut response = answer(vec![
+            (Datatype::Uint8, &[2], vec![1, 2]),
+            (Datatype::Uint8, &[0], vec![]),
+            (Datatype::Uint8, &[1], vec![9]),
+        ]);
+        let shared = Tensor::new(Datatype::Uint8, smallvec![OWN_CHUNK], Buffer::Shared(large.clone())).unwrap();
+        response.outputs[1] = shared;
+        let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+        let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
+        assert_eq!(encoded.chunks.iter().map(Bytes::len).skip(1).collect::<Vec<_>>(), [OWN_CHUNK, 1]);
+        assert_eq!(encoded.chunks[1].as_ptr(), large.as_ptr());
+        assert_eq!(encoded.chunks[0][encoded.json_len.unwrap()..], [1, 2]);
+        let mut own = aligned_with_capacity(OWN_CHUNK);
+        own.extend_from_slice(&large);
+        response.outputs[1] = Tensor::new(Datatype::Uint8, smallvec![OWN_CHUNK], Buffer::Aligned(own)).unwrap();
+        let copied = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
+        assert_eq!(copied.chunks.concat(), encoded.chunks.concat());
+    }
+
+    #[test]
+    fn an_answer_without_the_models_outputs_is_a_defect() {
+        let response = InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default() };
+        let spec = identity(Datatype::Fp32, &[None]);
+        let error = encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Internal);
+        assert_eq!(error.message(), "the answer has 0 outputs, model 'identity' has 1");
+    }
 }

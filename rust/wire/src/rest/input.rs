@@ -23,6 +23,9 @@ pub(super) struct Input {
     pub(super) missing: usize,
 }
 
+/// Levels that are open around a member of an input: the body, its list of inputs, the input.
+pub(super) const LEVELS: usize = 3;
+
 /// The inputs of a request.
 pub(super) type Inputs = SmallVec<[Input; 2]>;
 
@@ -32,19 +35,24 @@ pub(super) type Inputs = SmallVec<[Input; 2]>;
 /// `InvalidInput` that names the input, as soon as its name is known.
 pub(super) fn read(reader: &mut Reader<'_>, spec: &ModelSpec, limits: &Limits, inputs: &mut Inputs) -> Result<Strings> {
     let mut draft = Draft::new(spec, limits);
-    reader.expect(b'{', "an object for each of 'inputs'")?;
-    let mut first = true;
-    while let Some(key) = reader.key(&mut first)? {
-        match &*key.bytes()? {
-            b"name" => draft.set_name(reader)?,
-            b"datatype" => draft.set_datatype(reader)?,
-            b"shape" => draft.set_shape(reader)?,
-            b"parameters" => draft.set_parameters(reader)?,
-            b"data" => draft.set_data(reader)?,
-            _ => drop(reader.skip(Skip { max_depth: limits.max_depth, non_finite: false })?),
-        }
+    let place = inputs.len();
+    draft.read(reader).map_err(|error| blamed(spec, draft.index, place, error))?;
+    let index = draft.index;
+    draft.finish(reader, inputs).map_err(|error| blamed(spec, index, place, error))
+}
+
+/// An error that says which input it is of, by name or else by its place in the list.
+fn blamed(spec: &ModelSpec, index: Option<usize>, place: usize, error: Error) -> Error {
+    let message = error.message();
+    // A position in the text, or the input, is named already.
+    if message.starts_with("request JSON") || message.contains("input '") || message.contains("'inputs[") {
+        return error;
     }
-    draft.finish(reader, inputs)
+    let blamed = match index {
+        Some(index) => format!("input '{}': {message}", spec.inputs[index].name),
+        None => format!("'inputs[{place}]': {message}"),
+    };
+    Error::new(error.kind(), blamed)
 }
 
 /// What the strings of an input are.
@@ -86,6 +94,22 @@ impl<'s> Draft<'s> {
         }
     }
 
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        reader.expect(b'{', "an object for each of 'inputs'")?;
+        let mut first = true;
+        while let Some(key) = reader.key(&mut first)? {
+            match &*key.bytes()? {
+                b"name" => self.set_name(reader)?,
+                b"datatype" => self.set_datatype(reader)?,
+                b"shape" => self.set_shape(reader)?,
+                b"parameters" => self.set_parameters(reader)?,
+                b"data" => self.set_data(reader)?,
+                _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: LEVELS, non_finite: false })?),
+            }
+        }
+        Ok(())
+    }
+
     fn set_name(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'name'")?;
         self.index = Some(self.spec.input_index(&name.text()?)?);
@@ -110,6 +134,7 @@ impl<'s> Draft<'s> {
             if self.shape.len() == MAX_RANK {
                 return Err(reader.fault("at most 32 dimensions in 'shape'").into());
             }
+            reader.peek();
             let at = reader.at();
             let dimension = reader.number().and_then(|(decimal, text)| number::integer(&decimal, text));
             match dimension.map(usize::try_from) {
@@ -138,7 +163,7 @@ impl<'s> Draft<'s> {
             (Some(index), Some(datatype)) if self.has_shape => {
                 self.buffer = Some(self.read_data(reader, index, datatype)?);
             }
-            _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, non_finite: true })?),
+            _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: LEVELS, non_finite: true })?),
         }
         Ok(())
     }
@@ -198,4 +223,128 @@ impl<'s> Draft<'s> {
 fn unknown_datatype(name: &str) -> Error {
     let known = Datatype::ALL.map(Datatype::name).join(", ");
     Error::invalid(format!("unknown datatype '{name}', expected one of {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Limits,
+        rest::{
+            begin,
+            test_spec::{add, decode, identity, refusal, request},
+        },
+    };
+    use penstock_core::{Datatype, Kind};
+
+    fn one(members: &str) -> String {
+        format!(r#"{{"inputs":[{{{members}}}]}}"#)
+    }
+
+    #[test]
+    fn keys_come_in_any_order_and_the_last_of_a_name_counts() {
+        let spec = identity(Datatype::Fp32, &[None, None]);
+        let expected = [1_f32, 2.0].map(f32::to_le_bytes).concat();
+        for members in [
+            r#""name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]"#,
+            r#""data":[[1,2]],"shape":[1,2],"datatype":"FP32","name":"x""#,
+            r#""shape":[1,2],"data":[1,2],"name":"x","datatype":"FP32","parameters":{}"#,
+            r#""name":"x","datatype":"FP32","shape":[2,1],"data":[[1],[2]],"shape":[1,2],"data":[[1,2]]"#,
+            r#""name":"x","datatype":"FP32","shape":[2,1],"data":[1,2],"shape":[1,2]"#,
+            r#""name":"x","datatype":"FP32","shape":[1,2],"data":[7,8],"data":[1,2]"#,
+            r#""other":{"a":[1,{}]},"na\u006de":"\u0078","datatype":"FP32","shape":[1,2],"data":[1,2]"#,
+        ] {
+            let decoded = decode(&spec, &one(members)).unwrap();
+            let tensor = decoded.request.inputs[0].as_ref().unwrap();
+            assert_eq!((tensor.shape(), tensor.as_slice()), (&[1, 2][..], &expected[..]), "{members}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let spec = identity(Datatype::Fp32, &[None]);
+        for (members, message) in [
+            (r#""datatype":"FP32","shape":[1],"data":[1]"#, "'inputs[0]' has no 'name'"),
+            (r#""name":"x","shape":[1],"data":[1]"#, "input 'x' has no 'datatype'"),
+            (r#""name":"x","datatype":"FP32","data":[1]"#, "input 'x' has no 'shape'"),
+            (r#""name":"x","datatype":"FP32","shape":[1]"#, "input 'x' has neither 'data' nor 'binary_data_size'"),
+            (r#""name":"x","datatype":"FP32","shape":[0]"#, "input 'x' has neither 'data' nor 'binary_data_size'"),
+            (
+                r#""name":"x","datatype":"FP32","shape":[1],"data":[1],"parameters":{"binary_data_size":4}"#,
+                "input 'x' has both 'data' and 'binary_data_size'",
+            ),
+            (
+                r#""name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":5}"#,
+                "input 'x' has 'binary_data_size' 5, datatype FP32 and shape [1] take 4",
+            ),
+            (r#""name":"z""#, "unexpected input 'z' for model 'identity', expected 'x'"),
+            (
+                r#""name":"x","datatype":"fp32""#,
+                "input 'x': unknown datatype 'fp32', expected one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, \
+                 FP16, BF16, FP32, FP64, BYTES",
+            ),
+            (r#""name":1"#, "request JSON at byte 19: expected a string for an input's 'name'"),
+            (r#""datatype":null"#, "request JSON at byte 23: expected a string for an input's 'datatype'"),
+            (r#""shape":1"#, "request JSON at byte 20: expected an array for 'shape'"),
+            (r#""shape":[-1]"#, "request JSON at byte 21: expected non-negative integers in 'shape'"),
+            (r#""shape":[1.5]"#, "request JSON at byte 21: expected non-negative integers in 'shape'"),
+            (r#""shape":["1"]"#, "request JSON at byte 21: expected non-negative integers in 'shape'"),
+        ] {
+            assert_eq!(refusal(&spec, &one(members)), message);
+        }
+        let deep = one(&format!(r#""shape":[{}1]"#, "1,".repeat(32)));
+        assert_eq!(refusal(&spec, &deep), "request JSON at byte 85: expected at most 32 dimensions in 'shape'");
+    }
+
+    #[test]
+    fn shapes_are_checked_before_their_data() {
+        let shape = "[16,1152921504606846978]";
+        let spec = identity(Datatype::Fp32, &[None, None]);
+        let message = "input 'x': shape [16, 1152921504606846978] has more elements than can be addressed";
+        assert_eq!(refusal(&spec, &request("FP32", shape, "[1]")), message);
+        let binary =
+            one(&format!(r#""name":"x","datatype":"FP32","shape":{shape},"parameters":{{"binary_data_size":8}}"#));
+        assert_eq!(begin(&spec, binary.as_bytes(), 8, &Limits::default()).unwrap_err().message(), message);
+        let row = |datatype: &str, shape: &str| {
+            one(&format!(r#""name":"a","datatype":"{datatype}","shape":{shape},"data":[1]"#))
+        };
+        for (datatype, shape, message) in [
+            ("INT32", "[1,4]", "input 'a' has datatype INT32, model 'add' expects FP32"),
+            ("FP32", "[1,5]", "input 'a' has shape [1, 5], model 'add' expects [-1, 4]"),
+            ("FP32", "[4]", "input 'a' has shape [4], model 'add' expects [-1, 4]"),
+            ("FP32", "[9,4]", "input 'a' has a batch of 9 rows, model 'add' accepts at most 8"),
+        ] {
+            assert_eq!(refusal(&add(), &row(datatype, shape)), message);
+        }
+    }
+
+    #[test]
+    fn base64_is_strict_and_remembered() {
+        let spec = identity(Datatype::Bytes, &[None]);
+        let with = |members: &str| one(&format!(r#""name":"x","datatype":"BYTES","shape":[1],{members}"#));
+        for members in [
+            r#""parameters":{"content_type":"base64"},"data":["AP8="]"#,
+            r#""data":["AP8="],"parameters":{"content_type":"base64"}"#,
+        ] {
+            let decoded = decode(&spec, &with(members)).unwrap();
+            assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), [2, 0, 0, 0, 0, 255]);
+            assert!(decoded.plan.base64);
+        }
+        for bad in ["AP8", "A P8=", "-_8="] {
+            let json = with(&format!(r#""parameters":{{"content_type":"base64"}},"data":["{bad}"]"#));
+            let at = json.find(&format!("\"{bad}\"")).unwrap();
+            let message = format!("input 'x' has a string at byte {at} that is not padded standard base64");
+            assert_eq!(refusal(&spec, &json), message);
+        }
+        let text = decode(&spec, &with(r#""parameters":{"content_type":"str"},"data":["AP8="]"#)).unwrap();
+        assert!(!text.plan.base64);
+        assert_eq!(text.request.inputs[0].as_ref().unwrap().as_slice(), b"\x04\0\0\0AP8=");
+    }
+
+    #[test]
+    fn later_features_are_named() {
+        let members = r#""name":"x","parameters":{"shared_memory_region":"r"}"#;
+        let error = decode(&identity(Datatype::Fp32, &[None]), &one(members)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert_eq!(error.message(), "input 'x': parameter 'shared_memory_region' is not supported by this server");
+    }
 }

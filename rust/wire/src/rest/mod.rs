@@ -1,6 +1,8 @@
 //! The REST protocol: JSON, and raw tensors after it.
 
+pub mod config;
 mod decode;
+mod element;
 mod elements;
 mod encode;
 pub mod error;

@@ -117,7 +117,9 @@ fn strings(out: &mut Vec<u8>, name: &str, bytes: &[u8], base64: bool) -> Result<
             // The encoder writes into a slice, of the longest length its text can have.
             out.resize(start + element.len().div_ceil(3) * 4, b'=');
             let written = STANDARD.encode_slice(element, &mut out[start..]);
-            out.truncate(start + written.map_err(|error| Error::new(penstock_core::Kind::Internal, error.to_string()))?);
+            out.truncate(
+                start + written.map_err(|error| Error::new(penstock_core::Kind::Internal, error.to_string()))?,
+            );
             out.push(b'"');
         } else {
             text::write(out, std::str::from_utf8(element).map_err(|_| not_text(name, index))?);

@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn values_keep_their_kinds() {
-        let text = r#"{"b":true,"i":-5,"u":18446744073709551615,"f":1.0,"e":1e2,"x":18446744073709551616,"s":"\u00e9"}"#;
+        let text =
+            r#"{"b":true,"i":-5,"u":18446744073709551615,"f":1.0,"e":1e2,"x":18446744073709551616,"s":"\u00e9"}"#;
         let expected = [
             ("b", Parameter::Bool(true)),
             ("i", Parameter::Int(-5)),

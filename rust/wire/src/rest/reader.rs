@@ -9,7 +9,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     at: usize,
-    expected: &'static str,
+    expected: Expected,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Token(&'static str),
+    /// At most so many levels of nesting.
+    Levels(usize),
 }
 
 /// A result of reading one token.
@@ -17,13 +24,17 @@ pub(super) type Scan<T> = Result<T, Fault>;
 
 impl Fault {
     pub(super) const fn new(at: usize, expected: &'static str) -> Self {
-        Self { at, expected }
+        Self { at, expected: Expected::Token(expected) }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request JSON at byte {}: expected {}", self.at, self.expected)
+        write!(f, "request JSON at byte {}: expected ", self.at)?;
+        match self.expected {
+            Expected::Token(token) => f.write_str(token),
+            Expected::Levels(levels) => write!(f, "at most {levels} levels of nesting"),
+        }
     }
 }
 
@@ -220,16 +231,17 @@ impl<'a> Reader<'a> {
     /// Takes one value of any kind, whose grammar is checked; the number of its leaves.
     ///
     /// # Errors
-    /// A fault where the grammar is broken, or more than `rules.max_depth` levels are nested.
+    /// A fault where the grammar is broken, or more levels are nested than `rules` allow.
     pub(super) fn skip(&mut self, rules: Skip) -> Scan<usize> {
-        let max_depth = rules.max_depth.min(MAX_DEPTH);
+        let levels = rules.max_depth.min(MAX_DEPTH);
+        let max_depth = levels.saturating_sub(rules.outer);
         // One bit a level: whether it is an object.
         let (mut objects, mut depth, mut leaves) = (0_u128, 0, 0);
         loop {
             match self.peek() {
                 Some(open @ (b'[' | b'{')) => {
                     if depth == max_depth {
-                        return Err(self.fault("less deep nesting"));
+                        return Err(Fault { at: self.at, expected: Expected::Levels(levels) });
                     }
                     self.bump();
                     depth += 1;
@@ -292,6 +304,8 @@ impl<'a> Reader<'a> {
 pub(super) struct Skip {
     /// The most levels of arrays and objects; 128 at most.
     pub(super) max_depth: usize,
+    /// Levels that are open around the value.
+    pub(super) outer: usize,
     /// Whether `NaN` and the infinities count as numbers.
     pub(super) non_finite: bool,
 }
@@ -303,7 +317,7 @@ mod tests {
 
     fn skip(text: &str, max_depth: usize) -> Result<usize, String> {
         let mut reader = Reader::new(text.as_bytes());
-        let leaves = reader.skip(Skip { max_depth, non_finite: false }).map_err(|fault| fault.to_string())?;
+        let leaves = reader.skip(Skip { max_depth, outer: 0, non_finite: false }).map_err(|fault| fault.to_string())?;
         if reader.peek().is_some() { Err(format!("rest at {}", reader.at())) } else { Ok(leaves) }
     }
 
@@ -317,8 +331,11 @@ mod tests {
     #[test]
     fn nesting_has_a_limit_and_takes_no_stack() {
         let deep = "[".repeat(10_000);
-        assert_eq!(skip(&deep, 64).unwrap_err(), "request JSON at byte 64: expected less deep nesting");
-        assert_eq!(skip(&deep, usize::MAX).unwrap_err(), "request JSON at byte 128: expected less deep nesting");
+        assert_eq!(skip(&deep, 64).unwrap_err(), "request JSON at byte 64: expected at most 64 levels of nesting");
+        assert_eq!(
+            skip(&deep, usize::MAX).unwrap_err(),
+            "request JSON at byte 128: expected at most 128 levels of nesting"
+        );
         assert_eq!(skip(&format!("{}{}", "[".repeat(64), "]".repeat(64)), 64), Ok(0));
     }
 
@@ -344,7 +361,7 @@ mod tests {
     #[test]
     fn non_finite_numbers_count_where_they_may() {
         let mut reader = Reader::new(b"[NaN, Infinity,-Infinity,1]");
-        assert_eq!(reader.skip(Skip { max_depth: 1, non_finite: true }), Ok(4));
+        assert_eq!(reader.skip(Skip { max_depth: 1, outer: 0, non_finite: true }), Ok(4));
     }
 
     proptest! {
@@ -358,7 +375,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Reader::new(&bytes).skip(Skip { max_depth: 64, non_finite: true });
+            let _ = Reader::new(&bytes).skip(Skip { max_depth: 64, outer: 0, non_finite: true });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Models for the tests.
 
-use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
+use crate::{Decoded, Limits};
+use penstock_core::{Batching, Datatype, Kind, ModelSpec, Oversize, Result, TensorSpec};
 
 /// A declared tensor.
 pub(super) fn tensor(name: &str, datatype: Datatype, dims: &[Option<usize>]) -> TensorSpec {
@@ -41,4 +42,21 @@ pub(super) fn add() -> ModelSpec {
 /// One input `x` and one output `y` of the same datatype and of any dims.
 pub(super) fn identity(datatype: Datatype, dims: &[Option<usize>]) -> ModelSpec {
     model("identity", vec![tensor("x", datatype, dims)], vec![tensor("y", datatype, dims)])
+}
+
+/// Decodes a request whose body is all JSON.
+pub(super) fn decode(spec: &ModelSpec, json: &str) -> Result<Decoded> {
+    super::begin(spec, json.as_bytes(), 0, &Limits::default())?.finish()
+}
+
+/// What is said of a request that must be refused as the client's mistake.
+pub(super) fn refusal(spec: &ModelSpec, json: &str) -> String {
+    let error = decode(spec, json).expect_err(json);
+    assert_eq!(error.kind(), Kind::InvalidInput, "{json}");
+    error.message().to_owned()
+}
+
+/// A request for an [`identity`] model.
+pub(super) fn request(datatype: &str, shape: &str, data: &str) -> String {
+    format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":{shape},"data":{data}}}]}}"#)
 }

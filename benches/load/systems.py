@@ -1,0 +1,105 @@
+"""Who takes part, and how each is started and asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benches.load.loader import LIMIT
+
+SERVERS = Path(__file__).parent / "servers"
+VENVS = Path(os.environ.get("BENCH_VENVS", Path(__file__).parents[2] / "bench-data" / "venvs"))
+GRPC_PATH = "/inference.GRPCInferenceService/ModelInfer"
+
+_PROTOCOL = {"json": "json", "bin": "bin", "grpc": "grpc"}
+
+
+def _protocol_path(model: str, _dialect: str) -> str:
+    return f"/v2/models/{model}/infer"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a command line is made of."""
+
+    http: int
+    grpc: int
+    answers: Mapping[str, Path]
+    """Files with the right answers by wire: the echo's whole knowledge."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A server under test."""
+
+    name: str
+    command: Callable[[Launch], list[str]]
+    dialects: Mapping[str, str] = field(default_factory=lambda: _PROTOCOL)
+    """Wire format to the spelling that this server has for it."""
+    path: Callable[[str, str], str] = _protocol_path
+    """Model and dialect to the HTTP path."""
+    batching: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    same_answers: bool = True
+    """Whether equal requests get equal bytes; not so where each answer has an id of its own."""
+    venv: str | None = None
+    """The virtual environment below `BENCH_VENVS`; None: the interpreter that runs the benchmark."""
+
+    def missing(self) -> str | None:
+        """Why it cannot take part here; None if it can."""
+        if self.venv is None or (VENVS / self.venv / "bin" / "python").exists():
+            return None
+        return f"no virtual environment {VENVS / self.venv}"
+
+
+def _peer(
+    name: str,
+    *,
+    venv: str | None = None,
+    dialects: Mapping[str, str] = _PROTOCOL,
+    path: Callable[[str, str], str] = _protocol_path,
+    batching: bool = True,
+    environment: Mapping[str, str] | None = None,
+    same_answers: bool = True,
+) -> System:
+    folder = venv or name
+    script = SERVERS / f"{name.replace('-', '_')}_server.py"
+    command = [str(VENVS / folder / "bin" / "python"), str(script)]
+    return System(name, lambda _launch: command, dialects, path, batching, environment or {}, same_answers, folder)
+
+
+def _echo(launch: Launch) -> list[str]:
+    answers = [str(launch.answers[wire]) for wire in ("json", "bin", "grpc")]
+    return [str(LIMIT), str(launch.http), str(launch.grpc), *answers]
+
+
+# Triton's Python backend loads the libpython of the interpreter that runs it, not the distribution's.
+_LIBPYTHON = {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
+
+_LIST = [
+    System("echo", _echo),
+    System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
+    _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
+    _peer("pytriton", environment=_LIBPYTHON),
+    _peer(
+        "mosec", dialects={"json": "json", "bin": "msgpack"}, path=lambda model, dialect: f"/{dialect}/{model}"
+    ),
+    _peer("kserve", batching=False),
+    _peer("mlserver", dialects={"json": "json", "grpc": "grpc"}, same_answers=False),
+    _peer("litserve", dialects={"json": "json", "bin": "b64"}, path=lambda model, _dialect: f"/predict/{model}"),
+    _peer(
+        "fastapi",
+        dialects={"json": "json", "bin": "raw"},
+        path=lambda model, dialect: f"/raw/{model}" if dialect == "raw" else _protocol_path(model, dialect),
+        batching=False,
+    ),
+]
+
+SYSTEMS: Mapping[str, System] = {system.name: system for system in _LIST}
+"""The servers by name; "echo" is bare axum and tonic, the limit that all are compared with."""
+
+ECHO = "echo"

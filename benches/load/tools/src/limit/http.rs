@@ -1,0 +1,42 @@
+//! Bare axum.
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::DefaultBodyLimit,
+    http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE},
+    response::IntoResponse,
+    serve::ListenerExt,
+};
+use std::{io, net::Ipv4Addr};
+use tokio::net::TcpListener;
+
+const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+
+/// What is answered: `binary` to requests with a header length, `json` to all others.
+#[derive(Clone)]
+pub(crate) struct Answers {
+    pub(crate) json: Bytes,
+    pub(crate) binary: Bytes,
+}
+
+pub(crate) async fn serve(port: u16, answers: Answers) -> io::Result<()> {
+    let answer = move |headers: HeaderMap, body: Bytes| {
+        // The body is read to its end and not looked at.
+        drop(body);
+        let binary = headers.contains_key(HEADER_LENGTH);
+        let (kind, answer) = if binary {
+            ("application/octet-stream", answers.binary.clone())
+        } else {
+            ("application/json", answers.json.clone())
+        };
+        async move { ([(CONTENT_TYPE, HeaderValue::from_static(kind))], answer).into_response() }
+    };
+    let routes = Router::new().fallback(answer).layer(DefaultBodyLimit::disable());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let listener = listener.tap_io(|stream| {
+        // Without it small answers wait for acknowledgements; a failure shows in the numbers.
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, routes).await
+}

@@ -1,0 +1,67 @@
+//! A load generator that costs little: one thread, one outstanding request a connection.
+//!
+//! Closed loop by default. With `--rate` it is an open loop: requests start at fixed intervals, and latency counts
+//! from the intended start, so that a slow server cannot hide the requests that it kept from starting. Prints one
+//! line of JSON; latencies are in microseconds.
+#![forbid(unsafe_code)]
+
+mod grpc;
+mod http;
+mod options;
+mod pace;
+mod tally;
+
+use clap::Parser;
+use options::{Options, Wire};
+use pace::Pace;
+use std::{
+    cell::RefCell,
+    error::Error,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+use tally::Tally;
+use tokio::{runtime, task::LocalSet, time::timeout_at};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long after the end the last requests may take to come home.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What every connection of a run shares.
+struct Run {
+    options: Options,
+    body: bytes::Bytes,
+    pace: Pace,
+    tally: RefCell<Tally>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse();
+    let body = std::fs::read(&options.body).map_err(|error| format!("{}: {error}", options.body.display()))?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let start = Instant::now();
+    let pace = Pace::new(&options, start);
+    let tally = RefCell::new(Tally::new(&options)?);
+    let run = Rc::new(Run { body: body.into(), pace, tally, options });
+    let tasks = LocalSet::new();
+    tasks.block_on(&runtime, connections(&run))?;
+    println!("{}", run.tally.borrow().summary());
+    Ok(())
+}
+
+async fn connections(run: &Rc<Run>) -> Result<(), Box<dyn Error>> {
+    let calls = match run.options.wire {
+        Wire::Http => http::spawn(run),
+        Wire::Grpc => grpc::spawn(run)?,
+    };
+    let end = run.pace.end() + run.options.timeout().min(GRACE);
+    for call in calls {
+        // A request that is still out then is in no count: its connection is cut.
+        if let Ok(finished) = timeout_at(end.into(), call).await {
+            finished?;
+        }
+    }
+    Ok(())
+}

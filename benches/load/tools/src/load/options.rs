@@ -1,0 +1,60 @@
+//! The command line.
+
+use clap::{Parser, ValueEnum};
+use std::{path::PathBuf, time::Duration};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wire {
+    Http,
+    Grpc,
+}
+
+/// Sends one body again and again, and measures the answers.
+#[derive(Debug, Parser)]
+pub(crate) struct Options {
+    /// The protocol.
+    #[arg(long)]
+    pub(crate) wire: Wire,
+    /// HOST:PORT of the server.
+    #[arg(long)]
+    pub(crate) address: String,
+    /// The path of the request.
+    #[arg(long)]
+    pub(crate) path: String,
+    /// The file with the request's body: over gRPC, the message.
+    #[arg(long)]
+    pub(crate) body: PathBuf,
+    /// An HTTP header, "name: value". May be repeated.
+    #[arg(long = "header")]
+    pub(crate) headers: Vec<String>,
+    /// Requests that are under way at once; at a fixed rate, at most.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) connections: usize,
+    /// TCP connections that gRPC calls share; HTTP has one for each request under way.
+    #[arg(long, default_value_t = 8)]
+    pub(crate) channels: usize,
+    /// Seconds before the measurement.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) warm_up: f64,
+    /// Seconds of measurement.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Stop after that many requests; 0 for no such limit.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) requests: u64,
+    /// Requests a second to start; 0 for a closed loop.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) rate: f64,
+    /// Seconds after which the client gives up on a request.
+    #[arg(long, default_value_t = 60.0)]
+    pub(crate) timeout: f64,
+    /// Where to write the first good answer.
+    #[arg(long)]
+    pub(crate) save: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout)
+    }
+}

@@ -1,0 +1,77 @@
+"""What is asked of every server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benches.load.servers.models import CALL_SECONDS, MAX_BATCH, ROW_SECONDS
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One model under one kind of request."""
+
+    name: str
+    about: str
+    model: str
+    """The model's name at the server; the models are `servers/models.py`."""
+    wires: tuple[str, ...]
+    """The wire formats: "json", "bin" (JSON and raw tensors) and "grpc"."""
+    connections: tuple[int, ...]
+    """How many requests are under way at once."""
+    input: str = "row"
+    """Which of `payloads.INPUTS` is sent."""
+    batching: bool = False
+    """Whether a server has to have a batcher to take part."""
+    accelerator: bool = False
+    """Whether the simulated accelerator, and not the server, is the limit."""
+    rate: float = 0
+    """Requests a second to start, whatever comes back; 0 for a closed loop."""
+    timeout: float = 60
+    """Seconds after which the client gives up."""
+
+    def ceiling(self, connections: int) -> float | None:
+        """The most requests a second that the model itself allows, where that is known."""
+        if not self.accelerator:
+            return None
+        rows = min(connections, MAX_BATCH) if self.batching else 1
+        return rows / (CALL_SECONDS + ROW_SECONDS * rows)
+
+
+_ALL_WIRES = ("json", "bin", "grpc")
+
+_LIST = [
+    Workload("m1", "16 floats doubled, one call a request", "m1", _ALL_WIRES, (1, 8, 64)),
+    Workload("m1b", "16 floats doubled, dynamic batching", "m1b", _ALL_WIRES, (1, 8, 64), batching=True),
+    Workload("m2mean", "4.9 MB in, 3 floats out", "m2mean", ("bin", "grpc"), (1, 8), input="picture"),
+    Workload("m2json", "150,528 floats as JSON in, 3 floats out", "m2mean", ("json",), (1, 8), input="thumbnail"),
+    Workload("m2out", "16 floats in, 4.9 MB out", "m2out", ("bin", "grpc"), (1, 8)),
+    Workload("m4", "a simulated accelerator, one call a request", "m4", ("json",), (8, 64), accelerator=True),
+    Workload(
+        "m4b",
+        "a simulated accelerator, dynamic batching",
+        "m4b",
+        ("json",),
+        (1, 8, 64, 256),
+        batching=True,
+        accelerator=True,
+    ),
+    Workload(
+        "over",
+        "600 requests a second to a model that can do about 195",
+        "m4",
+        ("json",),
+        (2000,),
+        rate=600,
+        timeout=5,
+        accelerator=True,
+    ),
+    Workload("m3", "sentence embeddings, one call a request", "m3", ("json",), (1, 8, 64), input="text"),
+    Workload(
+        "m3b", "sentence embeddings, dynamic batching", "m3b", ("json",), (1, 8, 64), input="text", batching=True
+    ),
+]
+
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _LIST}
+"""The workloads by name, in the order in which a report lists them."""

@@ -1,0 +1,83 @@
+//! gRPC messages: any bytes in any pieces, compared with the generated decoder, and back again.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::{
+    arbitrary::{self, Arbitrary},
+    fuzz_target,
+};
+use penstock_core::{AnswerPlan, ModelSpec, Result, Tensor};
+use penstock_wire::{
+    Limits,
+    generated::inference::{ModelInferRequest, ModelInferResponse, model_infer_request::InferInputTensor},
+    grpc::{self, Envelope, MessageDecoder},
+};
+use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, pieces, same_outcome, same_tensors, tensors};
+use prost::Message;
+
+#[derive(Arbitrary, Debug)]
+struct Case<'a> {
+    declaration: Declaration,
+    sizes: [u8; 4],
+    message: &'a [u8],
+}
+
+fuzz_target!(|case: Case<'_>| {
+    let spec = case.declaration.spec();
+    let whole = assembled(case.message, [case.message].into_iter());
+    let parts = assembled(case.message, pieces(case.message, &case.sizes));
+    assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
+    let (Ok(whole), Ok(parts)) = (whole, parts) else { return };
+    // As bytes, because a NaN in a parameter is not equal to itself.
+    assert_eq!(whole.message.encode_to_vec(), parts.message.encode_to_vec());
+
+    let outcome = decode(&spec, whole);
+    same_outcome(&outcome, &decode(&spec, parts));
+    if let Ok(message) = ModelInferRequest::decode(case.message) {
+        same_outcome(&outcome, &decode(&spec, message.into()));
+    }
+    let Ok(inputs) = outcome else { return };
+    assert_well_formed(&inputs);
+    comes_back(&spec, &inputs);
+});
+
+fn assembled<'a>(message: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> Result<Envelope> {
+    let mut decoder = MessageDecoder::new(message.len(), &Limits::default());
+    for piece in pieces {
+        decoder.push(piece)?;
+    }
+    decoder.finish()
+}
+
+fn decode(spec: &ModelSpec, envelope: Envelope) -> Result<Vec<Tensor>> {
+    Ok(tensors(&grpc::decode(spec, envelope, &Limits::default())?.request))
+}
+
+/// What is accepted comes back from its own answer, which is the message that the generated code would make.
+fn comes_back(spec: &ModelSpec, inputs: &[Tensor]) {
+    let Some(response) = answer(spec, inputs) else { return };
+    let plan = AnswerPlan::default();
+    let bytes: Bytes = grpc::encode(spec, &plan, &response).expect("an answer has a message").concat().into();
+    let framed = grpc::encode_framed(spec, &plan, &response).expect("as above").concat();
+    assert_eq!(framed[0], 0);
+    assert_eq!(framed[1..grpc::FRAME_PREFIX], (bytes.len() as u32).to_be_bytes());
+    assert_eq!(framed[grpc::FRAME_PREFIX..], bytes);
+    let message = ModelInferResponse::decode(bytes).expect("a message");
+    assert_eq!(message, grpc::response(spec, &plan, &response).expect("as above"));
+
+    let request = ModelInferRequest {
+        inputs: message
+            .outputs
+            .into_iter()
+            .map(|output| InferInputTensor {
+                name: output.name,
+                datatype: output.datatype,
+                shape: output.shape,
+                ..InferInputTensor::default()
+            })
+            .collect(),
+        raw_input_contents: message.raw_output_contents,
+        ..ModelInferRequest::default()
+    };
+    same_tensors(inputs, &decode(spec, request.into()).expect("its own answer"));
+}

@@ -1,0 +1,35 @@
+//! JSON requests: any bytes are judged without a panic, and what is accepted comes back from its own JSON.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use penstock_core::{AnswerPlan, Datatype, ModelSpec, Result, Tensor};
+use penstock_wire::{
+    Limits,
+    rest::{self, EncodeOptions},
+};
+use penstock_wire_fuzz::{Declaration, answer, as_request, assert_well_formed, same_tensors, tensors};
+
+fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Vec<Tensor>> {
+    let decoded = rest::begin(spec, json, 0, &Limits::default())?.finish()?;
+    Ok(tensors(&decoded.request))
+}
+
+fuzz_target!(|case: (Declaration, &[u8])| {
+    let (declaration, json) = case;
+    let spec = declaration.spec();
+    let Ok(inputs) = decode(&spec, json) else { return };
+    assert_well_formed(&inputs);
+
+    let Some(response) = answer(&spec, &inputs) else { return };
+    let encoded = match rest::encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()) {
+        Ok(encoded) => encoded,
+        Err(error) => {
+            let bytes = inputs.iter().any(|tensor| tensor.datatype() == Datatype::Bytes);
+            assert!(bytes, "only BYTES may have no JSON: {error}");
+            return;
+        }
+    };
+    let request = as_request(&encoded.chunks.concat());
+    let again = decode(&spec, &request).unwrap_or_else(|error| panic!("{error}: {}", request.escape_ascii()));
+    same_tensors(&inputs, &again);
+});

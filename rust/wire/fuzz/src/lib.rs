@@ -1,0 +1,46 @@
+//! What the fuzz targets share: models to decode for, and what it means to come back unchanged.
+#![forbid(unsafe_code)]
+
+mod compare;
+mod declaration;
+
+pub use compare::{assert_well_formed, same_outcome, same_tensors, tensors};
+pub use declaration::Declaration;
+
+use penstock_core::{InferResponse, ModelSpec, Tensor, Timings};
+
+/// An answer whose outputs are a request's inputs; `None` when an optional input is absent.
+///
+/// Models here name outputs as their inputs, so that an encoded answer is a request again.
+pub fn answer(spec: &ModelSpec, inputs: &[Tensor]) -> Option<InferResponse> {
+    (inputs.len() == spec.outputs.len()).then(|| InferResponse {
+        outputs: inputs.iter().cloned().collect(),
+        parameters: Vec::new(),
+        timings: Timings::default(),
+    })
+}
+
+/// The JSON of an answer as a request for the same tensors.
+///
+/// # Panics
+/// If it is not the JSON of an answer without id and parameters.
+pub fn as_request(answer: &[u8]) -> Vec<u8> {
+    const OUTPUTS: &[u8] = b"\"outputs\":";
+    let at = answer.windows(OUTPUTS.len()).position(|window| window == OUTPUTS).expect("an answer has outputs");
+    [b"{\"inputs\":", &answer[at + OUTPUTS.len()..]].concat()
+}
+
+/// Parts `bytes` into pieces of the given sizes, again and again until nothing is left.
+pub fn pieces<'a>(mut bytes: &'a [u8], sizes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut sizes = sizes.iter().copied().cycle();
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        // A size of zero would go on for ever.
+        let size = sizes.next().map_or(bytes.len(), |size| usize::from(size).max(1));
+        let (piece, rest) = bytes.split_at(size.min(bytes.len()));
+        bytes = rest;
+        Some(piece)
+    })
+}

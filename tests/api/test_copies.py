@@ -1,0 +1,174 @@
+"""How often the bytes of a tensor are copied on their way: the table of the documentation, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import infer, json_body, metric_at, post
+from penstock import Batching, Model, Server, Tensor, _core, model
+from waiting import Gate, at_once, until
+
+COUNT = 1 << 18
+SIZE = COUNT * 4
+X = np.arange(COUNT, dtype=np.float32)
+NONE = {"receive": 0, "gather": 0, "hand-in": 0, "hand-out": 0, "encode": 0}
+
+
+def serving(handler: Callable[..., Any], **options: Any) -> Model[..., Any]:
+    settings: dict[str, Any] = {
+        "inputs": [Tensor("x", np.float32, [-1])],
+        "outputs": [Tensor("y", np.float32, [-1])],
+        **options,
+    }
+    return model(handler, name="m", **settings)
+
+
+def copied(ask: Callable[[], Any]) -> dict[str, int]:
+    """The bytes that are copied at each step meanwhile."""
+    before = _core.copies()
+    ask()
+    return {step: total - before[step] for step, total in _core.copies().items()}
+
+
+def over_rest(server: Server, x: Any = X) -> None:
+    assert infer(server.http_url, "m", {"x": x}).status == 200
+
+
+def over_grpc(server: Server, x: Any = X) -> None:
+    request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[x.tobytes()])
+    request.inputs.add(name="x", datatype="FP32", shape=x.shape)
+    with grpc.insecure_channel(server.grpc_url, options=[("grpc.max_receive_message_length", -1)]) as channel:
+        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+
+
+DOORS = pytest.mark.parametrize("door", [over_rest, over_grpc])
+
+
+def one(handler: Callable[..., Any], door: Callable[..., None] = over_rest, **options: Any) -> dict[str, int]:
+    with Server(serving(handler, **options), http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+        return copied(lambda: door(server))
+
+
+@DOORS
+def test_a_large_fresh_output_costs_one_copy_in_all(door: Callable[..., None]) -> None:
+    assert one(lambda x: x + 1, door) == {**NONE, "receive": SIZE}
+
+
+@DOORS
+@pytest.mark.parametrize("container", [lambda y: (y,), lambda y: {"y": y}], ids=["tuple", "dict"])
+def test_a_fresh_container_costs_nothing(container: Callable[[Any], Any], door: Callable[..., None]) -> None:
+    assert one(lambda x: container(x + 1), door) == {**NONE, "receive": SIZE}
+
+
+@DOORS
+def test_an_output_that_the_handler_keeps_is_copied_once(door: Callable[..., None]) -> None:
+    kept = []
+
+    def keep(x: Any) -> Any:
+        kept.append(x + 1)
+        return kept[-1]
+
+    assert one(keep, door) == {**NONE, "receive": SIZE, "hand-out": SIZE}
+
+
+@pytest.mark.parametrize(
+    "give", [lambda x: x, lambda x: (x + 1)[:], lambda x: np.frombuffer((x + 1).tobytes(), np.float32)]
+)
+def test_an_output_over_somebody_elses_memory_is_copied_once(give: Callable[[Any], Any]) -> None:
+    assert one(give) == {**NONE, "receive": SIZE, "hand-out": SIZE}
+
+
+def test_a_small_output_is_copied_once() -> None:
+    assert one(lambda x: x[:100] + 1) == {**NONE, "receive": SIZE, "hand-out": 400}
+
+
+def test_json_in_is_parsed_into_place_and_a_large_output_borrowed() -> None:
+    x = X[:20_000]
+    with Server(serving(lambda x: x + 1), http="127.0.0.1:0", grpc=None) as server:
+        counted = copied(lambda: post(server.http_url, "/v2/models/m/infer", json_body({"x": x})))
+    assert (counted["gather"], counted["hand-in"], counted["hand-out"]) == (0, 0, 0)
+
+
+@DOORS
+def test_a_batch_of_two_adds_one_copy_of_its_inputs(door: Callable[..., None]) -> None:
+    gate, sizes = Gate(), []
+
+    def hold(x: Any) -> Any:
+        sizes.append(len(x))
+        if len(sizes) == 1:
+            gate.enter()
+        return x + 1
+
+    served = serving(
+        hold,
+        inputs=[Tensor("x", np.float32, [COUNT])],
+        outputs=[Tensor("y", np.float32, [COUNT])],
+        batching=Batching(max_size=8),
+    )
+    with Server(served, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+        (first,) = at_once([lambda: over_rest(server, X[None])])
+        gate.await_entered()
+
+        def two() -> None:
+            both = at_once([lambda: door(server, X[None])] * 2)
+            until(lambda: metric_at(server.http_url, "penstock_queue_depth") == 2)
+            gate.open()
+            for future in [first, *both]:
+                future.result()
+
+        counted = copied(two)
+    assert sizes == [1, 2]
+    assert counted == {**NONE, "receive": 2 * SIZE, "gather": 2 * SIZE}
+
+
+def test_a_request_that_fills_a_batch_alone_is_not_gathered() -> None:
+    with Server(
+        serving(
+            lambda x: x + 1,
+            inputs=[Tensor("x", np.float32, [COUNT // 4])],
+            outputs=[Tensor("y", np.float32, [COUNT // 4])],
+            batching=Batching(max_size=8),
+        ),
+        http="127.0.0.1:0",
+        grpc=None,
+    ) as server:
+        assert copied(lambda: over_rest(server, X.reshape(4, -1))) == {**NONE, "receive": SIZE}
+
+
+def test_widened_brain_floats_are_copied_on_both_sides() -> None:
+    narrow = X.astype(np.float16)
+
+    def ask(server: Server) -> None:
+        request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[narrow.tobytes()])
+        request.inputs.add(name="x", datatype="BF16", shape=narrow.shape)
+        with grpc.insecure_channel(server.grpc_url, options=[("grpc.max_receive_message_length", -1)]) as channel:
+            service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+
+    half = SIZE // 2
+    options = {"inputs": [Tensor("x", "BF16", [-1])], "outputs": [Tensor("y", "BF16", [-1])]}
+    expected = {**NONE, "receive": half, "hand-in": half, "hand-out": half}
+    assert one(lambda x: x * 2, ask, **options) == expected
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    options = {
+        "inputs": [Tensor("x", ml_dtypes.bfloat16, [-1])],
+        "outputs": [Tensor("y", ml_dtypes.bfloat16, [-1])],
+    }
+    assert one(np.copy, ask, **options) == {**NONE, "receive": half}
+
+
+def test_the_parts_of_a_split_request_are_copied_in_once_and_joined_once() -> None:
+    served = serving(
+        lambda x: x + 1,
+        inputs=[Tensor("x", np.float32, [COUNT // 8])],
+        outputs=[Tensor("y", np.float32, [COUNT // 8])],
+        batching=Batching(max_size=4, oversize="split"),
+    )
+    with Server(served, http="127.0.0.1:0", grpc=None) as server:
+        counted = copied(lambda: over_rest(server, X.reshape(8, -1)))
+    assert counted == {**NONE, "receive": SIZE, "hand-in": SIZE, "gather": SIZE}

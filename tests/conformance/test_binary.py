@@ -1,0 +1,235 @@
+"""Tensors as bytes behind the JSON (cases C1 to C16)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from .content import DTYPES, SAMPLES, Call, add, frame, ident, one, pack, summed, tensor
+from .doors import BINARY, FRAMED, JSON, Door, GrpcDoor, HttpDoor, decode, refused, served
+from .transports import Reply, Transport, infer
+
+on_binary = pytest.mark.parametrize("door", BINARY, indirect=True)
+on_framed = pytest.mark.parametrize("door", FRAMED, indirect=True)
+A, B = (pack("FP32", values) for values in ([0.0, 1.0, 2.0, 3.0], [0.0, 10.0, 20.0, 30.0]))
+O1, O2 = tensor("o1", "FP32", [3.0]), tensor("o2", "INT64", [1])
+
+
+def given(name: str, *, size: object = None, data: Any = None) -> dict[str, Any]:
+    """An input of `add`, with its data or the size of its bytes."""
+    tensor = {"name": name, "shape": [1, 4], "datatype": "FP32"}
+    return {**tensor, "data": data} if size is None else {**tensor, "parameters": {"binary_data_size": size}}
+
+
+def asked(http: Transport, members: dict[str, Any]) -> Reply:
+    """An answer of `two_out` to 1.5."""
+    return infer(http, "two_out", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.5]}], **members})
+
+
+@on_binary
+def test_c1_binary_in_and_out(door: HttpDoor) -> None:
+    body, headers = door.encode(add(rows=2))
+    reply = door.transport.request("POST", "/v2/models/add/infer", body, headers)
+    assert reply.headers["content-type"] == "application/octet-stream"
+    assert reply.tail() == summed(2).raw
+    (output,) = reply.json()["outputs"]
+    assert output == {
+        "name": "sum",
+        "datatype": "FP32",
+        "shape": [2, 4],
+        "parameters": {"binary_data_size": 32},
+    }
+    served(decode(reply), summed(2))
+
+
+@on_binary
+@pytest.mark.parametrize(("names", "tail"), [(("o1", "o2"), O1.raw + O2.raw), (("o2", "o1"), O2.raw + O1.raw)])
+def test_c1_tail_in_the_order_of_the_outputs(door: HttpDoor, names: tuple[str, ...], tail: bytes) -> None:
+    body, headers = door.encode(one("two_out", 1.5, outputs=names))
+    assert door.transport.request("POST", "/v2/models/two_out/infer", body, headers).tail() == tail
+
+
+@pytest.mark.parametrize(
+    ("inputs", "tail"),
+    [
+        ([given("a", data=[0, 1, 2, 3]), given("b", size=16)], B),
+        ([given("a", size=16), given("b", data=[[0, 10, 20, 30]])], A),
+        ([given("b", data=[0, 10, 20, 30]), given("a", size=16)], A),
+        ([given("b", size=16), given("a", size=16)], B + A),
+    ],
+)
+def test_c2_json_and_binary_inputs(http: Transport, inputs: list[Any], tail: bytes) -> None:
+    served(decode(infer(http, "add", {"inputs": inputs}, tail)), summed())
+
+
+def test_c3_binary_in_json_out(http: Transport) -> None:
+    reply = infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}, A + B)
+    assert reply.headers["content-type"] == "application/json"
+    assert "inference-header-content-length" not in reply.headers
+    assert json.loads(reply.body)["outputs"][0]["data"] == [0, 11, 22, 33]
+
+
+@pytest.mark.parametrize("binary", ["o1", "o2"])
+def test_c4_one_output_binary(http: Transport, binary: str) -> None:
+    outputs = [{"name": name, "parameters": {"binary_data": name == binary}} for name in ("o1", "o2")]
+    reply = asked(http, {"outputs": outputs})
+    served(decode(reply), O1, O2)
+    assert reply.tail() == (O1 if binary == "o1" else O2).raw
+    assert [("data" in output) for output in reply.json()["outputs"]] == [binary != "o1", binary != "o2"]
+
+
+def test_c5_listed_output_follows_the_request(http: Transport) -> None:
+    reply = asked(http, {"parameters": {"binary_data_output": True}, "outputs": [{"name": "o2"}, {"name": "o1"}]})
+    assert reply.tail() == O2.raw + O1.raw
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_c5_whatever_comes_first(http: Transport, backwards: bool) -> None:
+    members = [("parameters", {"binary_data_output": True}), ("outputs", [{"name": "o1"}])]
+    assert asked(http, dict(members[::-1] if backwards else members)).tail() == O1.raw
+
+
+def test_c6_output_that_says_json(http: Transport) -> None:
+    outputs = [{"name": "o1", "parameters": {"binary_data": False}}, {"name": "o2"}]
+    reply = asked(http, {"parameters": {"binary_data_output": True}, "outputs": outputs})
+    served(decode(reply), O1, O2)
+    assert reply.json()["outputs"][0]["data"] == [3]
+    assert reply.tail() == O2.raw
+
+
+@pytest.mark.parametrize("wrong", ["-1", "abc", "", "+5", "1.5", "0x10", "99999", "18446744073709551616", "1 2"])
+@on_binary
+def test_c8_json_length_that_is_none(door: HttpDoor, wrong: str) -> None:
+    body, headers = door.encode(add())
+    reply = door.transport.request("POST", "/v2/models/add/infer", body, dict.fromkeys(headers, wrong))
+    assert "Inference-Header-Content-Length" in reply.refusal(400)
+
+
+@on_binary
+def test_c8_json_length_that_is_not_the_jsons(door: HttpDoor) -> None:
+    body, headers = door.encode(add())
+    (length,) = headers.values()
+    for wrong in (int(length) - 1, int(length) + 1, len(body)):
+        headers = {"Inference-Header-Content-Length": str(wrong)}
+        assert door.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(400)
+
+
+@on_framed
+@pytest.mark.parametrize("size", [0, 3, 4, 12, 15, 17, 20])
+def test_c9_size_against_the_shape(door: Door, size: int) -> None:
+    call = add().with_input(0, raw=bytes(size))
+    refused(door.infer(call), 400, "'a'", "16", str(size))
+
+
+@pytest.mark.parametrize("tail", [A + B + b"\0", A + B[:-1], A, b"\0"])
+def test_c10_sizes_against_the_tail(http: Transport, tail: bytes) -> None:
+    message = infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}, tail).refusal(400)
+    assert "32" in message
+    assert str(len(tail)) in message
+
+
+def test_c10_tail_that_nobody_takes(http: Transport) -> None:
+    inputs = [given("a", data=[0, 1, 2, 3]), given("b", data=[0, 1, 2, 3])]
+    assert "5" in infer(http, "add", {"inputs": inputs}, b"12345").refusal(400)
+
+
+def test_c10_tail_that_is_missing(http: Transport) -> None:
+    assert "32" in infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}).refusal(400)
+
+
+def test_c10_sizes_that_overflow(http: Transport) -> None:
+    inputs = [given("a", size=2**64 - 1), given("b", size=17)]
+    assert infer(http, "add", {"inputs": inputs}, A).refusal(400)
+
+
+@pytest.mark.parametrize("wrong", [-1, "16", 16.0, 1.5, True, None, [], 2**64, 1e300])
+def test_c11_size_that_is_no_number_of_bytes(http: Transport, wrong: object) -> None:
+    inputs = [given("a", size=16), given("b", size=16)]
+    inputs[0]["parameters"]["binary_data_size"] = wrong
+    assert "binary_data_size" in infer(http, "add", {"inputs": inputs}, A + B).refusal(400)
+
+
+@on_framed
+def test_c12_bytes_elements(door: Door) -> None:
+    elements = [b"one", b"", b"\xff\x00\xfe", b"x" * 70000, b""]
+    served(door.infer(Call("echo_s", (tensor("x", "BYTES", elements),))), tensor("y", "BYTES", elements))
+
+
+@on_framed
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"", id="none"),
+        pytest.param(frame(b"a"), id="too-few"),
+        pytest.param(frame(b"a") + frame(b"b") + frame(b"c"), id="too-many"),
+        pytest.param(frame(b"a") + frame(b"b") + b"\0", id="byte-after"),
+        pytest.param(frame(b"a") + b"\1\0", id="truncated-length"),
+        pytest.param(frame(b"a") + b"\2\0\0\0b", id="overrun"),
+        pytest.param(frame(b"a") + b"\xff\xff\xff\xff", id="overrun-by-far"),
+    ],
+)
+def test_c13_bytes_framing(door: Door, raw: bytes) -> None:
+    call = Call("echo_s", (replace(tensor("x", "BYTES", [b"a", b"b"]), raw=raw),))
+    refused(door.infer(call), 400, "'x'")
+
+
+@on_framed
+@pytest.mark.parametrize("datatype", SAMPLES)
+def test_c14_every_datatype(door: Door, datatype: str) -> None:
+    served(door.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
+
+
+@on_framed
+@pytest.mark.parametrize("datatype", [name for name in DTYPES if name not in ("BOOL", "BF16")])
+def test_c14_every_pattern_of_bits(door: Door, datatype: str) -> None:
+    # Also the payloads of NaN. BF16's pass through float32, and a BOOL has two patterns only.
+    raw = bytes(range(256)) * DTYPES[datatype].itemsize
+    call = ident(datatype).with_input(0, shape=(256,), raw=raw)
+    assert door.infer(call).output("y").raw == raw
+
+
+@on_framed
+def test_c14_every_brain_float(door: Door) -> None:
+    raw = b"".join(bits.to_bytes(2, "little") for bits in range(2**16) if bits & 0x7F80 != 0x7F80 or not bits & 0x7F)
+    call = ident("BF16").with_input(0, shape=(len(raw) // 2,), raw=raw)
+    assert door.infer(call).output("y").raw == raw
+
+
+@on_framed
+@pytest.mark.parametrize("datatype", SAMPLES)
+def test_c15_no_elements(door: Door, datatype: str) -> None:
+    served(door.infer(ident(datatype, [])), tensor("y", datatype, []))
+
+
+@on_binary
+def test_c15_no_bytes_no_header(door: HttpDoor) -> None:
+    body, headers = door.encode(ident("FP32", []))
+    reply = door.transport.request("POST", "/v2/models/ident_FP32/infer", body, headers)
+    assert "inference-header-content-length" not in reply.headers
+    assert reply.headers["content-type"] == "application/json"
+    (output,) = json.loads(reply.body)["outputs"]
+    assert output["parameters"] == {"binary_data_size": 0}
+    assert "data" not in output
+
+
+@on_binary
+@pytest.mark.parametrize("spaces", range(9))
+def test_c16_tail_at_any_offset(door: HttpDoor, spaces: int) -> None:
+    values = [0.1, -2.5e300, 5e-324]
+    body, headers = door.encode(ident("FP64", values))
+    (length,) = headers.values()
+    moved = {"Inference-Header-Content-Length": str(int(length) + spaces)}
+    reply = door.transport.request("POST", "/v2/models/ident_FP64/infer", b" " * spaces + body, moved)
+    served(decode(reply), tensor("y", "FP64", values))
+
+
+@pytest.mark.parametrize("door", JSON, indirect=True)
+def test_c6_json_stays_json(door: Door) -> None:
+    served(door.infer(one("two_out", 1.5)), O1, O2)
+
+
+def test_c9_raw_entry_against_the_shape(grpc_raw: GrpcDoor) -> None:
+    refused(grpc_raw.infer(ident("INT64", [1, 2]).with_input(0, raw=bytes(15))), 400, "'x'", "15", "16")

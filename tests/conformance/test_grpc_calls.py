@@ -1,0 +1,240 @@
+"""gRPC calls, names and parameters (cases D1 to D3, D13 to D19, D22, D26, D28 and D29)."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tritonclient.grpc import service_pb2 as pb
+
+from penstock import Server
+
+from .content import add, one, summed, tensor
+from .doors import GRPC, Door, GrpcDoor, on_grpc, read, refused, served
+from .transports import Rest
+
+SERVICE = "/inference.GRPCInferenceService"
+
+
+def same(value: bytes) -> bytes:
+    return value
+
+
+def unary(door: GrpcDoor, path: str) -> Callable[..., bytes]:
+    """A call of raw messages."""
+    return door.channel.unary_unary(path, request_serializer=same, response_deserializer=same)
+
+
+def code_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> grpc.StatusCode:
+    with pytest.raises(grpc.RpcError) as refusal:
+        call(*arguments, timeout=20, **options)
+    assert refusal.value.details()
+    return refusal.value.code()
+
+
+def test_d1_server(grpc_raw: GrpcDoor, rest: Rest) -> None:
+    stub = grpc_raw.stub
+    assert stub.ServerLive(pb.ServerLiveRequest(), timeout=20).live
+    assert stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
+    metadata = stub.ServerMetadata(pb.ServerMetadataRequest(), timeout=20)
+    document = rest.request("GET", "/v2").json()
+    assert (metadata.name, metadata.version) == (document["name"], document["version"])
+    assert metadata.name
+    assert metadata.version
+    assert list(metadata.extensions) == document["extensions"]
+
+
+def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
+    metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="add"), timeout=20)
+    assert (metadata.name, list(metadata.versions)) == ("add", ["1"])
+    assert [(x.name, x.datatype, list(x.shape)) for x in metadata.inputs] == [("a", "FP32", [-1, 4]), ("b", "FP32", [-1, 4])]
+    assert [(x.name, x.datatype, list(x.shape)) for x in metadata.outputs] == [("sum", "FP32", [-1, 4])]
+
+
+@pytest.mark.parametrize("version", ["", "1", "2"])
+def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: str) -> None:
+    metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="ver", version=version), timeout=20)
+    document = rest.request("GET", "/v2/models/ver" + (f"/versions/{version}" if version else "")).json()
+    tensors = [[{"name": x.name, "datatype": x.datatype, "shape": list(x.shape)} for x in side] for side in (metadata.inputs, metadata.outputs)]
+    assert document == {
+        "name": metadata.name,
+        "versions": list(metadata.versions),
+        "platform": metadata.platform,
+        "inputs": tensors[0],
+        "outputs": tensors[1],
+    }
+    assert document["versions"] == ([version] if version else ["1", "2"])
+
+
+@on_grpc
+def test_d13_unknown_model(door: Door) -> None:
+    refused(door.infer(one("none")), 404, "'none'")
+    refused(door.infer(one("ver", version="9")), 404, "'ver'", "'9'")
+
+
+@pytest.mark.parametrize("call", ["ModelReady", "ModelMetadata"])
+def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcDoor, call: str) -> None:
+    request = getattr(pb, f"{call}Request")
+    for unknown in (request(name="none"), request(name="ver", version="9"), request()):
+        assert code_of(getattr(grpc_raw.stub, call), unknown) == grpc.StatusCode.NOT_FOUND
+
+
+@on_grpc
+def test_d14_version_that_is_no_number(door: Door) -> None:
+    refused(door.infer(one("ver", version="abc")), 404, "'ver'", "'abc'")
+
+
+@on_grpc
+def test_d15_parameters_of_all_kinds(door: GrpcDoor) -> None:
+    message = door.message(one("parameters"))
+    message.parameters["flag"].bool_param = True
+    message.parameters["count"].int64_param = -(2**63)
+    message.parameters["text"].string_param = "ü"
+    message.parameters["ratio"].double_param = 0.25
+    message.parameters["most"].uint64_param = 2**64 - 1
+    message.parameters["small"].uint64_param = 3
+    answer = served(door.send(message), tensor("y", "FP32", [1.0]))
+    given = {"flag": True, "count": -(2**63), "text": "ü", "ratio": 0.25, "most": 2**64 - 1, "small": 3}
+    assert answer.parameters == {**given, **{f"type_of_{name}": type(value).__name__ for name, value in given.items()}}
+
+
+@on_grpc
+def test_d15_parameter_without_a_value(door: GrpcDoor) -> None:
+    message = door.message(one("parameters"))
+    message.parameters["empty"].SetInParent()
+    refused(door.send(message), 400, "'empty'")
+
+
+@on_grpc
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("priority", "uint64_param", 1),
+        ("priority", "int64_param", 1),
+        ("sequence_id", "int64_param", 7),
+        ("sequence_id", "string_param", "seven"),
+    ],
+)
+def test_d16_reserved_parameters(door: GrpcDoor, name: str, field: str, value: Any) -> None:
+    message = door.message(one("parameters"))
+    setattr(message.parameters[name], field, value)
+    assert served(door.send(message), tensor("y", "FP32", [1.0])).parameters == {}
+
+
+@on_grpc
+def test_d17_priority_that_is_text(door: GrpcDoor) -> None:
+    message = door.message(one("parameters"))
+    message.parameters["priority"].string_param = "high"
+    refused(door.send(message), 400, "'priority'", "a string", "an integer")
+
+
+@on_grpc
+@pytest.mark.parametrize("value", [True, False])
+def test_d18_flag_of_streams_on_a_unary_call(door: GrpcDoor, value: bool) -> None:
+    message = door.message(one("parameters"))
+    message.parameters["triton_enable_empty_final_response"].bool_param = value
+    assert served(door.send(message), tensor("y", "FP32", [1.0])).parameters == {}
+
+
+@on_grpc
+def test_d19_other_reserved_parameter(door: GrpcDoor) -> None:
+    message = door.message(one("parameters"))
+    message.parameters["triton_x"].bool_param = True
+    refused(door.send(message), 400, "'triton_x'", "reserved")
+
+
+@on_grpc
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate], ids=["gzip", "deflate"])
+def test_d22_compressed_messages(door: GrpcDoor, compression: grpc.Compression) -> None:
+    # Long and alike, so that the client does compress it.
+    text = "penstock " * 1000
+    served(door.send(door.message(add(rows=8, id=text)), compression=compression), summed(8))
+    answer = door.send(door.message(one("none", id=text)), compression=compression)
+    refused(answer, 404, "'none'")
+
+
+def frame(message: pb.ModelInferRequest, flag: int = 0) -> bytes:
+    raw = message.SerializeToString()
+    return struct.pack(">BI", flag, len(raw)) + raw
+
+
+def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
+    """The head and trailers of the answer to a gRPC call that no gRPC client would make."""
+    version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False)
+    if "HTTP2" not in version.stdout:
+        pytest.skip("there is no curl with HTTP/2")
+    (tmp_path / "body").write_bytes(body)
+    command = ["curl", "-sS", "--http2-prior-knowledge", "-m", "20", "-D", "-", "-o", str(tmp_path / "out")]
+    for header in ("content-type: application/grpc", "te: trailers", *headers):
+        command += ["-H", header]
+    command += ["--data-binary", f"@{tmp_path / 'body'}", f"http://{server.grpc_url}{SERVICE}/ModelInfer"]
+    # A refusal may come before the body is read, which curl reports as a failure of its own.
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.lower()
+
+
+def test_d22_unknown_compression(server: Server, grpc_raw: GrpcDoor, tmp_path: Path) -> None:
+    body = frame(grpc_raw.message(one("ident_FP32")))
+    # As it should be, it is answered; only then the refusal below means something.
+    curl(server, tmp_path, body)
+    assert b"ident_FP32" in (tmp_path / "out").read_bytes()
+    for flag in (0, 1):
+        body = frame(grpc_raw.message(one("ident_FP32")), flag)
+        answer = curl(server, tmp_path, body, "grpc-encoding: unheard-of")
+        assert "grpc-status: 12" in answer
+        assert "grpc-accept-encoding:" in answer
+
+
+@pytest.mark.parametrize("body", [b"", b"\0", b"\0\0\0\0\x05abc", b"\0\0\0\0\x04\xff\xff\xff\xff"])
+def test_d11_frame_that_is_broken(server: Server, tmp_path: Path, body: bytes) -> None:
+    answer = curl(server, tmp_path, body)
+    assert "grpc-status: 3" in answer or "grpc-status: 13" in answer, answer
+
+
+def health(door: GrpcDoor, service: str) -> bytes:
+    raw = b"" if not service else bytes([0x0A, len(service.encode())]) + service.encode()
+    return unary(door, "/grpc.health.v1.Health/Check")(raw, timeout=20)
+
+
+@pytest.mark.parametrize("service", ["", "inference.GRPCInferenceService", "add"])
+def test_d26_health_check(grpc_raw: GrpcDoor, service: str) -> None:
+    # Field 1, the enum's SERVING.
+    assert health(grpc_raw, service) == b"\x08\x01"
+
+
+def test_d26_health_check_of_an_unknown_service(grpc_raw: GrpcDoor) -> None:
+    with pytest.raises(grpc.RpcError) as refusal:
+        health(grpc_raw, "none")
+    assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("path", [f"{SERVICE}/Nope", "/inference.Nope/ModelInfer", "/nope/nope", f"{SERVICE}/modelinfer"])
+def test_d28_unknown_call(grpc_raw: GrpcDoor, path: str) -> None:
+    with pytest.raises(grpc.RpcError) as refusal:
+        unary(grpc_raw, path)(b"", timeout=20)
+    assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("door", GRPC, indirect=True)
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        pytest.param(b"\x98\x06\x07", id="varint"),
+        pytest.param(b"\x99\x06" + bytes(8), id="fixed64"),
+        pytest.param(b"\x9a\x06\x03abc", id="bytes"),
+        pytest.param(b"\x9d\x06" + bytes(4), id="fixed32"),
+    ],
+)
+@pytest.mark.parametrize("before", [False, True])
+def test_d29_unknown_fields(door: GrpcDoor, unknown: bytes, before: bool) -> None:
+    message = door.message(add())
+    inner = message.inputs[0].SerializeToString()
+    message.inputs[0].MergeFromString(inner[:0] + unknown)
+    raw = message.SerializeToString()
+    assert raw.count(unknown) == 1, "the input lost its unknown field"
+    reply = unary(door, f"{SERVICE}/ModelInfer")(unknown + raw if before else raw + unknown, timeout=20)
+    served(read(pb.ModelInferResponse.FromString(reply)), summed())

@@ -1,0 +1,171 @@
+"""Versions, parameters, and models that fail (cases B48 to B53 and B60 to B64, D24)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from .content import Call, one, tensor
+from .doors import Door, on_all, refused, served
+from .transports import Transport, infer
+
+KINDS: dict[str, bool | int | float | str] = {
+    "flag": True,
+    "off": False,
+    "count": -3,
+    "big": 2**63 - 1,
+    "ratio": 0.5,
+    "whole": 2.0,
+    "text": "ü\n\"",
+    "empty": "",
+}
+
+
+def with_parameters(parameters: str) -> str:
+    return f'{{"parameters":{{{parameters}}},"inputs":[{{"name":"x","shape":[1],"datatype":"FP32","data":[1]}}]}}'
+
+
+def types(parameters: dict[str, Any]) -> dict[str, str]:
+    return {name: type(value).__name__ for name, value in parameters.items()}
+
+
+@on_all
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_b48_versioned(door: Door, version: str) -> None:
+    answer = served(door.infer(one("ver", version=version)), tensor("version", "INT64", [int(version)]))
+    assert (answer.model, answer.version) == ("ver", version)
+
+
+@on_all
+def test_b49_unversioned_is_the_highest(door: Door) -> None:
+    answer = served(door.infer(one("ver")), tensor("version", "INT64", [2]))
+    assert (answer.model, answer.version) == ("ver", "2")
+
+
+@on_all
+def test_b50_parameters_reach_the_handler(door: Door) -> None:
+    answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+    # The handler answers with the type that it saw of each.
+    seen = {name.removeprefix("type_of_"): kind for name, kind in answer.parameters.items() if name.startswith("type_of_")}
+    assert seen == types(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("1.0", 1.0), ("1e2", 100.0), ("-0.0", -0.0), ("18446744073709551615", 2**64 - 1), ("true", True), ('""', "")],
+)
+def test_b50_types_by_their_text(http: Transport, text: str, expected: object) -> None:
+    parameters = infer(http, "parameters", with_parameters(f'"p":{text}')).json()["parameters"]
+    assert parameters == {"p": expected, "type_of_p": type(expected).__name__}
+    assert type(parameters["p"]) is type(expected)
+
+
+@pytest.mark.parametrize("wrong", ["null", "[]", "[1]", "{}", '{"a":1}'])
+def test_b51_parameter_of_another_kind(http: Transport, wrong: str) -> None:
+    assert "'p'" in infer(http, "parameters", with_parameters(f'"p":{wrong}')).refusal(400)
+    # Also where no handler would see it.
+    assert "'p'" in infer(http, "ident_FP32", with_parameters(f'"p":{wrong}')).refusal(400)
+
+
+@pytest.mark.parametrize("wrong", ["null", "[]", '"x"', "1"])
+def test_b51_parameters_that_are_no_object(http: Transport, wrong: str) -> None:
+    body = f'{{"parameters":{wrong},"inputs":[{{"name":"x","shape":[1],"datatype":"FP32","data":[1]}}]}}'
+    assert "parameters" in infer(http, "parameters", body).refusal(400)
+
+
+@on_all
+@pytest.mark.parametrize("name", ["triton_x", "triton_", "triton_final_response"])
+def test_b52_reserved_parameter(door: Door, name: str) -> None:
+    refused(door.infer(one("parameters", parameters={name: True})), 400, f"'{name}'", "reserved")
+
+
+@on_all
+@pytest.mark.parametrize(
+    "reserved", [{"priority": 1}, {"timeout": 10**7}, {"sequence_id": 5}, {"sequence_id": "a"}, {"sequence_start": True}]
+)
+def test_b50_reserved_parameters_are_not_custom(door: Door, reserved: dict[str, Any]) -> None:
+    answer = served(door.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))
+    assert answer.parameters == {"own": 1, "type_of_own": "int"}
+
+
+@on_all
+@pytest.mark.parametrize(
+    "wrong", [{"priority": "high"}, {"priority": -1}, {"timeout": "1"}, {"timeout": 1.5}, {"sequence_start": 1}]
+)
+def test_b51_reserved_parameter_of_another_type(door: Door, wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    refused(door.infer(one("parameters", parameters=wrong)), 400, f"'{name}'", "expected")
+
+
+@on_all
+def test_b53_parameters_of_the_answer(door: Door) -> None:
+    answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+    own = {name: value for name, value in answer.parameters.items() if not name.startswith("type_of_")}
+    assert own == KINDS
+    assert types(own) == types(KINDS)
+
+
+@on_all
+def test_b53_no_parameters_in_the_answer(door: Door) -> None:
+    assert door.infer(one("parameters")).parameters == {}
+
+
+def test_b53_no_parameters_key(http: Transport) -> None:
+    assert "parameters" not in infer(http, "parameters", with_parameters("")).json()
+
+
+@on_all
+def test_b60_unknown_model(door: Door) -> None:
+    refused(door.infer(one("none")), 404, "'none'")
+    refused(door.infer(one("ver", version="9")), 404, "'ver'", "'9'")
+    refused(door.infer(one("ver", version="abc")), 404, "'abc'")
+
+
+def test_b60_unknown_model_whatever_the_body(http: Transport) -> None:
+    assert "'none'" in http.request("POST", "/v2/models/none/infer", b"no JSON").refusal(404)
+
+
+@pytest.mark.parametrize("path", ["/v2/models/add/infer", "/v2/models/ver/versions/1/infer"])
+def test_b61_get_on_infer(http: Transport, path: str) -> None:
+    assert http.request("GET", path).refusal(405) == "Method Not Allowed"
+
+
+@on_all
+def test_b62_handler_that_raises(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, logger="penstock.boom"):
+        answer = door.infer(one("boom"))
+    refused(answer, 500, "'boom'")
+    assert "secret" not in answer.message
+    assert "Traceback" not in answer.message
+    # The log has what the caller must not see.
+    assert "a secret of the model" in caplog.text
+
+
+@on_all
+def test_b63_handler_that_raises_a_typed_error(door: Door) -> None:
+    refused(door.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
+
+
+@pytest.mark.parametrize("door", ["grpc-raw", "grpc-typed"], indirect=True)
+def test_d24_handlers_that_raise(door: Door) -> None:
+    refused(door.infer(one("boom")), 500, "'boom'")
+    refused(door.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
+
+
+@on_all
+def test_b64_wrong_output_dtype(door: Door) -> None:
+    refused(door.infer(one("wrong_dtype")), 500, "'wrong_dtype'", "'y'", "float64", "FP32")
+
+
+@on_all
+def test_b64_wrong_output_shape(door: Door) -> None:
+    refused(door.infer(one("wrong_shape")), 500, "'wrong_shape'", "'y'", "[3]", "[2]")
+
+
+@on_all
+def test_b62_the_model_serves_on_after_a_failure(door: Door) -> None:
+    for _ in range(3):
+        refused(door.infer(one("boom")), 500, "'boom'")
+    served(door.infer(Call("scalar", (tensor("x", "FP32", [1.0], []),))), tensor("y", "FP32", [1.0], []))

@@ -1,0 +1,140 @@
+"""A server that starts, drains or loads a model (cases A3, A4, A15 and D2)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import numpy as np
+from models.protocol import Gate, slow
+from tritonclient.grpc import service_pb2 as pb
+from waiting import at_once, until
+
+from penstock import Server, ServerConfig, Tensor, model
+
+from .content import one, tensor
+from .doors import Door, GrpcDoor, HttpDoor, refused, served
+from .transports import Rest
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def starting() -> Iterator[tuple[Rest, GrpcDoor, threading.Event]]:
+    """A server that listens while its model `late` loads, and the event that ends the loading."""
+    loaded = threading.Event()
+
+    class Late:
+        def __init__(self) -> None:
+            assert loaded.wait(20), "the test never let the model load"
+
+        def __call__(self, x: np.ndarray) -> np.ndarray:
+            return x
+
+    late = model(
+        Late, name="late", inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])]
+    )
+    http, target = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    server = Server(late, config=ServerConfig(http=http, grpc=target))
+    (started,) = at_once([server.start])
+    door = GrpcDoor("grpc", target, typed=False)
+    try:
+        until(lambda: listens(http), "the server to listen")
+        yield Rest(f"http://{http}"), door, loaded
+        loaded.set()
+        started.result(timeout=20)
+    finally:
+        loaded.set()
+        door.channel.close()
+        server.stop(0)
+
+
+def listens(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def until_ready(rest: Rest) -> None:
+    until(lambda: rest.request("GET", "/v2/health/ready").status == 200, "the server to be ready")
+
+
+def test_a3_not_ready_while_it_starts() -> None:
+    with starting() as (rest, door, loaded):
+        reply = rest.request("GET", "/v2/health/ready")
+        assert reply.status == 503
+        assert reply.json()["ready"] is False
+        assert reply.json()["live"] is True
+        assert reply.json()["error"]
+        assert rest.request("GET", "/v2/health/live").json() == {"live": True}
+        assert door.stub.ServerLive(pb.ServerLiveRequest(), timeout=20, wait_for_ready=True).live
+        assert not door.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
+        for refusal in (HttpDoor("rest", rest, binary=False).infer(one("late")), door.infer(one("late"))):
+            assert refusal.status == 503
+            assert "starting" in refusal.message
+        loaded.set()
+        until_ready(rest)
+        assert door.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
+
+
+def test_a15_model_that_is_loading() -> None:
+    with starting() as (rest, door, loaded):
+        reply = rest.request("GET", "/v2/models/late/ready")
+        assert reply.status == 503
+        assert (reply.json()["name"], reply.json()["ready"]) == ("late", False)
+        assert "loading" in reply.json()["error"]
+        loaded.set()
+        until_ready(rest)
+        assert rest.request("GET", "/v2/models/late/ready").json() == {"name": "late", "ready": True}
+        served(door.infer(one("late")), tensor("y", "FP32", [1.0]))
+
+
+def test_d2_model_ready_of_a_loading_model() -> None:
+    with starting() as (rest, door, loaded):
+        ready = lambda: door.stub.ModelReady(pb.ModelReadyRequest(name="late"), timeout=20, wait_for_ready=True).ready  # noqa: E731
+        assert ready() is False
+        loaded.set()
+        until_ready(rest)
+        assert ready() is True
+
+
+def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcDoor) -> None:
+    ready = grpc_raw.stub.ModelReady
+    assert ready(pb.ModelReadyRequest(name="add"), timeout=20).ready is True
+    assert ready(pb.ModelReadyRequest(name="ver", version="1"), timeout=20).ready is True
+    for unknown in (pb.ModelReadyRequest(name="none"), pb.ModelReadyRequest(name="ver", version="9")):
+        try:
+            ready(unknown, timeout=20)
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.NOT_FOUND
+        else:
+            raise AssertionError(f"{unknown} is ready")
+
+
+def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:
+    with Server(slow, config=ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0")) as server:
+        rest = Rest(server.http_url)
+        door: Door = HttpDoor("rest", rest, binary=False)
+        (running,) = at_once([lambda: door.infer(one("slow", 7.0))])
+        gate.await_entered()
+        (stopped,) = at_once([server.stop])
+        try:
+            # Probes come on new connections, and must see the drain.
+            until(lambda: rest.request("GET", "/v2/health/ready").status == 503, "the drain to show")
+            assert rest.request("GET", "/v2/health/live").json() == {"live": True}
+            assert rest.request("GET", "/v2/health/ready").json()["ready"] is False
+            refused(door.infer(one("slow")), 503, "shutting down")
+        finally:
+            gate.opened.set()
+        served(running.result(timeout=20), tensor("y", "FP32", [7.0]))
+        assert stopped.result(timeout=20) == []

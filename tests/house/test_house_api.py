@@ -1,0 +1,64 @@
+"""`__all__` is sorted and complete in every public module."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+import penstock
+from house import sources, text
+
+PUBLIC = [
+    path
+    for path in sources(".py", under="python/penstock/")
+    if not path.stem.startswith("_") and "compat" not in path.parts
+]
+
+SHARED_INSIDE = {"server": {"definitions_of"}}
+"""What a public module lends to its sisters without making it public."""
+
+
+def exported(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return list(ast.literal_eval(node.value))
+    raise AssertionError("there is no __all__")
+
+
+def order(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions; each by name."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def test_there_are_public_modules() -> None:
+    assert {"batching", "cli", "config", "errors", "server", "tensor", "testing"} <= {path.stem for path in PUBLIC}
+
+
+@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.stem)
+def test_all_is_sorted_and_complete(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    names = exported(tree)
+    assert names == sorted(names, key=order)
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    defined = {node.name for node in tree.body if isinstance(node, definitions) and not node.name.startswith("_")}
+    assert defined - set(names) == SHARED_INSIDE.get(path.stem, set())
+    module = importlib.import_module(f"penstock.{path.stem}")
+    assert all(inspect.getdoc(getattr(module, name)) for name in names)
+
+
+def test_the_package_exports_what_it_imports() -> None:
+    tree = ast.parse(text("python/penstock/__init__.py"))
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.")
+        for alias in node.names
+    }
+    assert imported == set(exported(tree))
+    assert exported(tree) == sorted(imported, key=order)
+    for name in penstock.__all__:
+        assert getattr(penstock, name) is not None

@@ -1,0 +1,100 @@
+"""What docs/copies.md says, counted: binary REST without a socket takes the same way as with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Batching, Tensor, _core, model
+from penstock.testing import Client
+
+LARGE, SMALL = 64 << 10, (64 << 10) - 4
+"""Bytes of an answer that is borrowed, and of one that is copied."""
+
+
+def copied(run: Callable[[], Any]) -> dict[str, int]:
+    """Bytes that were copied meanwhile, by step; steps without copies are left out."""
+    before = _core.copies()
+    run()
+    after = _core.copies()
+    return {step: after[step] - before[step] for step in after if after[step] != before[step]}
+
+
+def served(handler: Callable[..., Any], datatype: Any, **options: Any) -> Client:
+    tensors = {"inputs": [Tensor("x", datatype, [-1])], "outputs": [Tensor("y", datatype, [-1])]}
+    return Client(model(name="m", **tensors, **options)(handler))
+
+
+def floats(size: int) -> np.ndarray[Any, Any]:
+    return np.ones(size // 4, np.float32)
+
+
+KEPT = floats(LARGE)
+
+
+@pytest.mark.parametrize(
+    ("size", "handler", "expected"),
+    [
+        pytest.param(LARGE, lambda x: x + 1, {}, id="fresh and large"),
+        pytest.param(SMALL, lambda x: x + 1, {"hand-out": SMALL}, id="small"),
+        pytest.param(LARGE, lambda x: x[:100] + 1, {"hand-out": 400, "encode": 400}, id="small enough to be joined"),
+        pytest.param(LARGE, lambda x: (x + 1)[:], {"hand-out": LARGE}, id="a view"),
+        pytest.param(LARGE, lambda _: KEPT, {"hand-out": LARGE}, id="kept by the handler"),
+        pytest.param(LARGE, lambda x: x, {"hand-out": LARGE}, id="the input itself"),
+    ],
+)
+def test_a_request_of_its_own(size: int, handler: Callable[..., Any], expected: dict[str, int]) -> None:
+    with served(handler, np.float32) as client:
+        assert copied(lambda: client.infer("m", {"x": floats(size)})) == {"receive": size, **expected}
+
+
+def test_rows_of_several_requests_are_gathered_once() -> None:
+    entered, go = Event(), Event()
+
+    def hold(x: Any) -> Any:
+        entered.set()
+        assert go.wait(30)
+        return x[:, :1] + 0
+
+    def gathered(client: Client, pool: ThreadPoolExecutor) -> None:
+        first = pool.submit(client.infer, "m", {"x": floats(400)[None]})
+        assert entered.wait(30)
+        waiting = [pool.submit(client.infer, "m", {"x": floats(400)[None]}) for _ in range(2)]
+        while "penstock_queue_depth{" + 'model="m",version="1"} 2' not in client.get("/metrics").body.decode():
+            assert not any(one.done() for one in waiting)
+        go.set()
+        for one in [first, *waiting]:
+            one.result(30)
+
+    with served(hold, np.float32, batching=Batching(8, hold=False)) as client, ThreadPoolExecutor(3) as pool:
+        assert copied(lambda: gathered(client, pool)) == {
+            "receive": 3 * 400,
+            "gather": 2 * 400,
+            "hand-out": 3 * 4,
+            "encode": 3 * 4,
+        }
+
+
+def test_a_split_request_is_copied_in_and_joined() -> None:
+    with served(lambda x: x + 1, np.float32, batching=Batching(2, oversize="split")) as client:
+        rows = np.ones((4, 8), np.float32)
+        steps = copied(lambda: client.infer("m", {"x": rows}))
+        assert steps == dict.fromkeys(["receive", "hand-in", "hand-out", "gather", "encode"], rows.nbytes)
+
+
+def test_bf16_is_widened_and_narrowed() -> None:
+    with served(lambda x: x + 1, "BF16") as client:
+        steps = copied(lambda: client.infer("m", {"x": np.ones(100, np.float32)}))
+        assert steps == dict.fromkeys(["receive", "hand-in", "hand-out", "encode"], 200)
+
+
+def test_bytes_become_objects() -> None:
+    with served(lambda x: x, bytes) as client:
+        framed = 2 * 4 + len(b"ab") + len(b"c")
+        steps = copied(lambda: client.infer("m", {"x": np.array([b"ab", b"c"], object)}))
+        assert steps == dict.fromkeys(["receive", "hand-in", "hand-out", "encode"], framed)

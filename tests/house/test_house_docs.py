@@ -1,0 +1,174 @@
+"""What the documents say is so: paths exist, and each table is the code's own list."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from house import ROOT, files, relative, rows, sources, text, without_tests
+from penstock import cli, errors
+from penstock.config import ServerConfig
+from penstock.testing import Client
+
+DOCUMENTS = [path for path in files() if path.suffix == ".md" and "node_modules" not in path.parts]
+TOP = "rust|python|docs|tests|examples|proto|benches|\\.ci"
+MADE_LATER = {"examples/digits/model", "examples/embeddings/model"}
+"""Paths that a command makes and git ignores."""
+
+CODES = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+
+
+def test_the_documents_are_there() -> None:
+    names = {relative(path) for path in DOCUMENTS}
+    assert {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"} <= names
+    assert text("LICENSE").strip().startswith("Apache License")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_paths_and_links_lead_somewhere(path: Path) -> None:
+    body = path.read_text()
+    for name in re.findall(rf"(?<![\w/.-])((?:{TOP})/[\w./-]*\w)", body):
+        assert (ROOT / name).exists() or any(name.startswith(made) for made in MADE_LATER), name
+    for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", body):
+        if "://" not in link and not link.startswith("mailto:"):
+            assert (path.parent / link).exists(), f"the link to {link}"
+
+
+def test_the_index_links_every_document() -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", text("docs/index.md")))
+    assert linked == {path.name for path in DOCUMENTS if path.parent == ROOT / "docs"} - {"index.md"}
+
+
+def test_the_architecture_fits_and_its_code_map_names_every_file_of_core() -> None:
+    architecture = text("ARCHITECTURE.md")
+    assert len(architecture.splitlines()) <= 200
+    for path in sources(".rs", under="rust/core/src/"):
+        named = relative(path) in architecture or f"`{path.name}`" in architecture
+        assert named, f"{relative(path)} is not in the code map"
+
+
+def test_the_readme_example_answers_its_own_curl() -> None:
+    readme = text("README.md")
+    code = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
+    assert len(code.splitlines()) <= 20
+    body = re.findall(r"-d '([^']+)'", readme)[0]
+    namespace: dict[str, Any] = {"__name__": "app"}
+    exec(compile(code, "README.md", "exec"), namespace)
+    with Client(namespace["double"]) as client:
+        answer = client.post("/v2/models/double/infer", body)
+    assert answer.status == 200, answer.body
+    assert answer.json()["outputs"][0]["data"] == [2 * number for number in range(1, 17)]
+
+
+def arms(source: str, pattern: str) -> dict[str, str]:
+    """The arms of a match over `Kind`, by kind; guarded arms are left out."""
+    found: dict[str, str] = {}
+    for kinds, value in re.findall(pattern, source):
+        found.update(dict.fromkeys(re.findall(r"::(\w+)", kinds), value))
+    return found
+
+
+def kinds() -> dict[str, tuple[str, int, int]]:
+    """Name, HTTP status and gRPC code of every kind, read from the sources."""
+    names = arms(text("rust/core/src/error.rs"), r'(Self::\w+) => "(\w+)"')
+    wire = "rust/wire/src/{}/error.rs"
+    statuses = arms(without_tests(text(wire.format("rest"))), r"((?:\s*\|?\s*Kind::\w+)+) => (\d+),")
+    codes = arms(without_tests(text(wire.format("grpc"))), r"((?:\s*\|?\s*Kind::\w+)+) => ([A-Z_]+),")
+    assert names.keys() == statuses.keys() == codes.keys()
+    return {kind: (names[kind], int(statuses[kind]), CODES[codes[kind]]) for kind in names}
+
+
+def test_every_kind_has_a_status_a_code_an_exception_and_a_row() -> None:
+    expected = {(kind, status, code, errors.by_kind(name).__name__) for kind, (name, status, code) in kinds().items()}
+    assert len(expected) >= 13
+    assert all(errors.by_kind(name).kind == name for name, *_ in kinds().values())
+    table = [row for row in rows(text("docs/errors.md")) if re.fullmatch(r"`\w+`", row[0]) and len(row) == 6]
+    shown = set()
+    for kind, status, code, exception, when, retry in table:
+        name, number = re.fullmatch(r"(\w+) \((\d+)\)", code).groups()  # type: ignore[union-attr]
+        assert CODES[name] == int(number)
+        assert when
+        assert retry
+        shown.add((kind.strip("`"), int(status), int(number), exception.strip("`")))
+    assert shown == expected
+
+
+def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
+    """Exposed name, type and labels of every metric, read from where they are registered."""
+    source = text("rust/core/src/metrics.rs")
+    registered = re.findall(
+        r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
+    )
+    assert len(registered) == len(re.findall(r"\bregistry\.register\w*\(", source))
+    labels = {
+        name: tuple(re.findall(r"^    (\w+):", body, re.MULTILINE))
+        for name, body in re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", source, re.DOTALL)
+    }
+    found = set()
+    for name, unit, field in registered:
+        family = re.search(rf"\b{field}: (?:Family<(\w+), )?(Counter|Seconds|Gauge|Histogram)\b", source)
+        assert family, field
+        kind = {"Seconds": "counter"}.get(family[2], family[2].lower())
+        exposed = f"penstock_{name}" + ("_seconds" if unit else "") + ("_total" if kind == "counter" else "")
+        found.add((exposed, kind, labels.get(family[1] or "", ())))
+    return found
+
+
+def test_the_metrics_table_is_what_is_registered() -> None:
+    table = [row for row in rows(text("docs/metrics.md")) if row[0].startswith("`penstock_")]
+    assert all(meaning for *_, meaning in table)
+    shown = {(name.strip("`"), kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, *_ in table}
+    assert shown == metrics()
+
+
+def test_the_limits_table_has_every_setting_with_its_default() -> None:
+    table = [row for row in rows(text("docs/limits.md").split("\n## ")[0]) if re.fullmatch(r"`[a-z_]+`", row[0])]
+    shown = [(row[0].strip("`"), row[1].strip("`")) for row in table]
+    assert shown == [(one.name, cli._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
+
+
+def test_the_routes_table_is_what_is_routed() -> None:
+    routed = re.findall(r'\.route\("([^"]+)", (get|post)', text("rust/server/src/rest/router.rs"))
+    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", text("docs/protocol.md"), re.MULTILINE)
+    assert {(path, method.lower()) for method, path in table} == set(routed) - {("/v2/", "get")}
+
+
+def test_the_calls_table_is_what_is_served() -> None:
+    service = text("rust/server/src/grpc/service.rs")
+    calls = set(re.findall(r"async fn (\w+)\(", service))
+    refused = {
+        re.sub(r"(?<!^)([A-Z])", r"_\1", call).lower() for call in re.findall(r'unsupported\("(\w+)"\)', service)
+    }
+    table = re.findall(r"^\| `inference\.GRPCInferenceService/(\w+)` \|", text("docs/protocol.md"), re.MULTILINE)
+    assert set(map(snake, table)) == calls - refused
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def test_the_make_verbs_are_few_and_each_has_its_help() -> None:
+    makefile = text("Makefile")
+    phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split())  # type: ignore[index]
+    helped = set(re.findall(r"^([a-z-]+):.*?## \w", makefile, re.MULTILINE))
+    assert helped == phony
+    assert len(phony) <= 15
+    for path in DOCUMENTS:
+        used = set(re.findall(r"`make ([a-z-]+)", path.read_text())) | set(
+            re.findall(r"^make ([a-z-]+)", path.read_text(), re.MULTILINE)
+        )
+        assert used <= phony, relative(path)

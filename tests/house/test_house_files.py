@@ -1,0 +1,105 @@
+"""Files fit in one sitting and hold nothing that does not belong into them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from house import ROOT, files, is_test, relative, sources, text, without_tests
+
+SOFT, HARD = 300, 500
+
+LONG_FOR_A_REASON = {
+    "rust/core/src/metrics.rs": "the one list of metrics, with the handles to each",
+    "rust/core/src/queue.rs": "one lock, and all that is done under it",
+}
+"""Files that may have more than the soft limit of lines, and why they are not split."""
+
+UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+OF_A_MACHINE = re.compile(r"/root/|/home/(?!me/)\w|/Users/\w|/work/(?:main|shared)|/tmp/[a-z]+/")
+OF_A_REGISTRY = re.compile(r"--?(?:extra-)?index-url|\[registries|replace-with|https?://[^/\s]*@")
+
+
+def length(path: Path) -> int:
+    """Lines without in-file tests."""
+    source = path.read_text()
+    return len((without_tests(source) if path.suffix == ".rs" else source).splitlines())
+
+
+def test_files_fit_in_one_sitting() -> None:
+    lengths = {relative(path): length(path) for path in sources(".rs", ".py") if not is_test(path)}
+    assert not {name: lines for name, lines in lengths.items() if lines > HARD}, f"split what has over {HARD} lines"
+    long = {name for name, lines in lengths.items() if lines > SOFT}
+    assert long <= set(LONG_FOR_A_REASON), f"over {SOFT} lines: split it, or give a reason in LONG_FOR_A_REASON"
+    short = {name for name in LONG_FOR_A_REASON if lengths.get(name, 0) < SOFT * 9 // 10}
+    assert not short, "well below the soft limit: take it out of LONG_FOR_A_REASON"
+
+
+def test_lib_and_mod_files_only_declare() -> None:
+    for path in sources(".rs", under="rust/"):
+        if path.name == "mod.rs" or relative(path).endswith(
+            ("core/src/lib.rs", "wire/src/lib.rs", "server/src/lib.rs")
+        ):
+            assert length(path) <= 80, f"{relative(path)} does more than declare and re-export"
+
+
+def test_generated_code_is_fresh() -> None:
+    if "CI" not in os.environ:
+        pytest.skip("builds the generator: `make check` does")
+    if shutil.which("cargo") is None:
+        pytest.skip("there is no cargo to run the generator")
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "penstock-codegen", "--", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_python_module_registers_the_protocols_messages() -> None:
+    # A second registration of package `inference` would fail in a process that also has tritonclient.
+    python = [path for path in files() if relative(path).startswith("python/")]
+    assert not [relative(path) for path in python if "_pb2" in path.name]
+    assert not [relative(path) for path in sources(".py", ".pyi", under="python/") if "_pb2" in path.read_text()]
+
+
+def test_the_package_unpickles_and_evaluates_nothing() -> None:
+    modules = sources(".py", under="python/penstock/")
+    assert len(modules) > 10
+    for path in modules:
+        for node in ast.walk(ast.parse(path.read_text())):
+            where = f"{relative(path)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import):
+                assert not {name.name.split(".")[0] for name in node.names} & UNPICKLERS, where
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in UNPICKLERS, where
+            elif isinstance(node, ast.Call):
+                assert getattr(node.func, "id", "") not in ("eval", "exec"), where
+                assert "allow_pickle" not in {word.arg for word in node.keywords}, where
+
+
+def test_no_file_knows_a_machine_or_a_registry() -> None:
+    for path in files():
+        if path == Path(__file__) or path.suffix in (".bin", ".png", ".npz", ".svg", ".lock"):
+            continue
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(lines, 1):
+            where = f"{relative(path)}:{number}: {line.strip()[:80]}"
+            assert not OF_A_MACHINE.search(line), f"a path of one machine in {where}"
+            assert not OF_A_REGISTRY.search(line), f"a registry's address in {where}"
+
+
+def test_locked_crates_come_from_the_public_index() -> None:
+    found = set(re.findall(r'^source = "(.*)"$', text("Cargo.lock"), re.MULTILINE))
+    assert found == {"registry+https://github.com/rust-lang/crates.io-index"}
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (ROOT / "python/penstock/py.typed").is_file()
+    assert (ROOT / "python/penstock/_core.pyi").is_file()

@@ -1,0 +1,187 @@
+"""HTTP and the tensor protocol written by hand: what no client library would send, and what each of them would."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from typing_extensions import Self
+
+from waiting import PATIENCE
+
+DTYPES = {
+    "BOOL": np.bool_,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP32": np.float32,
+    "FP64": np.float64,
+    "UINT8": np.uint8,
+}
+NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Its JSON, without the binary tensors that may follow it."""
+        length = self.headers.get("inference-header-content-length")
+        return json.loads(self.body[: int(length)] if length else self.body)
+
+    def error(self) -> str:
+        """The message of a refusal, whose body must be the protocol's error object and nothing more."""
+        (message,) = self.json().values()
+        assert list(self.json()) == ["error"]
+        return str(message)
+
+    def array(self, name: str) -> np.ndarray[Any, Any]:
+        """A binary output."""
+        offset = int(self.headers["inference-header-content-length"])
+        for output in self.json()["outputs"]:
+            size = output["parameters"]["binary_data_size"]
+            if output["name"] == name:
+                return np.frombuffer(self.body[offset : offset + size], DTYPES[output["datatype"]]).reshape(
+                    output["shape"]
+                )
+            offset += size
+        raise KeyError(name)
+
+
+def connect(url: str) -> socket.socket:
+    """A socket to a server, by the URL that it tells."""
+    if url.startswith("unix:"):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(PATIENCE)
+        sock.connect(url.removeprefix("unix:"))
+        return sock
+    host, port = url.removeprefix("http://").rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+class Connection(http.client.HTTPConnection):
+    """A kept-alive connection to a TCP or Unix socket."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._url = url
+
+    def connect(self) -> None:
+        self.sock = connect(self._url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **options: Any
+    ) -> Answer:
+        """Sends a request and reads its answer."""
+        self.request(method, path, body, dict(headers or {}), **options)
+        return answer_of(self.getresponse())
+
+
+def answer_of(response: http.client.HTTPResponse) -> Answer:
+    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+
+
+class _Reader(io.BufferedReader):
+    """What is read of a socket, by several answers in turn: none of them may close it."""
+
+    def close(self) -> None: ...
+
+
+def read_answers(sock: socket.socket, count: int) -> list[Answer]:
+    """The answers to requests that were written to a socket by hand."""
+    reader = _Reader(socket.SocketIO(sock, "r"))  # type: ignore[arg-type]
+    answers = []
+    for _ in range(count):
+        response = http.client.HTTPResponse(sock)
+        response.fp.close()
+        response.fp = reader
+        response.begin()
+        answers.append(answer_of(response))
+    return answers
+
+
+def read_answer(sock: socket.socket) -> Answer:
+    """The answer to one request that was written to a socket by hand."""
+    return read_answers(sock, 1)[0]
+
+
+def is_closed(sock: socket.socket) -> bool:
+    """Whether the server closes the connection, within the usual patience, without another byte."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def get(url: str, path: str) -> Answer:
+    with Connection(url) as connection:
+        return connection.ask("GET", path)
+
+
+def post(url: str, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
+    with Connection(url) as connection:
+        return connection.ask("POST", path, body, headers)
+
+
+def json_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> bytes:
+    """The JSON of an inference with these arrays."""
+    described = [
+        {"name": name, "shape": list(array.shape), "datatype": NAMES[array.dtype], "data": array.ravel().tolist()}
+        for name, array in inputs.items()
+    ]
+    return json.dumps({"inputs": described, **members}).encode()
+
+
+def binary_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> tuple[bytes, dict[str, str]]:
+    """The body of an inference with binary inputs and outputs, and the headers that go with it."""
+    described = [
+        {
+            "name": name,
+            "shape": list(array.shape),
+            "datatype": NAMES[array.dtype],
+            "parameters": {"binary_data_size": array.nbytes},
+        }
+        for name, array in inputs.items()
+    ]
+    head = json.dumps({"inputs": described, "parameters": {"binary_data_output": True}, **members}).encode()
+    tail = b"".join(array.tobytes() for array in inputs.values())
+    return head + tail, {"Inference-Header-Content-Length": str(len(head))}
+
+
+def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> Answer:
+    """One binary inference over a connection of its own."""
+    body, headers = binary_body(inputs, **members)
+    return post(url, f"/v2/models/{model}/infer", body, headers)
+
+
+def metric(exposition: str, series: str, /, **labels: str) -> float:
+    """The value of one series in the text of /metrics; 0 where there is none with all of these labels."""
+    total = 0.0
+    for line in exposition.splitlines():
+        found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if found and found[1] == series and labels.items() <= dict(re.findall(r'(\w+)="([^"]*)"', found[2] or "")).items():
+            total += float(found[3])
+    return total
+
+
+def metric_at(url: str, series: str, /, **labels: str) -> float:
+    """The value of one series of a server."""
+    return metric(get(url, "/metrics").body.decode(), series, **labels)

@@ -1,0 +1,160 @@
+"""The access log, the headers that tell times, and the request's id on its way back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import infer, json_body, post
+from penstock import Batching, Server, Tensor, model
+from waiting import until
+
+X = {"x": np.ones((2, 2), np.float32)}
+NASTY = 'id\n1.0 http forged/1 200 ok\r\x1b[2J\x00\x9b" \\'
+
+
+@model(
+    inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])], batching=Batching(max_size=4)
+)
+def same(x: Any) -> Any:
+    if x[0, 0] == 0:
+        raise RuntimeError("secret of the model")
+    return x
+
+
+@pytest.fixture
+def logged(capfd: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """The log lines of what `ask` does to a server."""
+
+    def run(kind: Literal["off", "text", "json"], ask: Callable[[Server], Any], lines: int) -> list[str]:
+        said = ""
+        with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0", access_log=kind) as server:
+            ask(server)
+
+            def is_there() -> bool:
+                nonlocal said
+                said += capfd.readouterr().err
+                return said.count("\n") >= lines
+
+            until(is_there, "the log")
+        said += capfd.readouterr().err
+        return said.splitlines(keepends=False) if "\r" not in said else said.split("\n")[:-1]
+
+    return run
+
+
+def ask_grpc(server: Server, identifier: str = "g1") -> Any:
+    with grpc.insecure_channel(server.grpc_url) as channel:
+        request = service_pb2.ModelInferRequest(
+            model_name="same", id=identifier, raw_input_contents=[X["x"].tobytes()]
+        )
+        request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
+        return service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.with_call(request)
+
+
+def test_text(logged: Callable[..., list[str]]) -> None:
+    def ask(server: Server) -> None:
+        infer(server.http_url, "same", X, id="first")
+        ask_grpc(server)
+
+    rest, over_grpc = logged("text", ask, 2)
+    numbers = r"\d+\.\d\dms queue=\d+\.\d\dms compute=\d+\.\d\dms batch=2"
+    assert re.fullmatch(rf"\d{{10}}\.\d{{3}} http same/1 200 ok {numbers} id=first", rest)
+    assert re.fullmatch(rf"\d{{10}}\.\d{{3}} grpc same/1 0 ok {numbers} id=g1", over_grpc)
+
+
+def test_json(logged: Callable[..., list[str]]) -> None:
+    def ask(server: Server) -> None:
+        infer(server.http_url, "same", X, id="first")
+        infer(server.http_url, "same", {"x": X["x"][:, :1]}, id="second")
+        ask_grpc(server)
+
+    ok, refused, over_grpc = [json.loads(line) for line in logged("json", ask, 3)]
+    assert {key: ok[key] for key in ("id", "protocol", "model", "version", "outcome", "status", "error")} == {
+        "id": "first",
+        "protocol": "http",
+        "model": "same",
+        "version": "1",
+        "outcome": "ok",
+        "status": 200,
+        "error": None,
+    }
+    assert ok["batch_rows"] == 2
+    assert ok["time"] > 1.7e9
+    assert 0 <= ok["queue_ms"] + ok["compute_ms"] <= ok["duration_ms"]
+    assert (refused["outcome"], refused["status"]) == ("invalid_input", 400)
+    assert "[-1, 2]" in refused["error"]
+    assert (over_grpc["protocol"], over_grpc["status"], over_grpc["id"]) == ("grpc", 0, "g1")
+
+
+def test_a_request_without_an_id_gets_one_for_the_log(logged: Callable[..., list[str]]) -> None:
+    def ask(server: Server) -> None:
+        for _ in range(2):
+            assert "id" not in infer(server.http_url, "same", X).json()
+
+    ids = [json.loads(line)["id"] for line in logged("json", ask, 2)]
+    assert re.fullmatch(r"#\d+", ids[0])
+    assert ids[0] != ids[1]
+
+
+def test_off_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with Server(same, http="127.0.0.1:0", grpc=None) as server:
+        infer(server.http_url, "same", X)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_an_id_cannot_forge_a_line_or_move_the_terminals_cursor(kind: str, logged: Callable[..., list[str]]) -> None:
+    def ask(server: Server) -> None:
+        body = json_body(X, id=NASTY)
+        answer = post(server.http_url, "/v2/models/same/infer", body)
+        assert answer.json()["id"] == NASTY
+        assert infer(server.http_url, "same", X, id="after").status == 200
+
+    lines = logged(kind, ask, 2)
+    assert len(lines) == 2
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(lines))
+    if kind == "json":
+        assert json.loads(lines[0])["id"] == NASTY
+    else:
+        assert " id=id 1.0 http forged/1 200 ok" in lines[0]
+
+
+def test_the_models_own_errors_are_logged_without_their_text(logged: Callable[..., list[str]]) -> None:
+    def ask(server: Server) -> None:
+        infer(server.http_url, "same", {"x": np.zeros((1, 2), np.float32)}, id="boom")
+
+    entries = [json.loads(line) for line in logged("json", ask, 1) if line.startswith("{")]
+    (entry,) = entries
+    assert (entry["outcome"], entry["status"], entry["error"]) == ("handler", 500, "model 'same' failed: RuntimeError")
+    assert entry["id"] == "boom"
+
+
+def test_timing_headers_are_there_when_asked_for() -> None:
+    names = ["x-penstock-queue-seconds", "x-penstock-compute-seconds", "x-penstock-batch-size"]
+    with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0", timing_headers=True) as server:
+        answer = infer(server.http_url, "same", X)
+        _, call = ask_grpc(server)
+        metadata = dict(call.initial_metadata())
+    for headers in (answer.headers, metadata):
+        queue, compute, rows = (headers[name] for name in names)
+        assert 0 <= float(queue) < 20
+        assert 0 < float(compute) < 20
+        assert rows == "2"
+    with Server(same, http="127.0.0.1:0", grpc=None) as server:
+        assert not set(names) & set(infer(server.http_url, "same", X).headers)
+
+
+@pytest.mark.parametrize("identifier", ["a", "ünï-côde ☃", "x" * 2000, NASTY])
+def test_the_requests_id_comes_back(identifier: str) -> None:
+    with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+        assert infer(server.http_url, "same", X, id=identifier).json()["id"] == identifier
+        answer, _ = ask_grpc(server, identifier)
+        assert answer.id == identifier

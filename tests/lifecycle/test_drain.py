@@ -1,0 +1,173 @@
+"""The end of a served process: what a signal does, what the drain lets finish, and what its deadline cuts."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import Answer, binary_body, connect, get, infer, metric_at, read_answer
+from serving_process import Serving
+from waiting import at_once, until
+
+X = np.array([1, 2], np.float32)
+
+
+class Gated:
+    """The model of models/gated.py, and the folder that opens it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def serve(self, *arguments: str) -> Serving:
+        ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+        return Serving("gated.py", *ports, *arguments, environment={"GATE": str(self.folder)})
+
+    def fill(self, server: Serving, count: int = 3) -> list[Any]:
+        """Requests of which one computes and the others wait for it."""
+        futures = at_once([lambda: infer(server.http, "gated", {"x": X})] * count)
+        until(lambda: list(self.folder.glob("entered-*")), "a request in the handler")
+        until(lambda: metric_at(server.http, "penstock_in_flight") == count, "all requests in flight")
+        return futures
+
+    def open(self) -> None:
+        (self.folder / "open").touch()
+
+
+@pytest.fixture
+def gated(tmp_path: Path) -> Gated:
+    return Gated(tmp_path)
+
+
+def answered_or_cut(call: Callable[[], Answer]) -> int | None:
+    """The status of an answer; None where the connection ended without one."""
+    try:
+        return call().status
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated: Gated, number: signal.Signals) -> None:
+    with gated.serve() as server:
+        futures = gated.fill(server)
+        body, headers = binary_body({"x": X})
+        started = connect(server.http)
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        started.sendall(
+            b"POST /v2/models/gated/infer HTTP/1.1\r\nHost: x\r\n"
+            + f"{head}Content-Length: {len(body)}\r\n\r\n".encode()
+            + body[:20]
+        )
+        asking = connect(server.http)
+        asking.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: x\r\n")
+        until(lambda: metric_at(server.http, "penstock_connections") >= 5, "both connections to be accepted")
+        server.signal(number)
+        server.said("stopping")
+        until(lambda: answered_or_cut(lambda: get(server.http, "/v2/health/ready")) != 200, "not to be ready")
+        until(lambda: answered_or_cut(lambda: infer(server.http, "gated", {"x": X})) in (None, 503), "a refusal")
+        asking.sendall(b"\r\n")
+        readiness = read_answer(asking)
+        assert readiness.status == 503
+        started.sendall(body[20:])
+        gated.open()
+        answers = [future.result() for future in futures] + [read_answer(started)]
+        assert [answer.status for answer in answers] == [200] * 4
+        assert [answer.array("y").tolist() for answer in answers] == [[2, 4]] * 4
+        assert server.exit_status() == 0
+        assert server.err.splitlines() == [
+            "penstock: stopping: requests have 30 s to finish; signal again to stop at once"
+        ]
+        asking.close()
+        started.close()
+
+
+def test_a_grpc_call_finishes_while_the_server_drains(gated: Gated) -> None:
+    with gated.serve() as server, grpc.insecure_channel(server.grpc) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = service_pb2.ModelInferRequest(model_name="gated", raw_input_contents=[X.tobytes()])
+        request.inputs.add(name="x", datatype="FP32", shape=[2])
+        call = stub.ModelInfer.future(request)
+        until(lambda: list(gated.folder.glob("entered-*")), "the call in the handler")
+        server.signal(signal.SIGTERM)
+        server.said("stopping")
+
+        def is_ready() -> bool:
+            try:
+                return bool(stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=1).ready)
+            except grpc.RpcError:
+                return False
+
+        until(lambda: not is_ready(), "not to be ready")
+        gated.open()
+        assert np.frombuffer(call.result().raw_output_contents[0], np.float32).tolist() == [2, 4]
+        assert server.exit_status() == 0
+
+
+def test_the_drain_deadline_cuts_what_still_runs_and_names_it(gated: Gated) -> None:
+    with gated.serve("--drain-timeout", "300ms") as server:
+        futures = gated.fill(server)
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 3
+        assert server.err.splitlines()[-1] == "penstock: cut off: gated (version 1): 3 requests"
+        statuses = [answered_or_cut(future.result) for future in futures]
+        # Those that waited are told; the one in the handler may only see its connection end.
+        assert statuses.count(503) >= 2
+        assert set(statuses) <= {503, None}
+
+
+def test_a_request_that_waited_is_told_why_it_was_cut(gated: Gated) -> None:
+    with gated.serve("--drain-timeout", "300ms") as server:
+        futures = gated.fill(server)
+        server.signal(signal.SIGTERM)
+        server.exit_status()
+        told = [future.result().error() for future in futures if not future.exception()]
+        assert told
+        assert set(told) == {"the server was stopped before the request was answered"}
+
+
+def test_a_second_signal_stops_at_once(gated: Gated) -> None:
+    with gated.serve("--drain-timeout", "10m") as server:
+        futures = gated.fill(server)
+        server.signal(signal.SIGTERM)
+        server.said("stopping: requests have 600 s to finish")
+        server.signal(signal.SIGTERM)
+        # Ten minutes would be far beyond this test's patience.
+        assert server.exit_status() == 3
+        assert "penstock: stopping at once" in server.err
+        assert "penstock: cut off: " in server.err
+        assert {answered_or_cut(future.result) for future in futures} <= {503, None}
+
+
+def test_an_idle_server_stops_while_clients_hold_connections_open(gated: Gated) -> None:
+    with gated.serve() as server, connect(server.http), connect(server.grpc):
+        until(lambda: metric_at(server.http, "penstock_connections") >= 2, "the connections")
+        server.signal(signal.SIGINT)
+        assert server.exit_status() == 0
+
+
+def test_a_signal_while_models_load_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time, numpy\n"
+        "from penstock import Tensor, model\n"
+        "@model(inputs=[Tensor('x', numpy.float32)], outputs=[Tensor('y', numpy.float32)])\n"
+        "class Slow:\n"
+        "    def __init__(self):\n"
+        "        pathlib.Path('building').touch()\n"
+        "        time.sleep(0.5)\n"
+        "    def __call__(self, x):\n"
+        "        return x\n"
+    )
+    with Serving("slow.py", "--http", "127.0.0.1:0", "--grpc", "off", folder=tmp_path, up=False) as server:
+        until((tmp_path / "building").exists, "the model to be built")
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+        assert "Traceback" not in server.err
+        assert server.out == ""

@@ -1,0 +1,372 @@
+"""What a client may use up, and what it is told when it asks for more."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import (
+    Answer,
+    Connection,
+    binary_body,
+    connect,
+    get,
+    infer,
+    is_closed,
+    json_body,
+    metric_at,
+    post,
+    read_answer,
+)
+from penstock import Context, Server, Tensor, model
+from serving_process import Serving
+from waiting import Gate, at_once, until
+
+PATH = "/v2/models/same/infer"
+
+
+@model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+def same(x: Any) -> Any:
+    return x
+
+
+@contextmanager
+def serving(handler: Any = same, **options: Any) -> Iterator[str]:
+    with Server(handler, http="127.0.0.1:0", grpc=None, **options) as server:
+        yield server.http_url
+
+
+def zeros(count: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": np.zeros(count, np.float32)}
+
+
+def start(url: str, head: str, body: bytes = b"") -> socket.socket:
+    """Sends a head and the beginning of a body."""
+    sock = connect(url)
+    sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode() + body)
+    return sock
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
+def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(chunked: bool) -> None:
+    body = json_body(zeros(100))
+    with serving(max_body_bytes=len(body)) as url:
+
+        def ask(body: bytes) -> Answer:
+            pieces = (body[at : at + 50] for at in range(0, len(body), 50)) if chunked else body
+            with Connection(url) as connection:
+                return connection.ask("POST", PATH, pieces, encode_chunked=chunked)
+
+        assert ask(body).status == 200
+        refused = ask(body + b" ")
+        assert (refused.status, refused.error()) == (
+            413,
+            f"the request's body has {len(body) + 1} bytes, at most {len(body)} are accepted",
+        )
+        assert ask(body).status == 200
+
+
+def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
+    with serving(max_body_bytes=1000) as url, start(url, "Content-Length: 1001\r\n") as sock:
+        answer = read_answer(sock)
+        assert answer.status == 413
+        assert answer.headers["connection"] == "close"
+        assert is_closed(sock)
+
+
+def test_a_grpc_message_over_the_limit() -> None:
+    with Server(same, http=None, grpc="127.0.0.1:0", max_body_bytes=1000) as server:
+        with grpc.insecure_channel(server.grpc_url) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            request = service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[bytes(4000)])
+            request.inputs.add(name="x", datatype="FP32", shape=[1000])
+            with pytest.raises(grpc.RpcError) as refused:
+                stub.ModelInfer(request)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused.value.details() == f"the message has {request.ByteSize()} bytes, at most 1000 are accepted"
+
+
+def test_too_many_headers() -> None:
+    with serving(max_headers=10) as url:
+
+        def ask(count: int) -> Answer:
+            head = "".join(f"X-{index}: v\r\n" for index in range(count))
+            with connect(url) as sock:
+                sock.sendall(f"GET /v2 HTTP/1.1\r\n{head}\r\n".encode())
+                return read_answer(sock)
+
+        assert ask(10).status == 200
+        refused = ask(11)
+        assert (refused.status, refused.error()) == (431, "the request has 11 headers, at most 10 are accepted")
+        # Beyond what the HTTP library keeps at all.
+        assert ask(500).status == 431
+
+
+def test_too_many_bytes_of_headers() -> None:
+    with serving(max_header_bytes=1000) as url:
+
+        def ask(size: int) -> Answer:
+            with connect(url) as sock:
+                sock.sendall(b"GET /v2 HTTP/1.1\r\nX: " + b"v" * (size - 1) + b"\r\n\r\n")
+                return read_answer(sock)
+
+        assert ask(1000).status == 200
+        refused = ask(1001)
+        assert (refused.status, refused.error()) == (
+            431,
+            "the request's headers have 1001 bytes, at most 1000 are accepted",
+        )
+        assert ask(1 << 20).status == 431
+
+
+def test_a_path_that_is_too_long() -> None:
+    with serving() as url:
+        assert get(url, "/v2?" + "q" * (8192 - 4)).status == 200
+        refused = get(url, "/v2?" + "q" * (8193 - 4))
+        assert (refused.status, refused.error()) == (
+            414,
+            "the request's path has 8193 bytes, at most 8192 are accepted",
+        )
+        assert get(url, "/" + "q" * 100_000).status == 414
+
+
+def test_json_that_is_nested_too_deeply() -> None:
+    def body(depth: int) -> bytes:
+        # The body's object is a level of its own. What is not known is skipped, but not without end.
+        return json_body(zeros(1), unknown=json.loads("[" * (depth - 1) + "]" * (depth - 1)))
+
+    with serving(max_json_depth=8) as url:
+        assert post(url, PATH, body(8)).status == 200
+        refused = post(url, PATH, body(9))
+        assert refused.status == 400
+        assert "8" in refused.error()
+        assert "nest" in refused.error()
+        assert post(url, PATH, b'{"inputs":' + b"[" * 500_000).status == 400
+
+
+def test_bytes_in_flight_are_bounded_and_given_back() -> None:
+    gate = Gate()
+
+    @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+    def held(x: Any) -> Any:
+        gate.enter()
+        return x
+
+    with serving(held, max_inflight_bytes=10_000) as url:
+        (first,) = at_once([lambda: infer(url, "held", zeros(1500))])
+        gate.await_entered()
+        assert 6000 < metric_at(url, "penstock_body_bytes") < 6500
+        refused = infer(url, "held", zeros(1500))
+        assert (refused.status, refused.error()) == (429, "the server holds as many request bytes as it may")
+        assert int(refused.headers["retry-after"]) >= 1
+        gate.open()
+        assert first.result().status == 200
+        # A client that leaves gives its bytes back too.
+        with start(url, "Content-Length: 9000\r\n", b"x" * 100):
+            until(lambda: metric_at(url, "penstock_connections") == 2)
+        until(lambda: infer(url, "held", zeros(1500)).status == 200)
+        until(lambda: metric_at(url, "penstock_body_bytes") == 0)
+        assert infer(url, "held", zeros(3000)).status == 429
+
+
+def test_a_connection_over_the_limit_is_closed() -> None:
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(max_connections=2))
+        first, second = stack.enter_context(Connection(url)), stack.enter_context(Connection(url))
+        assert [one.ask("GET", "/v2/health/live").status for one in (first, second)] == [200, 200]
+        assert is_closed(stack.enter_context(connect(url)))
+        first.close()
+
+        def is_served() -> bool:
+            try:
+                return get(url, "/v2/health/live").status == 200
+            except OSError:
+                return False
+
+        until(is_served)
+        assert second.ask("GET", "/v2/health/live").status == 200
+
+
+def test_an_idle_connection_is_closed_and_a_computing_one_is_not() -> None:
+    gate = Gate()
+
+    @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+    def slow(x: Any) -> Any:
+        gate.enter()
+        return x
+
+    with serving(slow, idle_timeout=0.3, body_timeout=0.3, header_timeout=0.3) as url:
+        (answer,) = at_once([lambda: infer(url, "slow", zeros(1))])
+        gate.await_entered()
+        with connect(url) as silent, Connection(url) as used:
+            assert used.ask("GET", "/v2/health/live").status == 200
+            assert is_closed(silent)
+            assert is_closed(used.sock)
+        # Now the computing one is older than all timeouts.
+        gate.open()
+        assert answer.result().status == 200
+
+
+def test_a_head_that_does_not_end_is_cut_even_while_bytes_come() -> None:
+    with serving(header_timeout=0.5) as url, connect(url) as sock:
+        stop = threading.Event()
+
+        def drip() -> None:
+            sock.sendall(b"GET /v2 HTTP/1.1\r\n")
+            while not stop.wait(0.1):
+                try:
+                    sock.sendall(b"X: slow\r\n")
+                except OSError:
+                    return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            assert is_closed(sock)
+        finally:
+            stop.set()
+            dripping.join()
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 500\r\n", "Transfer-Encoding: chunked\r\n"])
+def test_a_body_that_stalls_is_cut(head: str) -> None:
+    body = b'5\r\n{"inp' if "chunked" in head else b'{"inp'
+    with serving(body_timeout=0.5) as url, start(url, head, body) as sock:
+        rest = sock.recv(1000)
+        assert rest == b"" or rest.startswith(b"HTTP/1.1 408 ")
+        until(lambda: metric_at(url, "penstock_connections") == 1)
+
+
+def memory_kb(process: int) -> int:
+    (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1])
+
+
+@pytest.mark.parametrize("size", [1 << 30, 1 << 40])
+@pytest.mark.parametrize("shape", ["json", "binary", "grpc"])
+def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) -> None:
+    limits = ("--max-body-bytes", str(size * 2), "--max-inflight-bytes", str(size * 100))
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0", *limits) as server:
+        before = memory_kb(server.process.pid)
+        sockets = []
+        declared = {"name": "x", "shape": [size // 4], "datatype": "FP32", "parameters": {"binary_data_size": size}}
+        head = json.dumps({"inputs": [declared]}).encode()
+        for _ in range(8):
+            sock = connect(f"http://{server.grpc}" if shape == "grpc" else server.http)
+            if shape == "grpc":
+                sock.sendall(_grpc_head() + _frame(0, 1, b"\0" + min(size, 2**32 - 1).to_bytes(4, "big") + b"x" * 10))
+            elif shape == "binary":
+                lengths = f"Content-Length: {len(head) + size}\r\nInference-Header-Content-Length: {len(head)}\r\n"
+                sock.sendall(_head(lengths) + head + b"x" * 10)
+            else:
+                sock.sendall(_head(f"Content-Length: {size}\r\n") + b'{"inputs":')
+            sockets.append(sock)
+        until(lambda: metric_at(server.http, "penstock_connections") >= 8)
+        for _ in range(3):
+            # By now the server has read all that was sent, and it still answers.
+            assert infer(server.http, "same", zeros(4)).status == 200
+        assert memory_kb(server.process.pid) - before < 40_000
+        for sock in sockets:
+            sock.close()
+
+
+def _head(lines: str) -> bytes:
+    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
+
+
+def _frame(kind: int, stream: int, payload: bytes, flags: int = 0) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def _grpc_head() -> bytes:
+    """The beginning of an HTTP/2 connection with one ModelInfer, its headers written as plain literals."""
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/inference.GRPCInferenceService/ModelInfer",
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    block = b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+        for name, value in fields.items()
+    )
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, b"") + _frame(1, 1, block, flags=4)
+
+
+def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:
+    gate, seen = Gate(), []
+
+    @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+    def counted(x: Any, ctx: Context) -> Any:
+        seen.append(ctx.request_id)
+        gate.enter()
+        return x
+
+    with serving(counted) as url:
+        (first,) = at_once([lambda: infer(url, "counted", zeros(1), id="first")])
+        gate.await_entered()
+        body, headers = binary_body(zeros(1), id="leaver")
+        leaver = connect(url)
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        request = f"POST /v2/models/counted/infer HTTP/1.1\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body
+        leaver.sendall(request)
+        until(lambda: metric_at(url, "penstock_queue_depth") == 1)
+        leaver.close()
+        until(lambda: metric_at(url, "penstock_in_flight") == 1, "the leaver to be counted out")
+        gate.open()
+        assert first.result().status == 200
+        assert infer(url, "counted", zeros(1), id="last").status == 200
+        assert seen == ["first", "last"]
+        assert metric_at(url, "penstock_abandoned_total", model="counted") == 1
+        assert metric_at(url, "penstock_queue_depth") == 0
+
+
+def test_a_grpc_caller_who_cancels_in_the_queue_is_not_computed() -> None:
+    gate, calls = Gate(), []
+
+    @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+    def counted(x: Any) -> Any:
+        calls.append(1)
+        gate.enter()
+        return x
+
+    with Server(counted, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+        (first,) = at_once([lambda: infer(server.http_url, "counted", zeros(1))])
+        gate.await_entered()
+        with grpc.insecure_channel(server.grpc_url) as channel:
+            request = service_pb2.ModelInferRequest(model_name="counted", raw_input_contents=[bytes(4)])
+            request.inputs.add(name="x", datatype="FP32", shape=[1])
+            call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(request)
+            until(lambda: metric_at(server.http_url, "penstock_queue_depth") == 1)
+            call.cancel()
+            until(lambda: metric_at(server.http_url, "penstock_in_flight") == 1)
+        gate.open()
+        assert first.result().status == 200
+        until(lambda: metric_at(server.http_url, "penstock_abandoned_total") == 1)
+        assert calls == [1]
+
+
+def test_clients_that_leave_in_the_middle_of_a_body_leave_nothing_behind() -> None:
+    with serving() as url:
+        body, headers = binary_body(zeros(100_000))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            start(url, f"Content-Length: {len(body)}\r\n{lines}", body[: len(body) // 2]).close()
+        until(lambda: metric_at(url, "penstock_connections") == 1)
+        assert metric_at(url, "penstock_in_flight") == 0
+        assert infer(url, "same", zeros(100_000)).status == 200
+        until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)

@@ -1,0 +1,201 @@
+"""Where a server listens: TCP, Unix sockets, one port for both protocols; and several servers in one process."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import get, infer
+from penstock import BindError, Server, Tensor, model
+
+X = np.array([1, 2], np.float32)
+
+
+@model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
+def double(x: Any) -> Any:
+    return x * 2
+
+
+# gRPC's C core makes an authority of a socket's path, and the HTTP/2 library takes its escapes for a protocol error.
+AUTHORITY = (("grpc.default_authority", "localhost"),)
+
+
+def grpc_infer(target: str, options: tuple[tuple[str, str], ...] = AUTHORITY) -> list[float]:
+    with grpc.insecure_channel(target, options=options) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = service_pb2.ModelInferRequest(model_name="double", raw_input_contents=[X.tobytes()])
+        request.inputs.add(name="x", datatype="FP32", shape=[2])
+        answer = stub.ModelInfer(request, timeout=20)
+    return np.frombuffer(answer.raw_output_contents[0], np.float32).tolist()
+
+
+def test_two_ports() -> None:
+    with Server(double, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+        assert server.http_address != server.grpc_address
+        assert server.http_url == f"http://{server.http_address}"
+        assert server.grpc_url == server.grpc_address
+        assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+        assert grpc_infer(server.grpc_url) == [2, 4]
+        # Each speaks its own protocol only.
+        # 415 is what gRPC asks for; a prober must not take 200 for health.
+        assert get(f"http://{server.grpc_address}", "/v2/health/live").status == 415
+        with pytest.raises(grpc.RpcError):
+            grpc_infer(str(server.http_address))
+
+
+def test_one_port_speaks_both_protocols(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = "127.0.0.1:{}".format(free.getsockname()[1])
+    for shared in (address, f"unix:{tmp_path}/both.sock"):
+        with Server(double, http=shared, grpc=shared) as server:
+            assert server.http_address == server.grpc_address == shared
+            assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+            assert grpc_infer(server.grpc_url) == [2, 4]
+
+
+def test_port_0_for_both_protocols_is_one_port() -> None:
+    with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+        assert server.http_address == server.grpc_address
+        assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+        assert grpc_infer(server.grpc_url) == [2, 4]
+
+
+def test_unix_sockets(tmp_path: Path) -> None:
+    with Server(double, http=f"unix:{tmp_path}/http.sock", grpc=f"unix:{tmp_path}/grpc.sock") as server:
+        assert server.http_url == server.http_address == f"unix:{tmp_path}/http.sock"
+        assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+        assert grpc_infer(server.grpc_url) == [2, 4]
+        assert stat.S_ISSOCK((tmp_path / "http.sock").stat().st_mode)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.xfail(raises=grpc.RpcError, reason="the HTTP/2 library refuses the authority that gRPC's C core sends")
+def test_a_unix_socket_without_an_authority(tmp_path: Path) -> None:
+    with Server(double, http=None, grpc=f"unix:{tmp_path}/grpc.sock") as server:
+        assert grpc_infer(server.grpc_url, ()) == [2, 4]
+
+
+def test_a_socket_file_that_nobody_listens_on_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "left-over.sock"
+    with socket.socket(socket.AF_UNIX) as left_over:
+        left_over.bind(str(path))
+    with Server(double, http=f"unix:{path}", grpc=None) as server:
+        assert get(server.http_url, "/v2/health/live").status == 200
+
+
+def test_a_socket_file_in_use_is_left_alone(tmp_path: Path) -> None:
+    with Server(double, http=f"unix:{tmp_path}/s", grpc=None) as server:
+        with pytest.raises(BindError, match=rf"cannot listen on unix:{tmp_path}/s: Address already in use"):
+            Server(double, http=f"unix:{tmp_path}/s", grpc=None).start()
+        assert get(server.http_url, "/v2/health/live").status == 200
+
+
+def test_a_file_that_is_no_socket_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("precious")
+    with pytest.raises(BindError, match="cannot listen on unix:"):
+        Server(double, http=f"unix:{tmp_path}/notes", grpc=None).start()
+    assert (tmp_path / "notes").read_text() == "precious"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("version", ["--http1.0", "--http1.1", "--http2-prior-knowledge", "--http2"])
+def test_every_http_version(version: str) -> None:
+    if "http2" in version and "HTTP2" not in subprocess.run(["curl", "-V"], capture_output=True, text=True).stdout:
+        pytest.skip("this curl is built without HTTP/2")
+    body = '{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}]}'
+    with Server(double, http="127.0.0.1:0", grpc=None) as server:
+        url = f"{server.http_url}/v2/models/double/infer"
+        shown = "\n%{http_version} %{http_code}"
+        command = ["curl", "-sS", "--max-time", "20", version, "-d", body, "-w", shown, url]
+        printed = subprocess.run(command, capture_output=True, text=True)
+    answer, spoken = printed.stdout.rsplit("\n", 1)
+    assert '"data":[2' in answer, printed.stderr
+    # Over plain text, HTTP/2 is either known to be there or it is HTTP/1.1.
+    expected = {"--http1.0": ("1", "1.0", "1.1"), "--http2-prior-knowledge": ("2",)}.get(version, ("1.1",))
+    assert spoken.split()[0] in expected
+    assert spoken.split()[1] == "200"
+
+
+def test_two_servers_in_one_process() -> None:
+    triple = model(lambda x: x * 3, name="double", inputs=double.inputs, outputs=double.outputs)
+    with Server(double, http="127.0.0.1:0", grpc=None) as first:
+        with Server(triple, http="127.0.0.1:0", grpc=None) as second:
+            assert infer(first.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+            assert infer(second.http_url, "double", {"x": X}).array("y").tolist() == [3, 6]
+        assert infer(first.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
+
+
+def test_a_stopped_server_lets_go_of_its_port() -> None:
+    server = Server(double, http="127.0.0.1:0", grpc=None).start()
+    address = server.http_address
+    assert server.wait(0.0) is False
+    assert server.stop() == []
+    assert server.wait(0.0) is True
+    with Server(double, http=address, grpc=None) as again:
+        assert get(again.http_url, "/v2/health/ready").status == 200
+
+
+def test_starting_and_stopping_twice_is_like_once() -> None:
+    server = Server(double, http="127.0.0.1:0", grpc=None)
+    assert server.stop() == []
+    assert server.start() is server
+    address = server.http_address
+    assert server.start().http_address == address
+    assert (server.stop(), server.stop()) == ([], [])
+
+
+def test_leaving_the_context_stops_even_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), Server(double, http="127.0.0.1:0", grpc=None) as server:
+        url = server.http_url
+        raise ZeroDivisionError
+    with pytest.raises(ConnectionRefusedError):
+        get(url, "/v2/health/live")
+
+
+def test_a_server_starts_and_stops_in_another_thread() -> None:
+    results: list[Any] = []
+
+    def run() -> None:
+        with Server(double, http="127.0.0.1:0", grpc=None) as server:
+            results.append(infer(server.http_url, "double", {"x": X}).array("y").tolist())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert results == [[2, 4]]
+
+
+def test_stop_from_another_thread_ends_wait() -> None:
+    server = Server(double, http="127.0.0.1:0", grpc=None).start()
+    waits = threading.Thread(target=server.wait)
+    waits.start()
+    server.stop()
+    waits.join(20)
+    assert not waits.is_alive()
+
+
+def test_threads_and_descriptors_do_not_pile_up() -> None:
+    def counts() -> tuple[int, int]:
+        return len(list(Path("/proc/self/task").iterdir())), len(list(Path("/proc/self/fd").iterdir()))
+
+    def cycle() -> None:
+        with Server(double, http="127.0.0.1:0", grpc=None) as server:
+            infer(server.http_url, "double", {"x": X})
+
+    cycle()
+    before = counts()
+    for _ in range(5):
+        cycle()
+    threads, descriptors = counts()
+    assert threads <= before[0]
+    assert descriptors <= before[1]

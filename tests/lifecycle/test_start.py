@@ -1,0 +1,152 @@
+"""The start of a served process: addresses, and each way in which it can fail, told in one line."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from http_by_hand import get, post
+from serving_process import Serving
+
+LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0")
+"""Two addresses of this machine: the same text twice would be one port for both."""
+MODEL = """
+import numpy as np
+from penstock import Tensor, model
+
+@model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
+def same(x):
+    return x
+"""
+
+
+def failure(folder: Path, *arguments: str) -> tuple[int, str]:
+    """The exit status and standard error of a server that does not start."""
+    with Serving(*arguments, folder=folder, up=False) as server:
+        status = server.exit_status()
+        assert server.out == ""
+        return status, server.err
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(MODEL)
+    return path
+
+
+def test_port_0_is_printed_as_the_port_that_was_picked() -> None:
+    with Serving("double.py", *LOOPBACK) as server:
+        ports = [int(address.rsplit(":", 1)[1]) for address in (server.http, server.grpc)]
+        assert 0 not in ports
+        assert len(set(ports)) == 2
+        assert get(server.http, "/v2/health/ready").status == 200
+        assert "double  1        x FP32 [-1, 4]" in server.out
+        assert server.err == ""
+
+
+@pytest.mark.parametrize("flag", ["--http", "--grpc"])
+def test_a_port_in_use_is_named(app: Path, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "127.0.0.1:{}".format(taken.getsockname()[1])
+        status, told = failure(app.parent, "app.py", *LOOPBACK, flag, address)
+    assert status == 1
+    assert re.fullmatch(rf"penstock: error: cannot listen on {address}: Address already in use .*\n", told)
+
+
+def test_an_address_of_another_machine_is_refused(app: Path) -> None:
+    status, told = failure(app.parent, "app.py", "--http", "192.0.2.1:0", "--grpc", "off")
+    assert status == 1
+    assert re.fullmatch(r"penstock: error: cannot listen on 192\.0\.2\.1:0: Cannot assign requested address .*\n", told)
+
+
+def test_a_host_that_does_not_resolve_is_refused(app: Path) -> None:
+    status, told = failure(app.parent, "app.py", "--http", "no-such-host.invalid:0", "--grpc", "off")
+    assert (status, told) == (
+        1,
+        "penstock: error: cannot listen on no-such-host.invalid:0: expected HOST:PORT or unix:/path\n",
+    )
+
+
+def test_a_bad_signature_is_told_with_its_place(app: Path) -> None:
+    app.write_text(MODEL + "\n@model\ndef broken(x: complex) -> int:\n    return 1\n")
+    status, told = failure(app.parent, "app.py", *LOOPBACK)
+    assert status == 1
+    assert told.count("\n") == 1
+    assert told.startswith("penstock: error: model 'broken': parameter 'x' is complex, which is no tensor; use ")
+    assert told.endswith(" (app.py, line 9)\n")
+
+
+def test_an_import_error_shows_the_users_own_traceback(app: Path) -> None:
+    app.write_text(MODEL + "\ndef weights():\n    return open('missing.bin')\n\nweights()\n")
+    status, told = failure(app.parent, "app.py", *LOOPBACK)
+    lines = told.splitlines()
+    assert status == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    # From the user's own file on: not one frame of ours.
+    assert lines[1].endswith('app.py", line 12, in <module>')
+    assert not [line for line in lines if "penstock/_load.py" in line or "importlib" in line]
+    assert lines[-2] == "FileNotFoundError: [Errno 2] No such file or directory: 'missing.bin'"
+    assert lines[-1] == (
+        "penstock: error: cannot import app.py: FileNotFoundError: [Errno 2] No such file or directory: 'missing.bin'"
+    )
+
+
+def test_a_class_that_cannot_be_built_shows_its_traceback(app: Path) -> None:
+    app.write_text(
+        "import numpy as np\nfrom penstock import Tensor, model\n"
+        "@model(inputs=[Tensor('x', np.float32)], outputs=[Tensor('y', np.float32)])\n"
+        "class Broken:\n    def __init__(self):\n        self.weights = {}['w']\n"
+        "    def __call__(self, x):\n        return x\n"
+    )
+    status, told = failure(app.parent, "app.py", *LOOPBACK)
+    assert status == 1
+    assert 'app.py", line 6, in __init__' in told
+    assert told.splitlines()[-1] == "penstock: error: model 'Broken' version '1' could not be loaded: KeyError: 'w'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--htpp", "127.0.0.1:0"], "unrecognized arguments: --htpp 127.0.0.1:0"),
+        (["--max-body-bytes", "lots"], "argument --max-body-bytes: 'lots' is not a size of 1 byte or more"),
+    ],
+)
+def test_wrong_usage_is_exit_status_2(app: Path, arguments: list[str], complaint: str) -> None:
+    status, told = failure(app.parent, "app.py", *arguments)
+    assert status == 2
+    assert complaint in told
+
+
+def test_a_missing_file_is_named(app: Path) -> None:
+    assert failure(app.parent, "none.py") == (1, "penstock: error: there is no file none.py\n")
+
+
+def test_settings_come_from_the_environment_too(app: Path) -> None:
+    environment = {"PENSTOCK_HTTP": "127.0.0.1:0", "PENSTOCK_GRPC": "off", "PENSTOCK_SERVER_NAME": "from-environment"}
+    with Serving("app.py", folder=app.parent, environment=environment) as server:
+        assert get(server.http, "/v2").json()["name"] == "from-environment"
+        assert "\ngrpc " not in server.out
+
+
+def test_files_and_objects_are_served_together(app: Path) -> None:
+    (app.parent / "more.py").write_text("def shout(text: str) -> str:\n    return text.upper()\n")
+    with Serving("app.py", "more.py:shout", *LOOPBACK, folder=app.parent) as server:
+        assert [get(server.http, f"/v2/models/{name}/ready").status for name in ("same", "shout")] == [200, 200]
+
+
+def test_a_child_process_inherits_no_socket(app: Path) -> None:
+    app.write_text(
+        "import os, subprocess\n"
+        "def descriptors(x: int) -> list[str]:\n"
+        "    listed = subprocess.run(['ls', '-l', '/proc/self/fd'], close_fds=False, capture_output=True, text=True)\n"
+        "    return listed.stdout.splitlines()\n"
+    )
+    body = b'{"inputs":[{"name":"x","shape":[],"datatype":"INT64","data":[1]}]}'
+    with Serving("app.py:descriptors", *LOOPBACK, folder=app.parent) as server:
+        listed = post(server.http, "/v2/models/descriptors/infer", body).json()["outputs"][0]["data"]
+    assert any("pipe:" in line for line in listed)
+    assert not [line for line in listed if "socket:" in line or "eventpoll" in line]

@@ -1,0 +1,184 @@
+"""The fixture models of the protocol's conformance cases, and the gate that holds `slow`."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from penstock import Batching, Context, NotFound, Tensor, model
+
+DATATYPES = (
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "BF16",
+    "FP32",
+    "FP64",
+    "BYTES",
+)
+
+X = Tensor("x", np.float32, [-1])
+Y = Tensor("y", np.float32, [-1])
+
+
+class Gate:
+    """Holds the handler of `slow` until a test lets it go, and keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Closes the gate and forgets."""
+        self.entered = threading.Semaphore(0)
+        self.opened = threading.Event()
+        self.cancelled = threading.Event()
+        self.seen: list[float] = []
+
+    def await_entered(self) -> None:
+        """Waits until one more call has come."""
+        assert self.entered.acquire(timeout=20), "no handler came to the gate"
+
+    def pass_through(self, value: float, context: Context) -> None:
+        """Called by the handler: returns when the gate is opened or every caller has left."""
+        entered, opened, cancelled = self.entered, self.opened, self.cancelled
+        self.seen.append(value)
+        entered.release()
+        for _ in range(4000):
+            if opened.wait(0.005):
+                return
+            if context.cancelled:
+                cancelled.set()
+                return
+        raise TimeoutError("the gate was never opened")
+
+
+GATE = Gate()
+
+
+@model(
+    inputs=[Tensor("a", np.float32, [4]), Tensor("b", np.float32, [4])],
+    outputs=[Tensor("sum", np.float32, [4])],
+    batching=Batching(max_size=8),
+)
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def identity(datatype: str) -> Any:
+    """`ident_<datatype>`: what comes in as `x`, of any length, goes out as `y`."""
+    return model(
+        lambda x: x,
+        name=f"ident_{datatype}",
+        inputs=[Tensor("x", datatype, [-1])],
+        outputs=[Tensor("y", datatype, [-1])],
+    )
+
+
+@model(inputs=[Tensor("x", bytes, [-1])], outputs=[Tensor("y", bytes, [-1])])
+def echo_s(x: Any) -> Any:
+    return x
+
+
+@model(inputs=[Tensor("x", bytes, [1])], outputs=[Tensor("y", bytes, [1])])
+def bytes_one(x: Any) -> Any:
+    return x
+
+
+@model(inputs=[Tensor("x", np.float32, [])], outputs=[Tensor("y", np.float32, [])])
+def scalar(x: Any) -> Any:
+    return x
+
+
+@model(inputs=[X], outputs=[Tensor("o1", np.float32, [-1]), Tensor("o2", np.int64, [-1])])
+def two_out(x: Any) -> Any:
+    return x * np.float32(2), x.astype(np.int64)
+
+
+@model(inputs=[X], outputs=[Y], max_queue=1)
+def slow(x: Any, ctx: Context) -> Any:
+    GATE.pass_through(float(x[0]), ctx)
+    return x
+
+
+@model(inputs=[X], outputs=[Y])
+def boom(x: Any) -> Any:
+    raise RuntimeError(f"a secret of the model, {x}")
+
+
+@model(inputs=[X], outputs=[Y])
+def typed_err(x: Any) -> Any:
+    raise NotFound(f"no entry for {float(x[0])}")
+
+
+@model(inputs=[X], outputs=[Tensor("y", np.float16, [-1])])
+def half(x: Any) -> Any:
+    return x.astype(np.float16)
+
+
+@model(inputs=[X], outputs=[Tensor("y", np.float32, [3])])
+def nan(x: Any) -> Any:
+    return np.array([np.nan, np.inf, -np.inf], np.float32)
+
+
+@model(inputs=[X], outputs=[Tensor("y", bytes, [1])])
+def nonutf8(x: Any) -> Any:
+    return np.array([b"\xff"], object)
+
+
+@model(name="ver", version=1, inputs=[X], outputs=[Tensor("version", np.int64, [1])])
+def ver_1(x: Any) -> Any:
+    return np.array([1])
+
+
+@model(name="ver", version=2, inputs=[X], outputs=[Tensor("version", np.int64, [1])])
+def ver_2(x: Any) -> Any:
+    return np.array([2])
+
+
+@model(inputs=[X], outputs=[Y])
+def parameters(x: Any, ctx: Context) -> Any:
+    """Answers with the request's own parameters, and with the Python type of each."""
+    for name, value in ctx.parameters.items():
+        ctx.set_parameter(name, value)
+        ctx.set_parameter(f"type_of_{name}", type(value).__name__)
+    return x
+
+
+@model(inputs=[X], outputs=[Tensor("y", np.float32, [-1])])
+def wrong_dtype(x: Any) -> Any:
+    return x.astype(np.float64)
+
+
+@model(inputs=[X], outputs=[Tensor("y", np.float32, [2])])
+def wrong_shape(x: Any) -> Any:
+    return np.zeros(3, np.float32)
+
+
+MODELS = (
+    add,
+    *(identity(datatype) for datatype in DATATYPES),
+    echo_s,
+    bytes_one,
+    scalar,
+    two_out,
+    slow,
+    boom,
+    typed_err,
+    half,
+    nan,
+    nonutf8,
+    ver_1,
+    ver_2,
+    parameters,
+    wrong_dtype,
+    wrong_shape,
+)

@@ -1,0 +1,103 @@
+"""A real server: `python -m penstock serve` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from typing_extensions import Self
+
+from waiting import PATIENCE, until
+
+MODELS = Path(__file__).parent / "models"
+
+
+class Serving:
+    """Runs the command line; on leaving, the process is killed if it is still there."""
+
+    def __init__(
+        self, *arguments: str, environment: dict[str, str] | None = None, folder: Path | None = None, up: bool = True
+    ) -> None:
+        known = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "penstock", "serve", *arguments],
+            env={**known, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            cwd=folder or MODELS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: dict[str, list[str]] = {"out": [], "err": []}
+        assert self.process.stdout
+        assert self.process.stderr
+        self._readers = [self._read("out", self.process.stdout), self._read("err", self.process.stderr)]
+        if up:
+            # The last line that a started server prints.
+            until(lambda: "\ntry " in self.out or self.process.poll() is not None, "the server to start")
+            assert self.process.poll() is None, self.err
+
+    def _read(self, name: str, stream: IO[str]) -> threading.Thread:
+        def run() -> None:
+            with stream:
+                for line in stream:
+                    # One at a time: the test looks while the process runs.
+                    self._lines[name].append(line)
+
+        reader = threading.Thread(target=run, daemon=True)
+        reader.start()
+        return reader
+
+    @property
+    def out(self) -> str:
+        """What it has printed so far."""
+        return "".join(self._lines["out"])
+
+    @property
+    def err(self) -> str:
+        """What it has said on standard error so far."""
+        return "".join(self._lines["err"])
+
+    @property
+    def http(self) -> str:
+        """Its HTTP URL, as printed."""
+        return self._printed("http")
+
+    @property
+    def grpc(self) -> str:
+        """Its gRPC target, as printed."""
+        return self._printed("grpc")
+
+    def _printed(self, protocol: str) -> str:
+        found = re.search(rf"^{protocol}  (\S+)", self.out, re.MULTILINE)
+        assert found, self.out
+        return found[1]
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def said(self, text: str) -> bool:
+        """Waits until it says this on standard error."""
+        return until(lambda: text in self.err, f"{text!r} on standard error")
+
+    def exit_status(self) -> int:
+        """Waits for its end. Then all of its output is there."""
+        status = self.process.wait(PATIENCE)
+        for reader in self._readers:
+            reader.join(PATIENCE)
+        return status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.exit_status()
