@@ -173,15 +173,16 @@ def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **me
 
 
 def metric(exposition: str, series: str, /, **labels: str) -> float:
-    """The value of one series in the text of /metrics; 0 where there is none with all of these labels."""
+    """The sum of the series in the text of /metrics that have all of these labels; 0 where there is none."""
     total = 0.0
     for line in exposition.splitlines():
         found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-        if found and found[1] == series and labels.items() <= dict(re.findall(r'(\w+)="([^"]*)"', found[2] or "")).items():
-            total += float(found[3])
+        if found and found[1] == series:
+            own = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
+            total += float(found[3]) if labels.items() <= own.items() else 0.0
     return total
 
 
 def metric_at(url: str, series: str, /, **labels: str) -> float:
-    """The value of one series of a server."""
+    """The same of a server that runs."""
     return metric(get(url, "/metrics").body.decode(), series, **labels)

@@ -60,7 +60,7 @@ class Sent:
 def request(dialect: str, model: str, sent: Sent) -> Message:
     """The request for one tensor "x"."""
     shape, raw = list(sent.shape), sent.raw
-    described = {"name": "x", "shape": shape, "datatype": sent.datatype}
+    described: dict[str, Any] = {"name": "x", "shape": shape, "datatype": sent.datatype}
     match dialect:
         case "json":
             body = f'{{"inputs":[{{"name":"x","shape":{shape},"datatype":"{sent.datatype}","data":{sent.json}}}]}}'

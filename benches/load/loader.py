@@ -46,9 +46,7 @@ def build() -> None:
     subprocess.run([*command, "--target-dir", str(_TARGET)], check=True)
 
 
-def load(
-    call: Call, *, connections: int, seconds: float, warm_up: float = 0, rate: float = 0
-) -> dict[str, Any]:
+def load(call: Call, *, connections: int, seconds: float, warm_up: float = 0, rate: float = 0) -> dict[str, Any]:
     """Runs the loader; its counts and latencies (microseconds)."""
     numbers = {"connections": connections, "seconds": seconds, "warm-up": warm_up, "rate": rate}
     return _run(call, numbers, seconds + warm_up)

@@ -16,11 +16,9 @@ Line = dict[str, Any]
 
 _HEAD = (
     "| system | wire | connections | requests/s | spread | of the limit | p50 ms | p99 ms "
-    "| server CPU us/request | errors |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|"
+    "| server CPU us/request | other load | errors |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|---|"
 )
-_FOOTPRINT_HEAD = (
-    "| system | start s | idle MB | MB under load | processes |\n|---|--:|--:|--:|--:|"
-)
+_FOOTPRINT_HEAD = "| system | start s | idle MB | MB under load | processes |\n|---|--:|--:|--:|--:|"
 
 
 def report(files: Iterable[Path]) -> str:
@@ -51,7 +49,8 @@ def _origin(lines: Sequence[Line]) -> str:
     about = "".join(f"- {name}: {'; '.join(values)}\n" for name, values in facts.items())
     return (
         f"{about}\nMedians of the turns that servers took one after the other; spread is (largest - smallest) / "
-        "median. The limit is the bare echo in the same turn; for a simulated accelerator, its own ceiling."
+        "median. The limit is the bare echo in the same turn; for a simulated accelerator, its own ceiling. Other "
+        "load is what else ran on the machine, in cores: with more than a tenth of one, a row is worth little."
     )
 
 
@@ -85,6 +84,7 @@ def _row(workload: Workload, group: Sequence[Line], lines: Sequence[Line]) -> st
         f"{median(line['p50_us'] for line in group) / 1000:,.2f}",
         f"{median(line['p99_us'] for line in group) / 1000:,.2f}",
         f"{median(cpu):,.0f}" if cpu else "-",
+        f"{median(line['other_cores'] for line in group):.2f}",
         _errors(group),
     ]
     return f"| {' | '.join(cells)} |"
@@ -110,8 +110,8 @@ def _errors(group: Sequence[Line]) -> str:
         codes.update(line["codes"])
     bad = {code: count for code, count in codes.items() if not code.startswith("2") and code != "OK"}
     texts = [f"{code}: {count:,}" for code, count in sorted(bad.items())]
-    different = sum(line["different"] for line in group)
-    if different and SYSTEMS[group[0]["system"]].same_answers:
+    different = sum(line["different"] or 0 for line in group)
+    if different:
         texts.append(f"unlike the first answer: {different:,}")
     return ", ".join(texts)
 

@@ -110,6 +110,9 @@ def _measure(servers: Sequence[Server], workload: Workload, wires: tuple[str, ..
                 continue
             warm_up = settings.warm_up if turn == 0 else min(settings.warm_up, _SHORT_WARM_UP)
             counts = server.measure(wire, connections, seconds=settings.seconds, warm_up=warm_up)
+            # A batch's size may change the last bits of an embedding.
+            if not server.system.same_answers or workload.input == "text":
+                counts["different"] = None
             name, dialect = server.system.name, server.system.dialects[wire]
             result.emit(
                 "measured",
@@ -126,16 +129,15 @@ def _measure(servers: Sequence[Server], workload: Workload, wires: tuple[str, ..
                 f"{workload.name} {dialect} c={connections} #{turn} {name}: {counts['rps']:,.0f}/s, "
                 f"p50 {counts['p50_us']} us, p99 {counts['p99_us']} us, {counts['errors']} errors"
             )
-            # An overloaded server may refuse: that is what its workload is about.
-            if counts["errors"] and not workload.rate:
-                where = f"{name}, {workload.name}, {dialect}, {connections} connections"
-                result.fault(f"{where}: {counts['codes']} {counts['first_error'] or ''}")
-            # A batch's size may change the last bits of an embedding.
-            if counts["different"] and server.system.same_answers and workload.input != "text":
-                where = f"{name}, {workload.name}, {dialect}, {connections} connections"
-                result.fault(f"{where}: {counts['different']} answers unlike the first")
-            if not counts["ok"]:
-                result.fault(f"{name}, {workload.name}, {dialect}, {connections} connections: no answer")
+            _judge(counts, f"{name}, {workload.name}, {dialect}, {connections} connections", workload, result)
+
+
+def _judge(counts: dict[str, Any], where: str, workload: Workload, result: Run) -> None:
+    # An overloaded server may refuse: that is what its workload is about.
+    if counts["errors"] and not workload.rate:
+        result.fault(f"{where}: {counts['codes']} {counts['first_error'] or ''}")
+    if counts["different"]:
+        result.fault(f"{where}: {counts['different']} answers unlike the first")
 
 
 def _turns(workload: Workload, wires: tuple[str, ...], settings: Settings) -> Iterator[tuple[str, int, int]]:

@@ -85,9 +85,7 @@ _LIST = [
     System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
     _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
     _peer("pytriton", environment=_LIBPYTHON),
-    _peer(
-        "mosec", dialects={"json": "json", "bin": "msgpack"}, path=lambda model, dialect: f"/{dialect}/{model}"
-    ),
+    _peer("mosec", dialects={"json": "json", "bin": "msgpack"}, path=lambda model, dialect: f"/{dialect}/{model}"),
     _peer("kserve", batching=False),
     _peer("mlserver", dialects={"json": "json", "grpc": "grpc"}, same_answers=False),
     _peer("litserve", dialects={"json": "json", "bin": "b64"}, path=lambda model, _dialect: f"/predict/{model}"),

@@ -68,9 +68,7 @@ _LIST = [
         accelerator=True,
     ),
     Workload("m3", "sentence embeddings, one call a request", "m3", ("json",), (1, 8, 64), input="text"),
-    Workload(
-        "m3b", "sentence embeddings, dynamic batching", "m3b", ("json",), (1, 8, 64), input="text", batching=True
-    ),
+    Workload("m3b", "sentence embeddings, dynamic batching", "m3b", ("json",), (1, 8, 64), input="text", batching=True),
 ]
 
 WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _LIST}

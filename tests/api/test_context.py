@@ -134,11 +134,13 @@ def test_set_parameter_over_grpc() -> None:
         for name, value in {**PARAMETERS, "huge": 2**63}.items():
             ctx.set_parameter(name, value)
 
-    with Server(watching(look), http=None, grpc="127.0.0.1:0") as server:
-        with grpc.insecure_channel(server.grpc_url) as channel:
-            request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[X.tobytes()])
-            request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
-            answered = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request).parameters
+    with (
+        Server(watching(look), http=None, grpc="127.0.0.1:0") as server,
+        grpc.insecure_channel(server.grpc_url) as channel,
+    ):
+        request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[X.tobytes()])
+        request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
+        answered = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request).parameters
     assert {name: answered[name].WhichOneof("parameter_choice") for name in answered} == {
         "flag": "bool_param",
         "off": "bool_param",
@@ -298,15 +300,17 @@ def test_cancelled_turns_true_when_a_grpc_caller_cancels() -> None:
         gate.enter()
         found.append(until(lambda: ctx.cancelled))
 
-    with Server(watching(look), http=None, grpc="127.0.0.1:0") as server:
-        with grpc.insecure_channel(server.grpc_url) as channel:
-            request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[X.tobytes()])
-            request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
-            call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(request)
-            gate.await_entered()
-            gate.open()
-            call.cancel()
-            until(lambda: found)
+    with (
+        Server(watching(look), http=None, grpc="127.0.0.1:0") as server,
+        grpc.insecure_channel(server.grpc_url) as channel,
+    ):
+        request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[X.tobytes()])
+        request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
+        call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(request)
+        gate.await_entered()
+        gate.open()
+        call.cancel()
+        until(lambda: found)
     assert found == [True]
 
 

@@ -47,9 +47,8 @@ def over_grpc(server: Server, error: BaseException) -> Any:
     RAISED[:] = [error]
     request = service_pb2.ModelInferRequest(model_name="fails", raw_input_contents=[np.int64(1).tobytes()])
     request.inputs.add(name="x", datatype="INT64", shape=[])
-    with grpc.insecure_channel(server.grpc_url) as channel:
-        with pytest.raises(grpc.RpcError) as refused:
-            service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+    with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as refused:
+        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
     return refused.value
 
 
@@ -129,9 +128,7 @@ def test_any_other_is_500_and_its_traceback_is_in_the_log_only(
 
 
 @pytest.mark.usefixtures("_raised")
-def test_an_exception_that_cannot_be_shown_is_still_answered(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_exception_that_cannot_be_shown_is_still_answered(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text either")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from models.protocol import GATE, MODELS, Gate
 
+from models.protocol import GATE, MODELS, Gate
 from penstock import Server, ServerConfig
 from penstock.testing import Client
 

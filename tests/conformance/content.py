@@ -33,7 +33,7 @@ SAMPLES: dict[str, list[Any]] = {
     "BF16": [0.5, -3.0, 3.3895313892515355e38],
     "FP32": [0.1, -3.4028234663852886e38, 1e-45],
     "FP64": [0.1, -1.7976931348623157e308, 5e-324],
-    "BYTES": ["héllo", "", "\x00\n\"\\"],
+    "BYTES": ["héllo", "", '\x00\n"\\'],
 }
 """Values of each datatype, its bounds among them."""
 

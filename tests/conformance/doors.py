@@ -167,7 +167,9 @@ def read(message: pb.ModelInferResponse) -> Answer:
     for entry, raw in zip(message.outputs, message.raw_output_contents, strict=True):
         assert not entry.HasField("contents")
         outputs.append(Tensor(entry.name, entry.datatype, tuple(entry.shape), raw))
-    parameters = {name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in message.parameters.items()}
+    parameters = {
+        name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in message.parameters.items()
+    }
     return Answer(
         200,
         model=message.model_name,

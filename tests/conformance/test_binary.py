@@ -26,7 +26,9 @@ def given(name: str, *, size: object = None, data: Any = None) -> dict[str, Any]
 
 def asked(http: Transport, members: dict[str, Any]) -> Reply:
     """An answer of `two_out` to 1.5."""
-    return infer(http, "two_out", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.5]}], **members})
+    return infer(
+        http, "two_out", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.5]}], **members}
+    )
 
 
 @on_binary

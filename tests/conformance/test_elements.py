@@ -12,11 +12,17 @@ import pytest
 from penstock.testing import Client
 
 from .content import DTYPES, SAMPLES, Call, ident, one, pack, tensor
-from .doors import BINARY, FRAMED, JSON, UNTYPED, Door, GrpcDoor, HttpDoor, on_all, refused, served
+from .doors import BINARY, FRAMED, UNTYPED, Door, on_all, served
 from .transports import InProcess, Transport, infer
 
 INTEGERS = [name for name in SAMPLES if "INT" in name]
-BYTES_IN_JSON = {"héllo": "h\\u00e9llo", "": "", "\x00": "\\u0000", "😀": "\\ud83d\\ude00", '"\\/\b\f\n\r\t': '\\"\\\\\\/\\b\\f\\n\\r\\t'}
+BYTES_IN_JSON = {
+    "héllo": "h\\u00e9llo",
+    "": "",
+    "\x00": "\\u0000",
+    "😀": "\\ud83d\\ude00",
+    '"\\/\b\f\n\r\t': '\\"\\\\\\/\\b\\f\\n\\r\\t',
+}
 
 
 def x(datatype: str, data: str, count: int | None = None, more: str = "") -> str:
@@ -44,7 +50,7 @@ def test_b33_integer_bounds_round_trip(door: Door, datatype: str) -> None:
     served(door.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
 
 
-@pytest.mark.parametrize("datatype", [name for name in INTEGERS])
+@pytest.mark.parametrize("datatype", INTEGERS)
 def test_b34_integer_out_of_range(http: Transport, datatype: str) -> None:
     bounds = np.iinfo(DTYPES[datatype])
     for beyond in (int(bounds.max) + 1, int(bounds.min) - 1, 10**30, -(10**30)):
@@ -94,7 +100,9 @@ def test_b37_any_byte_but_zero_is_true(door: Door) -> None:
 def test_b38_fp32_literals(http: Transport) -> None:
     found = echo(http, "FP32", "1,-2,0,-0,1e38,1E+2,1e-50,3.4028234663852886e38")
     # Any text of a number will do that is the same FP32.
-    assert np.array(found, np.float32).tolist() == np.array([1, -2, 0, 0, 1e38, 100, 0, 3.4028235e38], np.float32).tolist()
+    assert (
+        np.array(found, np.float32).tolist() == np.array([1, -2, 0, 0, 1e38, 100, 0, 3.4028235e38], np.float32).tolist()
+    )
 
 
 @pytest.mark.parametrize("text", ["1e39", "-1e39", "3.5e38", "1e400", "9" * 400])
@@ -164,7 +172,9 @@ def test_b42_small_floats_are_rounded_to_the_nearest_even(http: Transport, datat
     assert np.array(found).astype(DTYPES[datatype]).astype(float).tolist() == expected
 
 
-@pytest.mark.parametrize(("datatype", "text"), [("FP16", "65520"), ("FP16", "-1e5"), ("BF16", "3.4e38"), ("BF16", "1e39")])
+@pytest.mark.parametrize(
+    ("datatype", "text"), [("FP16", "65520"), ("FP16", "-1e5"), ("BF16", "3.4e38"), ("BF16", "1e39")]
+)
 def test_b42_small_floats_out_of_range(http: Transport, datatype: str, text: str) -> None:
     out_of(http, datatype, text)
 

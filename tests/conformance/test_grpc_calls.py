@@ -52,7 +52,10 @@ def test_d1_server(grpc_raw: GrpcDoor, rest: Rest) -> None:
 def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
     metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="add"), timeout=20)
     assert (metadata.name, list(metadata.versions)) == ("add", ["1"])
-    assert [(x.name, x.datatype, list(x.shape)) for x in metadata.inputs] == [("a", "FP32", [-1, 4]), ("b", "FP32", [-1, 4])]
+    assert [(x.name, x.datatype, list(x.shape)) for x in metadata.inputs] == [
+        ("a", "FP32", [-1, 4]),
+        ("b", "FP32", [-1, 4]),
+    ]
     assert [(x.name, x.datatype, list(x.shape)) for x in metadata.outputs] == [("sum", "FP32", [-1, 4])]
 
 
@@ -60,7 +63,10 @@ def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
 def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: str) -> None:
     metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="ver", version=version), timeout=20)
     document = rest.request("GET", "/v2/models/ver" + (f"/versions/{version}" if version else "")).json()
-    tensors = [[{"name": x.name, "datatype": x.datatype, "shape": list(x.shape)} for x in side] for side in (metadata.inputs, metadata.outputs)]
+    tensors = [
+        [{"name": x.name, "datatype": x.datatype, "shape": list(x.shape)} for x in side]
+        for side in (metadata.inputs, metadata.outputs)
+    ]
     assert document == {
         "name": metadata.name,
         "versions": list(metadata.versions),
@@ -158,9 +164,9 @@ def test_d22_compressed_messages(door: GrpcDoor, compression: grpc.Compression) 
     refused(answer, 404, "'none'")
 
 
-def frame(message: pb.ModelInferRequest, flag: int = 0) -> bytes:
+def frame(message: pb.ModelInferRequest) -> bytes:
     raw = message.SerializeToString()
-    return struct.pack(">BI", flag, len(raw)) + raw
+    return struct.pack(">BI", 0, len(raw)) + raw
 
 
 def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
@@ -173,8 +179,7 @@ def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
     for header in ("content-type: application/grpc", "te: trailers", *headers):
         command += ["-H", header]
     command += ["--data-binary", f"@{tmp_path / 'body'}", f"http://{server.grpc_url}{SERVICE}/ModelInfer"]
-    # A refusal may come before the body is read, which curl reports as a failure of its own.
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.lower()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.lower()
 
 
 def test_d22_unknown_compression(server: Server, grpc_raw: GrpcDoor, tmp_path: Path) -> None:
@@ -182,11 +187,10 @@ def test_d22_unknown_compression(server: Server, grpc_raw: GrpcDoor, tmp_path: P
     # As it should be, it is answered; only then the refusal below means something.
     curl(server, tmp_path, body)
     assert b"ident_FP32" in (tmp_path / "out").read_bytes()
-    for flag in (0, 1):
-        body = frame(grpc_raw.message(one("ident_FP32")), flag)
-        answer = curl(server, tmp_path, body, "grpc-encoding: unheard-of")
-        assert "grpc-status: 12" in answer
-        assert "grpc-accept-encoding:" in answer
+    # Without a body: curl takes a refusal that overtakes its upload for a broken stream.
+    answer = curl(server, tmp_path, b"", "grpc-encoding: unheard-of")
+    assert "grpc-status: 12" in answer
+    assert "grpc-accept-encoding:" in answer
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\0\0\0\0\x05abc", b"\0\0\0\0\x04\xff\xff\xff\xff"])
@@ -212,7 +216,9 @@ def test_d26_health_check_of_an_unknown_service(grpc_raw: GrpcDoor) -> None:
     assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-@pytest.mark.parametrize("path", [f"{SERVICE}/Nope", "/inference.Nope/ModelInfer", "/nope/nope", f"{SERVICE}/modelinfer"])
+@pytest.mark.parametrize(
+    "path", [f"{SERVICE}/Nope", "/inference.Nope/ModelInfer", "/nope/nope", f"{SERVICE}/modelinfer"]
+)
 def test_d28_unknown_call(grpc_raw: GrpcDoor, path: str) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
         unary(grpc_raw, path)(b"", timeout=20)

@@ -43,7 +43,9 @@ def test_d5_unpacked_elements(grpc_typed: GrpcDoor, datatype: str) -> None:
     # proto3 packs; a decoder must also read elements that have a key each.
     field = pb.InferTensorContents.DESCRIPTOR.fields_by_name[TYPED_FIELDS[datatype]]
     fixed = datatype == "FP32"
-    elements = [(field.number << 3 | (5 if fixed else 0)).to_bytes(1, "little") + (pack("FP32", [1.0]) if fixed else b"\1")] * 3
+    elements = [
+        (field.number << 3 | (5 if fixed else 0)).to_bytes(1, "little") + (pack("FP32", [1.0]) if fixed else b"\1")
+    ] * 3
     message = typed(grpc_typed, ident(datatype, [1, 1, 1]))
     message.inputs[0].contents.MergeFromString(b"".join(elements))
     raw = message.SerializeToString()
@@ -52,7 +54,9 @@ def test_d5_unpacked_elements(grpc_typed: GrpcDoor, datatype: str) -> None:
         packed = message.inputs[0].contents.SerializeToString()
         grown = len(b"".join(elements)) - len(packed)
         whole = message.inputs[0].SerializeToString()
-        inner = whole.replace(bytes([0x2A, len(packed)]) + packed, bytes([0x2A, len(packed) + grown]) + b"".join(elements))
+        inner = whole.replace(
+            bytes([0x2A, len(packed)]) + packed, bytes([0x2A, len(packed) + grown]) + b"".join(elements)
+        )
         assert inner != whole
         raw = raw.replace(bytes([0x2A, len(whole)]) + whole, bytes([0x2A, len(inner)]) + inner)
     assert b"".join(elements) in raw

@@ -18,7 +18,7 @@ KINDS: dict[str, bool | int | float | str] = {
     "big": 2**63 - 1,
     "ratio": 0.5,
     "whole": 2.0,
-    "text": "ü\n\"",
+    "text": 'ü\n"',
     "empty": "",
 }
 
@@ -48,13 +48,23 @@ def test_b49_unversioned_is_the_highest(door: Door) -> None:
 def test_b50_parameters_reach_the_handler(door: Door) -> None:
     answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
     # The handler answers with the type that it saw of each.
-    seen = {name.removeprefix("type_of_"): kind for name, kind in answer.parameters.items() if name.startswith("type_of_")}
+    seen = {
+        name.removeprefix("type_of_"): kind for name, kind in answer.parameters.items() if name.startswith("type_of_")
+    }
     assert seen == types(KINDS)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1", 1), ("1.0", 1.0), ("1e2", 100.0), ("-0.0", -0.0), ("18446744073709551615", 2**64 - 1), ("true", True), ('""', "")],
+    [
+        ("1", 1),
+        ("1.0", 1.0),
+        ("1e2", 100.0),
+        ("-0.0", -0.0),
+        ("18446744073709551615", 2**64 - 1),
+        ("true", True),
+        ('""', ""),
+    ],
 )
 def test_b50_types_by_their_text(http: Transport, text: str, expected: object) -> None:
     parameters = infer(http, "parameters", with_parameters(f'"p":{text}')).json()["parameters"]
@@ -83,7 +93,8 @@ def test_b52_reserved_parameter(door: Door, name: str) -> None:
 
 @on_all
 @pytest.mark.parametrize(
-    "reserved", [{"priority": 1}, {"timeout": 10**7}, {"sequence_id": 5}, {"sequence_id": "a"}, {"sequence_start": True}]
+    "reserved",
+    [{"priority": 1}, {"timeout": 10**7}, {"sequence_id": 5}, {"sequence_id": "a"}, {"sequence_start": True}],
 )
 def test_b50_reserved_parameters_are_not_custom(door: Door, reserved: dict[str, Any]) -> None:
     answer = served(door.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))

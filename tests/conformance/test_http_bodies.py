@@ -6,8 +6,8 @@ import json
 import socket
 
 import pytest
-from http_by_hand import Answer, connect, read_answer
 
+from http_by_hand import Answer, connect, read_answer
 from penstock import Server
 
 from .content import add, summed, tensor

@@ -26,7 +26,10 @@ SUM = [0.5, 1, 2, 3, 4, 5, 6, -3]
 def written(value: object, space: str, *, backwards: bool = False) -> str:
     """JSON with `space` around every token, and with the members of objects in reverse if asked."""
     if isinstance(value, dict):
-        items = [f"{space}{json.dumps(key)}{space}:{written(item, space, backwards=backwards)}" for key, item in value.items()]
+        items = [
+            f"{space}{json.dumps(key)}{space}:{written(item, space, backwards=backwards)}"
+            for key, item in value.items()
+        ]
         return f"{space}{{{','.join(items[::-1] if backwards else items) or space}}}{space}"
     if isinstance(value, list):
         return f"{space}[{','.join(written(item, space, backwards=backwards) for item in value) or space}]{space}"
@@ -61,7 +64,9 @@ def test_whitespace_and_order_at_random(http: Transport, data: st.DataObject) ->
         before, after = data.draw(space), data.draw(space)
         if isinstance(value, dict):
             names = data.draw(st.permutations(list(value)))
-            inner = ",".join(f"{data.draw(space)}{json.dumps(name)}{data.draw(space)}:{write(value[name])}" for name in names)
+            inner = ",".join(
+                f"{data.draw(space)}{json.dumps(name)}{data.draw(space)}:{write(value[name])}" for name in names
+            )
             return f"{before}{{{inner}}}{after}"
         if isinstance(value, list):
             return f"{before}[{','.join(write(item) for item in value)}]{after}"
@@ -78,7 +83,9 @@ def test_keys_may_be_escaped(http: Transport) -> None:
     check(http, json.dumps(ADD).replace('"inputs"', r'"\u0069nputs"').replace('"shape"', r'"sh\u0061pe"'))
 
 
-@pytest.mark.parametrize("text", ["hello", "<xml/>", "1", '"text"', "null", "[]", "[1]", "{,}", "{'a':1}", "\ufeff{}", "{}"])
+@pytest.mark.parametrize(
+    "text", ["hello", "<xml/>", "1", '"text"', "null", "[]", "[1]", "{,}", "{'a':1}", "\ufeff{}", "{}"]
+)
 def test_b29_body_that_is_no_request(http: Transport, text: str) -> None:
     assert infer(http, "add", text).refusal(400)
 
@@ -93,14 +100,28 @@ def test_b29_space_that_json_does_not_have(http: Transport, space: str) -> None:
     assert infer(http, "add", json.dumps(ADD).replace(" ", space, 1)).refusal(400)
 
 
-@pytest.mark.parametrize("wrong", [("[0,", "[,0,"), ("7]", "7,]"), ('"id"', "id"), ("0.5", "0,5"), (":", " ", )])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("[0,", "[,0,"),
+        ("7]", "7,]"),
+        ('"id"', "id"),
+        ("0.5", "0,5"),
+        (
+            ":",
+            " ",
+        ),
+    ],
+)
 def test_b29_misplaced_token(http: Transport, wrong: tuple[str, str]) -> None:
     text = json.dumps(ADD, separators=(",", ":"))
     assert wrong[0] in text
     assert infer(http, "add", text.replace(*wrong, 1)).refusal(400)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}, {"Content-Type": "application/octet-stream"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Content-Type": "application/json"}, {"Content-Type": "application/octet-stream"}]
+)
 def test_b30_empty_body(http: Transport, headers: dict[str, str]) -> None:
     assert "JSON" in http.request("POST", "/v2/models/add/infer", b"", headers).refusal(400)
     # Also to a model that would take a raw body: only an explicit header makes it one.

@@ -45,7 +45,7 @@ def test_b2_nested_data(http: Transport, data: str) -> None:
 
 
 @on_all
-@pytest.mark.parametrize("given", ["42", "ü\"\\\n\u2028", "x" * 1000])
+@pytest.mark.parametrize("given", ["42", 'ü"\\\n\u2028', "x" * 1000])
 def test_b3_id_is_echoed(door: Door, given: str) -> None:
     assert served(door.infer(add(id=given)), summed()).id == given
 

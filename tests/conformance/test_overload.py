@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import grpc
 import pytest
+
 from http_by_hand import connect, metric
 from models.protocol import Gate, slow
-from waiting import at_once, until
-
 from penstock import Server, ServerConfig
 from penstock.testing import Client
+from waiting import at_once, until
 
 from .content import Answer, one, tensor
 from .doors import BINARY, JSON, Door, GrpcDoor, HttpDoor, on_all, on_grpc, refused, served

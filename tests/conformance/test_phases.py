@@ -9,11 +9,12 @@ from contextlib import contextmanager
 
 import grpc
 import numpy as np
-from models.protocol import Gate, slow
+import pytest
 from tritonclient.grpc import service_pb2 as pb
-from waiting import at_once, until
 
+from models.protocol import Gate, slow
 from penstock import Server, ServerConfig, Tensor, model
+from waiting import at_once, until
 
 from .content import one, tensor
 from .doors import Door, GrpcDoor, HttpDoor, refused, served
@@ -38,9 +39,7 @@ def starting() -> Iterator[tuple[Rest, GrpcDoor, threading.Event]]:
         def __call__(self, x: np.ndarray) -> np.ndarray:
             return x
 
-    late = model(
-        Late, name="late", inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])]
-    )
+    late = model(Late, name="late", inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
     http, target = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     server = Server(late, config=ServerConfig(http=http, grpc=target))
     (started,) = at_once([server.start])
@@ -113,12 +112,9 @@ def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcDoor) -> None:
     assert ready(pb.ModelReadyRequest(name="add"), timeout=20).ready is True
     assert ready(pb.ModelReadyRequest(name="ver", version="1"), timeout=20).ready is True
     for unknown in (pb.ModelReadyRequest(name="none"), pb.ModelReadyRequest(name="ver", version="9")):
-        try:
+        with pytest.raises(grpc.RpcError) as refusal:
             ready(unknown, timeout=20)
-        except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.NOT_FOUND
-        else:
-            raise AssertionError(f"{unknown} is ready")
+        assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:

@@ -11,9 +11,8 @@ import pytest
 from penstock import Server, ServerConfig, Tensor, model
 from penstock.testing import Client
 
-from .content import one
+from .content import one, tensor
 from .doors import GrpcDoor, HttpDoor, refused, served
-from .content import tensor
 from .transports import InProcess, Rest, Transport
 
 GETS = [

@@ -85,7 +85,9 @@ def test_b24_size_in_bytes_overflows(door: Door, size: int) -> None:
     assert_located(answer.message, "x")
 
 
-@pytest.mark.parametrize("shape", ["[18446744073709551616]", "[1e400]", "[1.5]", '["1"]', "[null]", "[[1]]", "1", "null"])
+@pytest.mark.parametrize(
+    "shape", ["[18446744073709551616]", "[1e400]", "[1.5]", '["1"]', "[null]", "[[1]]", "1", "null"]
+)
 def test_b24_dimension_that_is_no_size(http: Transport, shape: str) -> None:
     text = f'{{"inputs":[{{"name":"x","shape":{shape},"datatype":"FP32","data":[1]}}]}}'
     assert infer(http, "ident_FP32", text).refusal(400)

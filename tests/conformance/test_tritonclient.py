@@ -55,8 +55,12 @@ class Caller:
 
 def array_of(datatype: str) -> np.ndarray[Any, Any]:
     if datatype == "BYTES":
-        return np.array([b"h\xc3\xa9llo", b"", b"\x00\n\"\\"], object)
-    return np.array(SAMPLES[datatype]).astype(DTYPES[datatype]) if "INT" not in datatype else np.array(SAMPLES[datatype], DTYPES[datatype])
+        return np.array([b"h\xc3\xa9llo", b"", b'\x00\n"\\'], object)
+    return (
+        np.array(SAMPLES[datatype]).astype(DTYPES[datatype])
+        if "INT" not in datatype
+        else np.array(SAMPLES[datatype], DTYPES[datatype])
+    )
 
 
 def equal(found: np.ndarray[Any, Any], sent: np.ndarray[Any, Any]) -> bool:
@@ -205,7 +209,9 @@ def test_many_calls_at_once(server: Server, kind: str) -> None:
         else:
             found: list[tuple[int, Any]] = []
             for number, given in enumerate(inputs):
-                client.async_infer("add", given, lambda result, error, number=number: found.append((number, error or result)))
+                client.async_infer(
+                    "add", given, lambda result, error, number=number: found.append((number, error or result))
+                )
             from waiting import until
 
             until(lambda: len(found) == len(arrays), "all answers")
@@ -222,7 +228,8 @@ def test_brain_floats_are_ml_dtypes(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "order", [("penstock", "tritonclient.grpc", "tritonclient.http"), ("tritonclient.http", "tritonclient.grpc", "penstock")]
+    "order",
+    [("penstock", "tritonclient.grpc", "tritonclient.http"), ("tritonclient.http", "tritonclient.grpc", "penstock")],
 )
 def test_g9_both_in_one_process(order: tuple[str, ...]) -> None:
     # The protocol's messages may be registered once in a process: the client's are, ours must not be.
@@ -239,6 +246,8 @@ with Server(one, config=ServerConfig(http=None, grpc="127.0.0.1:0")) as server:
     with client.InferenceServerClient(server.grpc_url) as caller:
         print(json.dumps(caller.infer("m", [given]).as_numpy("y").tolist()))
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [2.0, 4.0]

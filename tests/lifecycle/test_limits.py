@@ -86,13 +86,15 @@ def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
 
 
 def test_a_grpc_message_over_the_limit() -> None:
-    with Server(same, http=None, grpc="127.0.0.1:0", max_body_bytes=1000) as server:
-        with grpc.insecure_channel(server.grpc_url) as channel:
-            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            request = service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[bytes(4000)])
-            request.inputs.add(name="x", datatype="FP32", shape=[1000])
-            with pytest.raises(grpc.RpcError) as refused:
-                stub.ModelInfer(request)
+    with (
+        Server(same, http=None, grpc="127.0.0.1:0", max_body_bytes=1000) as server,
+        grpc.insecure_channel(server.grpc_url) as channel,
+    ):
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[bytes(4000)])
+        request.inputs.add(name="x", datatype="FP32", shape=[1000])
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.ModelInfer(request)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert refused.value.details() == f"the message has {request.ByteSize()} bytes, at most 1000 are accepted"
 

@@ -51,7 +51,7 @@ def test_port_0_is_printed_as_the_port_that_was_picked() -> None:
 @pytest.mark.parametrize("flag", ["--http", "--grpc"])
 def test_a_port_in_use_is_named(app: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = "127.0.0.1:{}".format(taken.getsockname()[1])
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
         status, told = failure(app.parent, "app.py", *LOOPBACK, flag, address)
     assert status == 1
     assert re.fullmatch(rf"penstock: error: cannot listen on {address}: Address already in use .*\n", told)

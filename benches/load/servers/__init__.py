@@ -1,0 +1,1 @@
+"""What runs in the servers: the models, and a script for each system."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-import models
 import numpy as np
 import orjson
 import uvicorn
 from fastapi import FastAPI, Request, Response
+
+import models
 
 QUICK = ("m1", "m2mean", "m2out")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 
 import litserve
-import models
 import numpy as np
 from fastapi import Response
+
+import models
 
 LARGE = 1 << 20
 
@@ -52,6 +53,4 @@ def served(name: str) -> Served:
 
 if __name__ == "__main__":
     server = litserve.LitServer([served(name) for name in models.NAMES], accelerator="cpu", timeout=60)
-    server.run(
-        host="127.0.0.1", port=models.PORT, generate_client_file=False, log_level="error", access_log=False
-    )
+    server.run(host="127.0.0.1", port=models.PORT, generate_client_file=False, log_level="error", access_log=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import models
 import numpy as np
 from mlserver import MLModel
 from mlserver.codecs import NumpyCodec, StringCodec
 from mlserver.types import InferenceRequest, InferenceResponse
+
+import models
 
 
 class Served(MLModel):

@@ -3,7 +3,8 @@
 A name that ends in "b" is the same function behind dynamic batching. The tensor "x" goes in and "y" comes
 out, both with the batch axis first. Settings come from the environment, because most servers load models in
 processes of their own: BENCH_MODELS (comma list), BENCH_PORT, BENCH_GRPC_PORT, BENCH_METRICS_PORT, BENCH_MAX_BATCH,
-BENCH_DELAY_MS (the queue delay of peers that need one) and BENCH_M3_DIR (model.onnx and tokenizer.json).
+BENCH_DELAY_MS (the queue delay of peers that need one) and BENCH_M3_DIR (model.onnx and
+tokenizer.json; those of the embeddings example by default).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ METRICS_PORT = int(os.environ.get("BENCH_METRICS_PORT", "9002"))
 MAX_BATCH = int(os.environ.get("BENCH_MAX_BATCH", "32"))
 DELAY_SECONDS = float(os.environ.get("BENCH_DELAY_MS", "2")) / 1000
 CALL_SECONDS, ROW_SECONDS = 0.005, 0.00005
+EMBEDDINGS = Path(__file__).parents[3] / "examples" / "embeddings" / "model"
 
 _accelerator = threading.Lock()
 
@@ -73,15 +75,13 @@ def _sentence_model():
     import onnxruntime
     from tokenizers import Tokenizer
 
-    folder = Path(os.environ["BENCH_M3_DIR"])
+    folder = Path(os.environ.get("BENCH_M3_DIR", EMBEDDINGS))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(128)
     tokenizer.enable_padding()
-    session = onnxruntime.InferenceSession(
-        str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
     return session, tokenizer
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import models
 import numpy as np
+
+import models
 
 # Mosec reads its settings from the command line, when it is imported.
 sys.argv[1:] = ["--address", "127.0.0.1", "--port", str(models.PORT), "--timeout", "30000", "--log-level", "error"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import models
 import numpy as np
 
+import models
 from penstock import Batching, Model, Tensor, model, serve
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import models
 import numpy as np
 from pytriton.decorators import batch
 from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 from pytriton.triton import Triton, TritonConfig
+
+import models
 
 
 def bind(triton: Triton, name: str) -> None:

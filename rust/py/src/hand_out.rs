@@ -138,7 +138,7 @@ fn as_array<'py>(
     };
     if item.is_none() {
         // numpy would make a NaN of it: what a handler returns that forgot its `return`.
-        return Err(unfit("None".to_owned()));
+        return Err(unfit(class_of(&item)));
     }
     let array = match item.cast_into::<PyUntypedArray>() {
         Ok(array) => array,

@@ -110,16 +110,10 @@ fn push_plain(line: &mut String, text: &str) {
     line.extend(text.chars().take(512).map(|c| if c.is_control() { ' ' } else { c }));
 }
 
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    push_plain(&mut plain, text);
-    plain
-}
-
 fn json_line(entry: &Entry<'_>) -> String {
-    let mut line = serde_json::json!({
+    let json = serde_json::json!({
         "time": seconds_since_epoch(),
-        "id": plain(entry.id),
+        "id": entry.id,
         "protocol": entry.protocol,
         "model": entry.model,
         "version": entry.version,
@@ -129,9 +123,18 @@ fn json_line(entry: &Entry<'_>) -> String {
         "queue_ms": milliseconds(entry.timings.queue),
         "compute_ms": milliseconds(entry.timings.compute),
         "batch_rows": entry.timings.batch_rows,
-        "error": entry.error.map(plain),
+        "error": entry.error,
     })
     .to_string();
+    let mut line = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
+        // JSON may hold these as they are, but some terminals obey them.
+        if character.is_control() {
+            let _ = write!(line, "\\u{:04x}", u32::from(character));
+        } else {
+            line.push(character);
+        }
+    }
     line.push('\n');
     line
 }

@@ -1,6 +1,9 @@
 //! One element of a tensor's `data`, from JSON to the bytes it has in the tensor.
 
-use super::reader::{Fault, Reader, Skip};
+use super::{
+    fault::Fault,
+    reader::{Reader, Skip},
+};
 use crate::{
     float::{self, Narrow},
     number::{self, Short},

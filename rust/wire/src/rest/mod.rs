@@ -6,6 +6,7 @@ mod element;
 mod elements;
 mod encode;
 pub mod error;
+mod fault;
 mod head;
 mod input;
 pub mod meta;

@@ -1,48 +1,10 @@
 //! A pull reader of strict JSON over bytes. It allocates nothing, and recurses nowhere.
 
-use super::text::Raw;
+use super::{
+    fault::{Fault, Scan},
+    text::Raw,
+};
 use crate::number::{self, Decimal, Short};
-use penstock_core::Error;
-use std::fmt;
-
-/// What was expected at a byte of the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    at: usize,
-    expected: Expected,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected {
-    Token(&'static str),
-    /// At most so many levels of nesting.
-    Levels(usize),
-}
-
-/// A result of reading one token.
-pub(super) type Scan<T> = Result<T, Fault>;
-
-impl Fault {
-    pub(super) const fn new(at: usize, expected: &'static str) -> Self {
-        Self { at, expected: Expected::Token(expected) }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request JSON at byte {}: expected ", self.at)?;
-        match self.expected {
-            Expected::Token(token) => f.write_str(token),
-            Expected::Levels(levels) => write!(f, "at most {levels} levels of nesting"),
-        }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::invalid(fault.to_string())
-    }
-}
 
 /// A position in a JSON text.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +203,7 @@ impl<'a> Reader<'a> {
             match self.peek() {
                 Some(open @ (b'[' | b'{')) => {
                     if depth == max_depth {
-                        return Err(Fault { at: self.at, expected: Expected::Levels(levels) });
+                        return Err(Fault::too_deep(self.at, levels));
                     }
                     self.bump();
                     depth += 1;

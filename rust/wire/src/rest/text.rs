@@ -1,6 +1,6 @@
 //! The inside of JSON strings: where they end, what their escapes mean, and how they are written.
 
-use super::reader::{Fault, Scan};
+use super::fault::{Fault, Scan};
 use crate::number::load;
 use std::borrow::Cow;
 

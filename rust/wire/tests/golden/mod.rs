@@ -1,0 +1,7 @@
+//! The golden vectors of `tests/vectors` as Rust values.
+
+mod files;
+mod values;
+
+pub(crate) use files::{Answer, Model, Refusal, Tensor, Vector, Wire, WireKind, models, vectors};
+pub(crate) use values::{data_texts, hex, pack, parameters, without_names_of_no_number};

@@ -1,0 +1,348 @@
+"""How requests share calls: joined when an instance frees, cut at sizes, refused or split when too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import binary_body, infer, metric, metric_at
+from penstock import Batching, InvalidInput, Model, Overloaded, Server, Tensor, Threads, model
+from penstock.testing import Client
+from waiting import Gate, at_once, until
+
+HOUR = 3600.0
+
+
+class Held:
+    """A model whose first call waits for the test, and which notes the rows of each call."""
+
+    def __init__(self, batching: Batching | None, **options: Any) -> None:
+        self.gate = Gate()
+        self.calls: list[list[float]] = []
+        settings: dict[str, Any] = {
+            "inputs": [Tensor("x", np.float32, [-1])],
+            "outputs": [Tensor("y", np.float32, [-1])],
+            **options,
+        }
+        self.model: Model[..., Any] = model(self.handle, name="m", batching=batching, **settings)
+
+    def handle(self, x: Any) -> Any:
+        self.calls.append(x[:, 0].tolist())
+        if len(self.calls) == 1:
+            self.gate.enter()
+        return x * 10
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(call) for call in self.calls]
+
+    def run(self, rows: list[int], *, first: int = 1, widths: list[int] | None = None) -> list[Any]:
+        """Lets one request in, queues the others behind it one by one, and opens the gate."""
+        widths = widths or [1] * len(rows)
+        with Client(self.model) as client:
+
+            def ask(value: int, count: int, width: int) -> Callable[[], Any]:
+                x = np.full((count, width), value, np.float32)
+                return lambda: client.infer("m", {"x": x})["y"]
+
+            futures = at_once([ask(0, first, widths[0])])
+            self.gate.await_entered()
+            for index, (count, width) in enumerate(zip(rows, widths, strict=True)):
+                futures += at_once([ask(index + 1, count, width)])
+
+                def is_queued(wanted: int = index + 1) -> bool:
+                    return metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == wanted
+
+                until(is_queued)
+            self.gate.open()
+            answers = [future.result() for future in futures]
+        for index, (answer, count, width) in enumerate(zip(answers, [first, *rows], [widths[0], *widths], strict=True)):
+            assert answer.tolist() == [[index * 10] * width] * count, "an answer went to another caller"
+        return answers
+
+
+def test_what_waits_when_an_instance_frees_goes_together_in_order() -> None:
+    held = Held(Batching(max_size=8))
+    held.run([1, 2, 1, 3])
+    assert held.calls == [[0], [1, 2, 2, 3, 4, 4, 4]]
+
+
+def test_a_batch_never_has_more_rows_than_its_largest_size() -> None:
+    held = Held(Batching(max_size=4))
+    held.run([1, 1, 1, 1, 1, 1])
+    assert held.sizes == [1, 4, 2]
+
+
+def test_a_request_is_not_parted_to_fill_a_batch() -> None:
+    held = Held(Batching(max_size=4))
+    held.run([3, 3, 1])
+    # Nor does the last one overtake the second.
+    assert held.calls == [[0], [1, 1, 1], [2, 2, 2, 3]]
+
+
+def test_rows_of_different_sizes_do_not_share_a_batch() -> None:
+    held = Held(Batching(max_size=8))
+    held.run([1, 1, 1, 1], widths=[2, 5, 2, 5])
+    assert held.calls == [[0], [1, 3], [2, 4]]
+
+
+def test_requests_with_and_without_an_optional_input_do_not_share_a_batch() -> None:
+    gate, calls = Gate(), []
+
+    @model(
+        inputs=[Tensor("x", np.float32, [1]), Tensor("bias", np.float32, [1], optional=True)],
+        outputs=[Tensor("y", np.float32, [1])],
+        batching=Batching(max_size=8),
+    )
+    def m(x: Any, bias: Any = None) -> Any:
+        calls.append((len(x), bias is None))
+        if len(calls) == 1:
+            gate.enter()
+        return x if bias is None else x + bias
+
+    one, bias = np.ones((1, 1), np.float32), np.full((1, 1), 5, np.float32)
+    with Server(m, http="127.0.0.1:0", grpc=None) as server:
+        url = server.http_url
+        futures = at_once([lambda: infer(url, "m", {"x": one})])
+        gate.await_entered()
+        for index, inputs in enumerate([{"x": one}, {"x": one, "bias": bias}, {"x": one}, {"x": one, "bias": bias}]):
+            futures += at_once([lambda inputs=inputs: infer(url, "m", inputs)])
+            until(lambda index=index: metric_at(url, "penstock_queue_depth") == index + 1)
+        gate.open()
+        answers = [future.result().array("y").tolist() for future in futures]
+    assert answers == [[[1]], [[1]], [[6]], [[1]], [[6]]]
+    assert calls == [(1, True), (2, True), (2, False)]
+
+
+def test_without_dynamic_batching_each_request_is_a_call_with_its_batch_axis() -> None:
+    held = Held(Batching(max_size=8, dynamic=False))
+    held.run([2, 1, 3])
+    assert held.calls == [[0], [1, 1], [2], [3, 3, 3]]
+
+
+def test_max_size_1_keeps_the_batch_axis() -> None:
+    held = Held(Batching(max_size=1))
+    held.run([1, 1])
+    assert held.sizes == [1, 1, 1]
+
+
+def test_without_batching_there_is_no_axis_and_no_joining() -> None:
+    shapes = []
+
+    @model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
+    def m(x: Any) -> Any:
+        shapes.append(x.shape)
+        return x
+
+    with Client(m) as client:
+        for future in at_once([lambda: client.infer("m", {"x": np.ones(2, np.float32)})] * 5):
+            future.result()
+        assert shapes == [(2,)] * 5
+        with pytest.raises(InvalidInput, match=r"shape \[1, 2\]"):
+            client.infer("m", {"x": np.ones((1, 2), np.float32)})
+
+
+def alone(batching: Batching, count: int) -> list[int]:
+    """The sizes of the batches that so many requests make when each comes at its own time."""
+    sizes = []
+
+    def handle(x: Any) -> Any:
+        sizes.append(len(x))
+        return x
+
+    options = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+    with Client(model(handle, name="m", batching=batching, **options)) as client:
+        futures = []
+        for _ in range(count):
+            futures += at_once([lambda: client.infer("m", {"x": np.ones((1, 1), np.float32)})])
+        for future in futures:
+            future.result(timeout=20)
+    return sizes
+
+
+def test_max_delay_waits_for_a_full_batch() -> None:
+    assert alone(Batching(max_size=4, max_delay=HOUR), 8) == [4, 4]
+
+
+def test_max_delay_is_not_waited_for_longer() -> None:
+    assert sum(alone(Batching(max_size=64, max_delay=0.05), 3)) == 3
+
+
+def test_without_a_delay_nobody_waits_for_company() -> None:
+    with Client(model(lambda x: x, name="m", batching=Batching(max_size=64, hold=False), **one_float())) as client:
+        for _ in range(5):
+            client.infer("m", {"x": np.ones((1, 1), np.float32)})
+        text = client.get("/metrics").body.decode()
+    assert metric(text, "penstock_batches_total", reason="idle") == 5
+
+
+def one_float() -> dict[str, Any]:
+    return {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+
+
+def test_preferred_sizes_cut_a_batch_and_leave_the_rest_for_the_next() -> None:
+    held = Held(Batching(max_size=8, preferred_sizes=[2, 4], max_delay=0.02))
+    held.run([1] * 7, first=4)
+    assert held.sizes == [4, 4, 2, 1]
+
+
+def test_a_full_preferred_size_does_not_wait_for_the_delay() -> None:
+    assert alone(Batching(max_size=8, preferred_sizes=[3], max_delay=HOUR), 6) == [3, 3]
+
+
+def test_draining_does_not_wait_for_the_delay() -> None:
+    with Server(
+        model(lambda x: x, name="m", batching=Batching(max_size=8, max_delay=HOUR), **one_float()),
+        http="127.0.0.1:0",
+        grpc=None,
+    ) as server:
+        url = server.http_url
+        (future,) = at_once([lambda: infer(url, "m", {"x": np.ones((1, 1), np.float32)})])
+        until(lambda: metric_at(url, "penstock_queue_depth") == 1)
+        assert server.stop() == []
+    assert future.result().status == 200
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_request_with_more_rows_than_a_batch_is_refused(dynamic: bool) -> None:
+    served = model(lambda x: x, name="m", batching=Batching(max_size=4, dynamic=dynamic), **one_float())
+    with Client(served) as client:
+        assert len(client.infer("m", {"x": np.ones((4, 1), np.float32)})["y"]) == 4
+        with pytest.raises(InvalidInput) as raised:
+            client.infer("m", {"x": np.ones((5, 1), np.float32)})
+    assert str(raised.value) == "input 'x' has a batch of 5 rows, model 'm' accepts at most 4"
+
+
+@pytest.mark.parametrize("rows", [4, 5, 8, 11])
+def test_a_request_with_more_rows_than_a_batch_is_split_and_joined_when_asked_for(rows: int) -> None:
+    sizes = []
+
+    @model(
+        inputs=[Tensor("x", np.float32, [-1]), Tensor("name", bytes, [])],
+        outputs=[Tensor("y", np.float32, [-1]), Tensor("name", bytes, [])],
+        batching=Batching(max_size=4, oversize="split"),
+    )
+    def m(x: Any, name: Any) -> Any:
+        sizes.append(len(x))
+        return x * 10, name
+
+    x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+    names = [f"row {index}".encode() * index for index in range(rows)]
+    with Client(m) as client:
+        answered = client.infer("m", {"x": x, "name": names})
+    assert np.array_equal(answered["y"], x * 10)
+    assert answered["name"].tolist() == names
+    assert max(sizes) <= 4
+    assert sum(sizes) == rows
+
+
+def test_one_failing_part_fails_the_split_request_and_only_it() -> None:
+    def handle(x: Any) -> Any:
+        if (x == 9).any():
+            raise InvalidInput("nine")
+        return x
+
+    served = model(handle, name="m", batching=Batching(max_size=2, oversize="split"), **one_float())
+    with Client(served) as client:
+        with pytest.raises(InvalidInput, match=r"^nine$"):
+            client.infer("m", {"x": np.arange(8, 12, dtype=np.float32).reshape(4, 1)})
+        assert len(client.infer("m", {"x": np.zeros((5, 1), np.float32)})["y"]) == 5
+
+
+def test_an_empty_batch_is_answered_or_refused_with_a_reason() -> None:
+    with Client(model(lambda x: x, name="m", batching=Batching(max_size=4), **one_float())) as client:
+        body, headers = binary_body({"x": np.ones((0, 1), np.float32)})
+        response = client.post("/v2/models/m/infer", body, headers=headers)
+        if response.status != 200:
+            assert response.status == 400
+            assert "'x'" in response.error()
+        # Whatever it was told: the next caller is answered.
+        assert client.infer("m", {"x": np.ones((1, 1), np.float32)})["y"].tolist() == [[1]]
+
+
+@pytest.mark.parametrize(("overload", "status"), [(429, 429), (503, 503)])
+def test_a_full_queue_refuses_with_a_time_to_retry(overload: Any, status: int) -> None:
+    gate = Gate()
+
+    def handle(x: Any) -> Any:
+        gate.enter()
+        return x
+
+    served = model(handle, name="m", max_queue=2, **one_float())
+    with Server(served, http="127.0.0.1:0", grpc="127.0.0.2:0", overload_status=overload) as server:
+        url = server.http_url
+
+        def ask() -> Any:
+            return infer(url, "m", {"x": np.ones(1, np.float32)})
+
+        futures = at_once([ask])
+        gate.await_entered()
+        futures += at_once([ask] * 2)
+        until(lambda: metric_at(url, "penstock_queue_depth") == 2)
+        refused = ask()
+        assert (refused.status, refused.error()) == (status, "model 'm' has its maximum of 2 requests waiting")
+        assert int(refused.headers["retry-after"]) >= 1
+        request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[bytes(4)])
+        request.inputs.add(name="x", datatype="FP32", shape=[1])
+        with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as told:
+            service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+        expected = grpc.StatusCode.RESOURCE_EXHAUSTED if overload == 429 else grpc.StatusCode.UNAVAILABLE
+        assert told.value.code() is expected
+        gate.open()
+        assert [future.result().status for future in futures] == [200] * 3
+        assert ask().status == 200
+
+
+def test_the_in_process_client_raises_overloaded() -> None:
+    gate = Gate()
+
+    def handle(x: Any) -> Any:
+        gate.enter()
+        return x
+
+    with Client(model(handle, name="m", max_queue=1, **one_float())) as client:
+
+        def ask() -> Any:
+            return client.infer("m", {"x": np.ones(1, np.float32)})
+
+        futures = at_once([ask])
+        gate.await_entered()
+        futures += at_once([ask])
+        until(lambda: metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == 1)
+        with pytest.raises(Overloaded):
+            ask()
+        gate.open()
+        for future in futures:
+            future.result()
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+def test_many_callers_get_each_their_own_rows(instances: int) -> None:
+    @model(
+        inputs=[Tensor("x", np.int64, [3])],
+        outputs=[Tensor("y", np.int64, [3]), Tensor("text", bytes, [])],
+        batching=Batching(max_size=16),
+        instances=Threads(instances),
+    )
+    def m(x: Any) -> Any:
+        return x + 1, [str(row[0]) * (row[0] % 5) for row in x]
+
+    def caller(url: str, number: int) -> None:
+        for turn in range(40):
+            value = number * 1000 + turn
+            x = np.full((1 + turn % 3, 3), value, np.int64)
+            answer = infer(
+                url, "m", {"x": x}, id=str(value), outputs=[{"name": "y", "parameters": {"binary_data": True}}]
+            )
+            assert answer.json()["id"] == str(value)
+            assert np.array_equal(answer.array("y"), x + 1)
+
+    with Server(m, http="127.0.0.1:0", grpc=None) as server:
+        for future in at_once([lambda number=number: caller(server.http_url, number) for number in range(12)]):
+            future.result()
+        assert metric_at(server.http_url, "penstock_requests_total", outcome="ok") == 480

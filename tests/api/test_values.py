@@ -1,0 +1,251 @@
+"""Functions of plain Python types, served: what they get, what they may return, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from typing import Any, Optional, TypedDict
+
+import numpy as np
+import pytest
+
+from penstock import HandlerError, InvalidInput, Tensor, model
+from penstock.testing import Client
+
+
+def ask(handler: Any, inputs: dict[str, Any], *, binary: bool = True) -> Any:
+    """The single output of a function; a Python value."""
+    served = model(handler)
+    with Client(served) as client:
+        answered = client.infer(served.name, inputs, binary=binary)
+    (array,) = answered.values()
+    return array.item() if array.ndim == 0 else array.tolist()
+
+
+SEEN: list[Any] = []
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: float = 0.5
+    label: str = "none"
+
+
+class Box(TypedDict):
+    width: int
+    name: str
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "sent", "got"),
+    [
+        (int, -(2**62), -(2**62)),
+        (float, 0.1, 0.1),
+        (bool, True, True),
+        (str, "ü\0☃", "ü\0☃"),
+        (bytes, b"a\0b", b"a\0b"),
+    ],
+)
+def test_scalars_keep_their_type(kind: type, sent: Any, got: Any, binary: bool) -> None:
+    def same(value: Any) -> Any:
+        SEEN.append(value)
+        return value
+
+    same.__annotations__ = {"value": kind, "return": kind}
+    SEEN.clear()
+    answered = ask(same, {"value": sent}, binary=binary)
+    assert [got] == SEEN
+    assert type(SEEN[0]) is kind
+    assert answered == (got.encode() if isinstance(got, str) else got)
+
+
+@pytest.mark.parametrize("kind", [list[int], list[float], list[bool], list[str], list[bytes]])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_lists_keep_their_elements_type(kind: Any, count: int) -> None:
+    (item,) = kind.__args__
+    sent = [item(1) if item is not bytes else b"1"] * count
+
+    def same(values: Any) -> Any:
+        SEEN.append(values)
+        return values
+
+    same.__annotations__ = {"values": kind, "return": kind}
+    SEEN.clear()
+    array = np.array([str(one) if item is str else one for one in sent], dtype=object if item in (str, bytes) else item)
+    answered = ask(same, {"values": array})
+    assert [sent] == SEEN
+    assert [type(one) for one in SEEN[0]] == [item] * count
+    assert answered == [one.encode() if item is str else one for one in sent]
+
+
+def test_defaults_fill_what_is_absent() -> None:
+    def greet(name: str, times: int = 2, punctuation: Optional[str] = None, *, loud: bool = False) -> str:  # noqa: UP045
+        text = f"{name} " * times + repr(punctuation)
+        return text.upper() if loud else text
+
+    assert ask(greet, {"name": "ada"}) == b"ada ada None"
+    assert ask(greet, {"name": "ada", "times": 1, "punctuation": "!"}) == b"ada '!'"
+    assert ask(greet, {"name": "ada", "loud": True}) == b"ADA ADA NONE"
+    with pytest.raises(InvalidInput, match="input 'name' is missing, model 'greet' expects 'name'"):
+        ask(greet, {"times": 1})
+
+
+def test_optional_arrays_are_none_or_the_default() -> None:
+    options: dict[str, Any] = {
+        "inputs": [Tensor("x", np.float32, [2]), Tensor("scale", np.float32, [], optional=True)],
+        "outputs": [Tensor("y", np.float32, [2])],
+    }
+    x = np.ones(2, np.float32)
+    none = model(lambda x, scale: x * (7 if scale is None else scale), name="m", **options)
+    three = np.float32(3)
+    filled = model(lambda x, scale=three: x * scale, name="m", **options)
+    for served, absent in ((none, 7), (filled, 3)):
+        with Client(served) as client:
+            assert client.infer("m", {"x": x})["y"].tolist() == [absent] * 2
+            assert client.infer("m", {"x": x, "scale": np.float32(4)})["y"].tolist() == [4, 4]
+            with pytest.raises(InvalidInput, match="'x' is missing"):
+                client.infer("m", {"scale": np.float32(4)})
+
+
+def test_a_dict_travels_as_json_both_ways() -> None:
+    document = {"text": "ü☃", "nested": {"list": [1, 2.5, None, True]}, "empty": {}}
+
+    def same(document: dict[str, Any]) -> dict[str, Any]:
+        SEEN.append(document)
+        return {**document, "count": len(document)}
+
+    SEEN.clear()
+    for binary in (True, False):
+        assert json.loads(ask(same, {"document": document}, binary=binary)) == {**document, "count": 3}
+    assert [document, document] == SEEN
+
+
+def test_a_dataclass_is_built_from_json() -> None:
+    def move(point: Point, by: float = 1.0) -> Point:
+        assert type(point) is Point
+        return Point(point.x + by, point.y, "moved")
+
+    assert json.loads(ask(move, {"point": {"x": 2}})) == {"x": 3.0, "y": 0.5, "label": "moved"}
+    assert json.loads(ask(move, {"point": {"x": 2.5, "y": 1.5, "label": "a"}, "by": 0.5})) == {
+        "x": 3.0,
+        "y": 1.5,
+        "label": "moved",
+    }
+
+
+def test_a_typed_dict_is_a_dict() -> None:
+    def grow(box: Box) -> Box:
+        return {"width": box["width"] + 1, "name": box["name"]}
+
+    assert json.loads(ask(grow, {"box": {"width": 1, "name": "b"}})) == {"width": 2, "name": "b"}
+
+
+def test_a_pydantic_model_is_validated() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    class Order(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+        item: str
+        count: int = pydantic.Field(ge=1)
+
+    def price(order: Any) -> Any:
+        return Order(item=order.item.upper(), count=order.count * 2)
+
+    price.__annotations__ = {"order": Order, "return": Order}
+    assert json.loads(ask(price, {"order": {"item": "tea", "count": 2}})) == {"item": "TEA", "count": 4}
+    with pytest.raises(InvalidInput) as refused:
+        ask(price, {"order": {"item": "tea", "count": 0}})
+    assert "input 'order'" in str(refused.value)
+    assert "count" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ('{"x": ', "input 'point' must hold one JSON document"),
+        ("[1]", "input 'point'"),
+        ('{"y": 1}', "x"),
+        ('{"x": "far"}', "x"),
+        ("[" * 100_000, "input 'point'"),
+    ],
+)
+def test_a_wrong_document_is_the_clients_mistake(sent: str, told: str) -> None:
+    def same(point: Point) -> Point:
+        raise AssertionError("the handler must not be called")
+
+    with pytest.raises(InvalidInput) as refused:
+        ask(same, {"point": sent})
+    assert told in str(refused.value)
+    assert "Traceback" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ("text", "output 'output': the handler returned str, it declares int"),
+        (None, "output 'output': the handler returned NoneType, it declares int"),
+        (True, "output 'output': the handler returned bool, it declares int"),
+        (2.0, "output 'output': the handler returned float, it declares int"),
+        (2**63, "output 'output': the handler returned a number beyond INT64"),
+    ],
+)
+def test_a_wrong_return_value_is_the_handlers_mistake(returned: Any, told: str) -> None:
+    def wrong(x: int) -> int:
+        return returned  # type: ignore[no-any-return]
+
+    with pytest.raises(HandlerError) as refused:
+        ask(wrong, {"x": 1})
+    assert str(refused.value) == told
+
+
+def test_what_json_cannot_hold_is_the_handlers_mistake() -> None:
+    def wrong(x: int) -> dict[str, Any]:
+        return {"self": object()}
+
+    with pytest.raises(HandlerError, match="output 'output' cannot be written as JSON: object is not a JSON value"):
+        ask(wrong, {"x": 1})
+
+
+def test_numpy_values_in_a_document_are_plain_json() -> None:
+    def numbers(x: int) -> dict[str, Any]:
+        return {"scalar": np.float32(0.5), "array": np.arange(3), "flag": np.bool_(True)}
+
+    assert json.loads(ask(numbers, {"x": 1})) == {"scalar": 0.5, "array": [0, 1, 2], "flag": True}
+
+
+def test_a_tuple_of_plain_values_is_several_outputs() -> None:
+    def split(text: str) -> tuple[int, list[str], dict[str, int]]:
+        return len(text), text.split(), {word: len(word) for word in text.split()}
+
+    with Client(split) as client:
+        answered = client.infer("split", {"text": "ab c"})
+    assert answered["output_0"].item() == 4
+    assert answered["output_1"].tolist() == [b"ab", b"c"]
+    assert json.loads(answered["output_2"].item()) == {"ab": 2, "c": 1}
+
+
+def test_an_enum_without_members_has_no_example() -> None:
+    class Empty(enum.Enum):
+        pass
+
+    def pick(choice: Any) -> int:
+        return 1
+
+    pick.__annotations__["choice"] = dataclasses.make_dataclass("Choice", [("kind", Empty)])
+    assert model(pick).examples() == {"choice": None}
+
+
+def test_text_that_is_not_utf_8_is_refused_for_str_and_kept_for_bytes() -> None:
+    broken = np.array([b"ok", b"\xff\xfe"], dtype=object)
+
+    def texts(values: list[str]) -> int:
+        return len(values)
+
+    def raw(values: list[bytes]) -> list[bytes]:
+        return values
+
+    with pytest.raises(InvalidInput, match="input 'values': element 1 is not valid UTF-8 text"):
+        ask(texts, {"values": broken})
+    assert ask(raw, {"values": broken}) == [b"ok", b"\xff\xfe"]

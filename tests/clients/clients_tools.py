@@ -1,0 +1,9 @@
+"""Where the repository is, and the tools that setup_tools.py fetched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools").absolute()

@@ -1,0 +1,95 @@
+"""Fetches the clients that tests/clients drives: ghz, perf_analyzer, and what compiles the Go client.
+
+Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
+or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer;
+for that one `apt-get` and `dpkg-deb`, and root only where apt has no list of packages yet. What is there already is
+not fetched again. Tests whose tool is not there are skipped, and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from clients_tools import TOOLS
+
+BIN = TOOLS / "bin"
+
+GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
+GO_PLUGINS = (
+    "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6",
+    "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1",
+)
+PROTOC = "grpcio-tools>=1.71"
+PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
+PERF_ANALYZER_DEB = "libb64-0d"
+
+
+def main(wanted: list[str]) -> int:
+    """Fetches the named tools, or all of them."""
+    for name in wanted or [*RECIPES]:
+        print(f"{name}: fetching into {TOOLS}", flush=True)
+        RECIPES[name]()
+    return 0
+
+
+def ghz() -> None:
+    """The gRPC load generator."""
+    if not (BIN / "ghz").exists():
+        _go_install(GHZ)
+
+
+def go_client() -> None:
+    """The plugins that write Go from proto files, and a protoc to run them."""
+    for plugin in GO_PLUGINS:
+        if not (BIN / plugin.partition("@")[0].rpartition("/")[2]).exists():
+            _go_install(plugin)
+    if not (TOOLS / "protoc" / "grpc_tools").exists():
+        _pip("install", "--target", str(TOOLS / "protoc"), PROTOC)
+
+
+def perf_analyzer() -> None:
+    """Triton's load generator, from its client's wheel, with the two libraries that the wheel leaves out."""
+    if (BIN / "perf_analyzer").exists():
+        return
+    home = TOOLS / "perf_analyzer"
+    _pip("install", "--no-deps", "--target", str(home), *PERF_ANALYZER)
+    if subprocess.run(["apt-cache", "show", PERF_ANALYZER_DEB], check=False, capture_output=True).returncode != 0:
+        # A bare container has no list of packages yet. Only this step needs root.
+        _run("apt-get", "update", "-qq")
+    with tempfile.TemporaryDirectory() as folder:
+        _run("apt-get", "download", "-qq", PERF_ANALYZER_DEB, folder=Path(folder))
+        (package,) = Path(folder).glob("*.deb")
+        _run("dpkg-deb", "-x", str(package), str(home / "deb"))
+    libraries = {path.parent for pattern in ("libcudart.so*", "libb64.so*") for path in home.rglob(pattern)}
+    path = ":".join(sorted(map(str, libraries)))
+    BIN.mkdir(parents=True, exist_ok=True)
+    starter = BIN / "perf_analyzer"
+    starter.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{path}" exec "{home}/bin/perf_analyzer" "$@"\n')
+    starter.chmod(0o755)
+
+
+RECIPES: dict[str, Callable[[], None]] = {"ghz": ghz, "go_client": go_client, "perf_analyzer": perf_analyzer}
+
+
+def _go_install(package: str) -> None:
+    if shutil.which("go") is None:
+        raise SystemExit(f"{package} needs go; see https://go.dev/doc/install")
+    _run("go", "install", package, environment={"GOBIN": str(BIN)})
+
+
+def _pip(*arguments: str) -> None:
+    _run(sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments[:1], "-q", *arguments[1:])
+
+
+def _run(*command: str, folder: Path | None = None, environment: dict[str, str] | None = None) -> None:
+    subprocess.run(command, check=True, cwd=folder, env={**os.environ, **(environment or {})})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

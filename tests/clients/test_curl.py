@@ -1,0 +1,78 @@
+"""The line that a started server prints for curl works as it is printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving_process import Serving
+
+MODELS = {
+    "array": (
+        "import numpy as np\nfrom penstock import Batching, Tensor, model\n"
+        "@model(inputs=[Tensor('x', np.float32, [4])], outputs=[Tensor('y', np.float32, [4])], batching=Batching(8))\n"
+        "def served(x):\n    return x * 2\n",
+        {"data": [2, 2, 2, 2], "shape": [1, 4]},
+    ),
+    "large-array": (
+        "import numpy as np\nfrom penstock import Tensor, model\n"
+        "@model(inputs=[Tensor('x', np.float32, [64, 64]), Tensor('names', bytes, [2])],"
+        " outputs=[Tensor('sum', np.float32)])\n"
+        "def served(x, names):\n    return x.sum() + np.float32(len(names))\n",
+        {"data": [2], "shape": []},
+    ),
+    "plain": (
+        "from penstock import model\n@model\ndef served(name: str, times: int = 2) -> str:\n    return name * times\n",
+        {"data": ["texttext"], "shape": []},
+    ),
+    "document": (
+        "import dataclasses\nfrom penstock import model\n"
+        "@dataclasses.dataclass\nclass Order:\n    item: str\n    count: int = 3\n"
+        "@model\ndef served(order: Order) -> list[str]:\n    return [order.item] * order.count\n",
+        {"data": ["text"] * 3, "shape": [3]},
+    ),
+    "quotes": (
+        "from penstock import Tensor, model\n"
+        "@model(inputs=[Tensor(\"it's $HOME\", bytes, [1])], outputs=[Tensor('y', bytes, [1])])\n"
+        "def served(x):\n    return x\n",
+        {"data": ["text"], "shape": [1]},
+    ),
+    "versions": (
+        "from penstock import model\n@model(version=2)\ndef served(x: int) -> int:\n    return x + 1\n"
+        "newer = served.with_options(version=10)\n",
+        {"data": [2], "shape": []},
+    ),
+}
+
+
+@pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
+@pytest.mark.parametrize(("source", "expected"), MODELS.values(), ids=MODELS)
+def test_the_printed_line(
+    source: str, expected: dict[str, Any], unix: bool, tmp_path: Path, curl: Callable[..., Any]
+) -> None:
+    (tmp_path / "app.py").write_text(source)
+    address = f"unix:{tmp_path}/it's a socket" if unix else "127.0.0.1:0"
+    with Serving("app.py", "--http", address, "--grpc", "off", folder=tmp_path) as server:
+        (line,) = re.findall(r"^try   (.+)$", server.out, re.MULTILINE)
+        done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    (output,) = json.loads(done.stdout)["outputs"]
+    assert {key: output[key] for key in expected} == expected
+
+
+def test_a_model_without_an_example_is_asked_for_its_metadata(tmp_path: Path, curl: Callable[..., Any]) -> None:
+    (tmp_path / "app.py").write_text(
+        "import dataclasses\nfrom penstock import model\n"
+        "@dataclasses.dataclass\nclass Endless:\n    next: 'Endless'\n"
+        "@model\ndef served(order: Endless) -> int:\n    return 1\n"
+    )
+    with Serving("app.py", "--http", "127.0.0.1:0", "--grpc", "off", folder=tmp_path) as server:
+        (line,) = re.findall(r"^try   (.+)$", server.out, re.MULTILINE)
+        done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, timeout=20)
+    assert json.loads(done.stdout)["name"] == "served"

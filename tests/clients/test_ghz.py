@@ -1,0 +1,55 @@
+"""ghz, a gRPC load generator in Go: our proto, our server, and no call that fails."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from clients_tools import REPOSITORY
+
+from http_by_hand import metric_at
+from serving_process import Serving
+
+PROTO = str(REPOSITORY / "proto" / "open_inference.proto")
+COUNT = 400
+
+
+def run(ghz: Callable[..., Any], server: Serving, data: dict[str, Any], *more: str) -> dict[str, Any]:
+    call = "inference.GRPCInferenceService.ModelInfer"
+    arguments = ("--insecure", "--proto", PROTO, "--call", call, "-n", str(COUNT), "-c", "8", "-O", "json")
+    report: dict[str, Any] = json.loads(ghz(*arguments, "-d", json.dumps(data), *more, server.grpc).stdout)
+    return report
+
+
+def request(**contents: Any) -> dict[str, Any]:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4]}
+    if "fp32_contents" in contents:
+        return {"model_name": "double", "inputs": [{**tensor, "contents": contents}]}
+    return {"model_name": "double", "inputs": [tensor], **contents}
+
+
+def test_raw_contents(ghz: Callable[..., Any], server: Serving) -> None:
+    raw = base64.b64encode(np.arange(4, dtype=np.float32).tobytes()).decode()
+    before = metric_at(server.http, "penstock_requests_total", protocol="grpc", outcome="ok")
+    report = run(ghz, server, request(raw_input_contents=[raw]), "--connections", "4")
+    assert report["statusCodeDistribution"] == {"OK": COUNT}
+    assert metric_at(server.http, "penstock_requests_total", protocol="grpc", outcome="ok") - before == COUNT
+
+
+def test_typed_contents(ghz: Callable[..., Any], server: Serving) -> None:
+    report = run(ghz, server, request(fp32_contents=[1, 2, 3, 4]))
+    assert report["statusCodeDistribution"] == {"OK": COUNT}
+
+
+def test_compressed_calls(ghz: Callable[..., Any], server: Serving) -> None:
+    raw = base64.b64encode(bytes(16)).decode()
+    report = run(ghz, server, request(raw_input_contents=[raw]), "--enable-compression")
+    assert report["statusCodeDistribution"] == {"OK": COUNT}
+
+
+def test_refusals_are_statuses_and_not_broken_connections(ghz: Callable[..., Any], server: Serving) -> None:
+    report = run(ghz, server, {**request(fp32_contents=[1, 2, 3, 4]), "model_name": "nobody"})
+    assert report["statusCodeDistribution"] == {"NotFound": COUNT}

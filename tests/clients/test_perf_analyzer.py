@@ -1,0 +1,46 @@
+"""Triton's perf_analyzer, which reads metadata and configuration first, and then measures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from http_by_hand import get, metric_at
+from serving_process import Serving
+
+
+def test_the_configuration_that_it_asks_for(server: Serving) -> None:
+    config = get(server.http, "/v2/models/double/config").json()
+    assert config["name"] == "double"
+    assert config["max_batch_size"] == 8
+    # Without the batch axis, as the configuration has it.
+    assert [(one["name"], one["data_type"], [int(dim) for dim in one["dims"]]) for one in config["input"]] == [
+        ("x", "TYPE_FP32", [4])
+    ]
+    assert [(one["name"], one["data_type"], [int(dim) for dim in one["dims"]]) for one in config["output"]] == [
+        ("y", "TYPE_FP32", [4])
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_it_runs_to_its_end(
+    protocol: str, rows: int, server: Serving, perf_analyzer: Callable[..., Any], tmp_path: Path
+) -> None:
+    address = server.http.removeprefix("http://") if protocol == "http" else server.grpc
+    before = metric_at(server.http, "penstock_requests_total", protocol=protocol, outcome="ok")
+    table = tmp_path / "table.csv"
+    perf_analyzer(
+        *("-m", "double", "-i", protocol, "-u", address, "-b", str(rows), "-f", str(table)),
+        *("--concurrency-range", "4", "--measurement-mode", "count_windows", "--measurement-request-count", "200"),
+        # It is to end, whatever the machine is busy with.
+        *("--stability-percentage", "999", "--max-trials", "5"),
+    )
+    (row,) = csv.DictReader(table.read_text().splitlines())
+    assert float(row["Inferences/Second"]) > 0
+    assert metric_at(server.http, "penstock_requests_total", protocol=protocol, outcome="ok") - before >= 200
+    assert metric_at(server.http, "penstock_requests_total", outcome="handler") == 0
