@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
+from http_by_hand import connect, read_answer
 from models.protocol import Gate, slow
 from penstock import Server, ServerConfig, Tensor, model
 from waiting import at_once, until
@@ -132,5 +133,25 @@ def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:
             refused(door.infer(one("slow")), 503, "shutting down")
         finally:
             gate.opened.set()
+        served(running.result(timeout=20), tensor("y", "FP32", [7.0]))
+        assert stopped.result(timeout=20) == []
+
+
+def test_a4_first_request_of_a_connection_from_before_the_drain(gate: Gate) -> None:
+    # Else a request that is on its way when the drain begins would be lost.
+    with Server(slow, config=ServerConfig(http="127.0.0.1:0", grpc=None, io_threads=1)) as server:
+        rest = Rest(server.http_url)
+        (running,) = at_once([lambda: HttpDoor("rest", rest, binary=False).infer(one("slow", 7.0))])
+        gate.await_entered()
+        with connect(server.http_url) as sock:
+            # Connections are taken in turn: once a later one is answered, this one is taken.
+            assert rest.request("GET", "/v2/health/ready").status == 200
+            (stopped,) = at_once([server.stop])
+            try:
+                until(lambda: rest.request("GET", "/v2/health/ready").status == 503, "the drain to show")
+                sock.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert read_answer(sock).status == 503
+            finally:
+                gate.opened.set()
         served(running.result(timeout=20), tensor("y", "FP32", [7.0]))
         assert stopped.result(timeout=20) == []

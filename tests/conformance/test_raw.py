@@ -28,6 +28,11 @@ def test_c17_every_datatype(http: Transport, datatype: str) -> None:
     served(decode(reply), tensor("y", datatype, SAMPLES[datatype]))
 
 
+def test_c17_one_row_of_a_batch(http: Transport) -> None:
+    reply = raw(http, "rows", pack("FP32", [1.0, 2.0, 3.0]))
+    served(decode(reply), tensor("y", "FP32", [1.0, 2.0, 3.0], [1, 3]))
+
+
 def test_c17_no_bytes(http: Transport) -> None:
     served(decode(raw(http, "ident_FP32", b"")), tensor("y", "FP32", []))
 

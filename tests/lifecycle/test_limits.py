@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+import http2_by_hand as http2
 from http_by_hand import (
     Answer,
     Connection,
@@ -51,10 +52,10 @@ def zeros(count: int) -> dict[str, np.ndarray[Any, Any]]:
     return {"x": np.zeros(count, np.float32)}
 
 
-def start(url: str, head: str, body: bytes = b"") -> socket.socket:
+def start(url: str, head: str, body: bytes = b"", *, path: str = PATH) -> socket.socket:
     """Sends a head and the beginning of a body."""
     sock = connect(url)
-    sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode() + body)
+    sock.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode() + body)
     return sock
 
 
@@ -175,10 +176,11 @@ def test_bytes_in_flight_are_bounded_and_given_back() -> None:
         gate.open()
         assert first.result().status == 200
         # A client that leaves gives its bytes back too.
-        with start(url, "Content-Length: 9000\r\n", b"x" * 100):
-            until(lambda: metric_at(url, "penstock_connections") == 2)
-        until(lambda: infer(url, "held", zeros(1500)).status == 200)
-        until(lambda: metric_at(url, "penstock_body_bytes") == 0)
+        for _ in range(20):
+            with start(url, "Content-Length: 9000\r\n", b"x" * 8000, path="/v2/models/held/infer"):
+                until(lambda: metric_at(url, "penstock_body_bytes") > 0)
+            until(lambda: metric_at(url, "penstock_body_bytes") == 0)
+        assert infer(url, "held", zeros(1500)).status == 200
         assert infer(url, "held", zeros(3000)).status == 429
 
 
@@ -250,6 +252,30 @@ def test_a_body_that_stalls_is_cut(head: str) -> None:
         until(lambda: metric_at(url, "penstock_connections") == 1)
 
 
+def test_a_client_that_reads_slowly_gets_its_whole_answer() -> None:
+    with serving(idle_timeout=0.3, body_timeout=0.3, header_timeout=0.3, max_body_bytes=1 << 28) as url:
+        size = 4 << 20
+        body, headers = binary_body(zeros(size))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        with start(url, f"Content-Length: {len(body)}\r\n{lines}", body) as sock:
+            pause, received = threading.Event(), 0
+            # Longer than every timeout, and never silent for as long as one.
+            while received < size * 4:
+                piece = sock.recv(size // 5)
+                assert piece, f"the server closed after {received} bytes"
+                received += len(piece)
+                pause.wait(0.1)
+
+
+def test_a_client_that_never_reads_its_answer_is_given_up() -> None:
+    with serving(idle_timeout=0.3, body_timeout=0.3, header_timeout=0.3, max_body_bytes=1 << 28) as url:
+        body, headers = binary_body(zeros(4 << 20))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        with start(url, f"Content-Length: {len(body)}\r\n{lines}", body):
+            until(lambda: metric_at(url, "penstock_requests_total", outcome="ok") == 1, "the answer")
+            until(lambda: metric_at(url, "penstock_connections") == 1, "the connection to be closed")
+
+
 def memory_kb(process: int) -> int:
     (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1])
@@ -267,7 +293,11 @@ def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) ->
         for _ in range(8):
             sock = connect(f"http://{server.grpc}" if shape == "grpc" else server.http)
             if shape == "grpc":
-                sock.sendall(_grpc_head() + _frame(0, 1, b"\0" + min(size, 2**32 - 1).to_bytes(4, "big") + b"x" * 10))
+                sock.sendall(
+                    http2.opening()
+                    + http2.infer_headers(1)
+                    + http2.frame(http2.DATA, 1, b"\0" + min(size, 2**32 - 1).to_bytes(4, "big") + b"x" * 10)
+                )
             elif shape == "binary":
                 lengths = f"Content-Length: {len(head) + size}\r\nInference-Header-Content-Length: {len(head)}\r\n"
                 sock.sendall(_head(lengths) + head + b"x" * 10)
@@ -285,27 +315,6 @@ def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) ->
 
 def _head(lines: str) -> bytes:
     return f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
-
-
-def _frame(kind: int, stream: int, payload: bytes, flags: int = 0) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-
-def _grpc_head() -> bytes:
-    """The beginning of an HTTP/2 connection with one ModelInfer, its headers written as plain literals."""
-    fields = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": "/inference.GRPCInferenceService/ModelInfer",
-        ":authority": "localhost",
-        "content-type": "application/grpc",
-        "te": "trailers",
-    }
-    block = b"".join(
-        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
-        for name, value in fields.items()
-    )
-    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, b"") + _frame(1, 1, block, flags=4)
 
 
 def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:

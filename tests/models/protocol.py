@@ -73,6 +73,15 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
+@model(
+    inputs=[Tensor("x", np.float32, [-1])],
+    outputs=[Tensor("y", np.float32, [-1])],
+    batching=Batching(max_size=8),
+)
+def rows(x: Any) -> Any:
+    return x
+
+
 def identity(datatype: str) -> Any:
     """`ident_<datatype>`: what comes in as `x`, of any length, goes out as `y`."""
     return model(
@@ -165,6 +174,7 @@ def wrong_shape(x: Any) -> Any:
 
 MODELS = (
     add,
+    rows,
     *(identity(datatype) for datatype in DATATYPES),
     echo_s,
     bytes_one,

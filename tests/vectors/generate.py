@@ -161,6 +161,12 @@ def binary() -> list[Document]:
         answered(
             "length of JSON only", call, [summed()], [rest_json(document_of(call, is_binary=False), json_length=length)]
         ),
+        answered(
+            "raw body is one row",
+            Call("rows", (tensor("x", "FP32", values, [1, 3]),)),
+            [tensor("y", "FP32", values, [1, 3])],
+            [raw_fp32],
+        ),
         answered("raw body", ident("FP32", values), [tensor("y", "FP32", values)], [raw_fp32]),
         answered(
             "raw body of BYTES",

@@ -79,8 +79,9 @@ impl IoThreads {
             let (app, served, order) = (Arc::clone(app), served.clone(), receiver.clone());
             let (open, inboxes) = (Arc::clone(&open), inboxes.clone());
             let bound = acceptor.take();
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
+            let runtime = runtime.build().map_err(StartError::Thread)?;
             let run = move || {
                 runtime.block_on(async move {
                     let desk = Desk::new();

@@ -18,6 +18,7 @@ mod in_process;
 mod io_thread;
 mod listen;
 mod observed;
+mod offload;
 mod rest;
 mod server;
 

@@ -4,13 +4,15 @@ use super::{error, headers::check_encoding, path::InferPath, receive::receive};
 use crate::{
     body::Body,
     compute::compute,
+    config::Config,
     front::{Context, Incoming},
     headers::visible,
     observed::{Observed, timing_headers},
+    offload,
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result};
-use penstock_wire::rest::{self as wire, EncodeOptions};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result, Timings};
+use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
 use std::{sync::Arc, time::Instant};
 
 /// An inference request whose path is taken apart.
@@ -61,16 +63,34 @@ async fn answer<B: Incoming>(
     }
     let deadline = observed.deadline(decoded.timeout);
     let (plan, response) = compute(context, &model, decoded, deadline, || visible(headers)).await?;
-    let answer = encode(context, &model, &plan, &response)?;
-    observed.served(&model, &plan.id, 200, response.timings);
-    Ok(answer)
+    let timings = response.timings;
+    let (encoded, plan) = encode(context, &model, plan, response).await?;
+    observed.served(&model, &plan.id, 200, timings);
+    respond(&app.config, encoded, timings)
 }
 
-fn encode(context: &Context, model: &Model, plan: &AnswerPlan, response: &InferResponse) -> Result<Response<Body>> {
+/// Encodes an answer; much JSON on a thread of its own.
+async fn encode(
+    context: &Context,
+    model: &Model,
+    plan: AnswerPlan,
+    response: InferResponse,
+) -> Result<(Encoded, AnswerPlan)> {
     let start = Instant::now();
-    let config = &context.app.config;
-    let encoded = wire::encode(model.spec(), plan, response, &EncodeOptions { strict_json: config.strict_json })?;
+    let options = EncodeOptions { strict_json: context.app.config.strict_json };
+    let selected = response.selected(&plan);
+    let as_json = selected.iter().filter(|(output, _)| !output.binary).map(|(_, tensor)| tensor.as_slice().len());
+    // As text an element takes about twice its bytes.
+    let json_bytes = as_json.sum::<usize>() * 2;
+    drop(selected);
+    let spec = Arc::clone(model.spec());
+    let encoded =
+        offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan))).await?;
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    Ok(encoded)
+}
+
+fn respond(config: &Config, encoded: Encoded, timings: Timings) -> Result<Response<Body>> {
     let mut answer = Response::new(Body::new(encoded.chunks));
     let headers = answer.headers_mut();
     match encoded.json_len {
@@ -82,7 +102,7 @@ fn encode(context: &Context, model: &Model, plan: &AnswerPlan, response: &InferR
         }
     }
     if config.timing_headers {
-        timing_headers(headers, response.timings);
+        timing_headers(headers, timings);
     }
     Ok(answer)
 }

@@ -2,7 +2,7 @@
 //! each tensor's own, and nothing is grown by doubling.
 
 use super::headers::json_length;
-use crate::{app::RequestGuard, config::Limits, front::Incoming};
+use crate::{app::RequestGuard, config::Limits, front::Incoming, offload};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::BodyExt as _;
@@ -11,13 +11,14 @@ use penstock_wire::{
     Decoded, Limits as WireLimits,
     rest::{self, Decoder},
 };
+use std::sync::Arc;
 
 /// Reads and decodes one body.
 ///
 /// # Errors
 /// `TooLarge` by the limits, `InvalidInput` by the protocol, `Cancelled` when the client leaves.
 pub(crate) async fn receive<B: Incoming>(
-    spec: &ModelSpec,
+    spec: &Arc<ModelSpec>,
     headers: &HeaderMap,
     mut body: B,
     limits: &Limits,
@@ -32,7 +33,7 @@ pub(crate) async fn receive<B: Incoming>(
     match declared {
         Some(length) if first.len() as u64 == length => {
             guard.reserve(first.len())?;
-            whole(spec, json_len, &first, limits)
+            whole(spec, json_len, first, limits).await
         }
         Some(length) => {
             let body = Pieces { first, body, guard };
@@ -40,13 +41,19 @@ pub(crate) async fn receive<B: Incoming>(
         }
         None => {
             let bytes = collect(first, &mut body, limits, guard).await?;
-            whole(spec, json_len, &bytes, limits)
+            whole(spec, json_len, bytes, limits).await
         }
     }
 }
 
-/// A body that is there in one piece.
-fn whole(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &Limits) -> Result<Decoded> {
+/// A body that is there in one piece. Much JSON is decoded on a thread of its own.
+async fn whole(spec: &Arc<ModelSpec>, json_len: Option<usize>, bytes: Bytes, limits: &Limits) -> Result<Decoded> {
+    let json_bytes = json_len.unwrap_or(bytes.len());
+    let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
+    offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits)).await
+}
+
+fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &WireLimits) -> Result<Decoded> {
     let (json, tail) = split(bytes, json_len)?;
     let mut decoder = begin(spec, json_len, json, tail.len(), limits)?;
     decoder.write(tail)?;
@@ -55,16 +62,18 @@ fn whole(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &Limit
 
 /// A body of known length that comes in pieces.
 async fn parts<B: Incoming>(
-    spec: &ModelSpec,
+    spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
     length: usize,
     mut body: Pieces<'_, B>,
     limits: &Limits,
 ) -> Result<Decoded> {
-    let wanted = json_len.unwrap_or(length);
-    if wanted > length {
-        return Err(out_of_range(wanted, length));
-    }
+    let wanted = match json_len {
+        Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
+        // So much JSON is not decoded here, so the rest cannot go straight to its place.
+        Some(json_len) if json_len < offload::FROM_BYTES => json_len,
+        _ => length,
+    };
     let mut chunk = body.next().await?.ok_or_else(cut_short)?;
     let head = if chunk.len() >= wanted {
         chunk.split_to(wanted)
@@ -79,7 +88,10 @@ async fn parts<B: Incoming>(
             chunk = body.next().await?.ok_or_else(cut_short)?;
         }
     };
-    let mut decoder = begin(spec, json_len, &head, length - wanted, limits)?;
+    if wanted == length {
+        return whole(spec, json_len, head, limits).await;
+    }
+    let mut decoder = begin(spec, json_len, &head, length - wanted, &wire_limits(limits))?;
     drop(head);
     decoder.write(&chunk)?;
     while let Some(chunk) = body.next().await? {
@@ -130,12 +142,16 @@ fn begin<'s>(
     json_len: Option<usize>,
     json: &[u8],
     tail_len: usize,
-    limits: &Limits,
+    limits: &WireLimits,
 ) -> Result<Decoder<'s>> {
     if json_len == Some(0) {
         return rest::begin_raw(spec, tail_len);
     }
-    rest::begin(spec, json, tail_len, &WireLimits { max_depth: limits.json_depth, ..WireLimits::default() })
+    rest::begin(spec, json, tail_len, limits)
+}
+
+fn wire_limits(limits: &Limits) -> WireLimits {
+    WireLimits { max_depth: limits.json_depth, ..WireLimits::default() }
 }
 
 fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
