@@ -84,7 +84,7 @@ clean: ## Remove everything that was made, models included
 	  fi
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$${missing[@]}"
 	fi
-	command -v cargo >/dev/null || { echo "there is no cargo: install Rust 1.90 or newer, see https://rustup.rs" >&2; exit 1; }
+	command -v cargo >/dev/null || { echo "there is no cargo: install Rust $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer, see https://rustup.rs" >&2; exit 1; }
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "$(PYTHON) is too old, Python 3.10 or newer is needed" >&2; exit 1; }
 	@touch $@
 

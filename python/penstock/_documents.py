@@ -75,7 +75,7 @@ def _example(hint: Any) -> Any:
     if origin in OBJECTS or hint in (Any, object):
         return {}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return next(iter(hint)).value
+        return [member.value for member in hint][0]
     if is_record(hint):
         hints = typing.get_type_hints(hint, include_extras=True)
         return {

@@ -74,6 +74,12 @@ def test_the_readme_example_answers_its_own_curl() -> None:
     assert answer.json()["outputs"][0]["data"] == [2 * number for number in range(1, 17)]
 
 
+def test_the_readme_asks_for_the_versions_that_are_needed() -> None:
+    rust = re.findall(r'^rust-version = "(.*)"', text("Cargo.toml"), re.MULTILINE)[0]
+    python = re.findall(r'^requires-python = ">=(.*)"', text("pyproject.toml"), re.MULTILINE)[0]
+    assert f"CPython {python} or newer, Rust {rust} or newer" in text("README.md")
+
+
 def arms(source: str, pattern: str) -> dict[str, str]:
     """The arms of a match over `Kind`, by kind; guarded arms are left out."""
     found: dict[str, str] = {}

@@ -94,10 +94,14 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join.
+    /// Whether more rows could join. With preferred sizes a batch has the size that it was cut to.
     pub fn has_room(&self) -> bool {
         self.rows < self.spec().max_batch_size()
-            && self.spec().batching.as_ref().is_some_and(|batching| batching.dynamic)
+            && self
+                .spec()
+                .batching
+                .as_ref()
+                .is_some_and(|batching| batching.dynamic && batching.preferred_sizes.is_empty())
     }
 
     /// Takes in requests that came since the cut, and joins their rows to the gathered `inputs`.

@@ -53,10 +53,8 @@ fn run(py: Python<'_>, model: &Arc<Model>, handling: &Handling, built: &mpsc::Se
             return;
         }
     };
-    // A server that did not wait for this instance has given up on it.
-    if built.send(Ok(())).is_err() {
-        return;
-    }
+    // A server that does not wait any more has closed the queue, so this instance closes its handler at once.
+    let _ = built.send(Ok(()));
     drop(handler);
     while let Some((job, inputs)) = next(py, model) {
         answer(py, &call, handling, job, inputs);

@@ -31,6 +31,8 @@ pub(crate) struct App {
     /// Its metrics.
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Option<AccessLogger>,
+    /// Connections that have more to send than their sockets take.
+    pub(crate) writing: Arc<AtomicUsize>,
     phase: AtomicU8,
     requests: AtomicUsize,
     next_id: AtomicU64,
@@ -44,6 +46,7 @@ impl App {
             config,
             registry,
             metrics,
+            writing: Arc::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
@@ -88,6 +91,11 @@ impl App {
     /// Requests under way.
     pub(crate) fn requests_under_way(&self) -> usize {
         self.requests.load(Ordering::Acquire)
+    }
+
+    /// Whether answers still go out to clients that read slowly.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Acquire) > 0
     }
 
     /// An id for a request that has none, for logs.

@@ -3,11 +3,10 @@
 
 use crate::{
     app::App,
-    connection::{Order, builder, serve},
+    connection::{Order, Shared, builder, serve},
     front::Front,
     listen::{Bound, BoundSocket, SocketFile, StartError},
 };
-use hyper_util::{rt::TokioExecutor, server::conn::auto::Builder};
 use penstock_core::Desk;
 use std::{
     io,
@@ -45,8 +44,7 @@ pub(crate) struct IoThreads {
 struct Station {
     app: Arc<App>,
     fronts: Arc<[Front]>,
-    builder: Arc<Builder<TokioExecutor>>,
-    order: watch::Receiver<Order>,
+    shared: Shared,
     open: Arc<AtomicUsize>,
 }
 
@@ -92,7 +90,13 @@ impl IoThreads {
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { desk.run().await });
                     let mut until = order.clone();
-                    let station = Station { app, fronts, builder, order, open };
+                    let shared = Shared {
+                        builder,
+                        limits: Arc::new(app.config.limits.clone()),
+                        order,
+                        writing: Arc::clone(&app.writing),
+                    };
+                    let station = Station { app, fronts, shared, open };
                     if let Some(bound) = bound {
                         accept_all(bound, &station, &inboxes);
                     }
@@ -126,7 +130,7 @@ impl IoThreads {
 
 fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
     for (index, bound) in bound.into_iter().enumerate() {
-        let (order, inboxes) = (station.order.clone(), inboxes.to_vec());
+        let (order, inboxes) = (station.shared.order.clone(), inboxes.to_vec());
         match bound.socket {
             BoundSocket::Tcp(listener) => {
                 if let Ok(listener) = TcpListener::from_std(listener) {
@@ -203,16 +207,15 @@ async fn take_over(station: Station, mut inbox: mpsc::UnboundedReceiver<Accepted
         let station = station.clone();
         tokio::spawn(async move {
             let front = station.fronts[listener].clone();
-            let limits = station.app.config.limits.clone();
             match socket {
                 Socket::Tcp(socket) => {
                     if let Ok(socket) = TcpStream::from_std(socket) {
-                        serve(socket, front, station.builder, limits, station.order).await;
+                        serve(socket, front, station.shared).await;
                     }
                 }
                 Socket::Unix(socket) => {
                     if let Ok(socket) = UnixStream::from_std(socket) {
-                        serve(socket, front, station.builder, limits, station.order).await;
+                        serve(socket, front, station.shared).await;
                     }
                 }
             }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access_log;
+mod activity;
 mod app;
 mod body;
 mod compute;

@@ -16,7 +16,7 @@ use std::{
 /// How often a drain looks whether it is done.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
-/// How long answers that are computed may take to reach their sockets.
+/// How long the last answers may take to reach their sockets when the drain is late already.
 const FLUSH: Duration = Duration::from_millis(250);
 
 /// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
@@ -92,9 +92,10 @@ impl Server {
         for model in &models {
             model.queue().cut_off(&error);
         }
-        // The last answers are on their way from the desk to the socket.
+        // The last answers are on their way to their sockets; a connection closes once it has sent them.
         let flushed = Instant::now() + FLUSH;
-        while self.app.metrics.connections.get() > 0 && Instant::now() < flushed {
+        let flushing = || self.app.metrics.connections.get() > 0 && Instant::now() < flushed;
+        while flushing() || (self.app.is_writing() && !self.is_late()) {
             thread::sleep(DRAIN_LOOK);
         }
         threads.close();
