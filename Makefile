@@ -15,8 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip
-# Examples in documents keep their aligned comments.
-FORMAT := $(BIN)/ruff format --exclude '*.md'
+FORMAT := $(BIN)/ruff format
 WHEEL := .make/wheel-$(PENSTOCK_PROFILE)
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
 	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \

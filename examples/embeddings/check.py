@@ -106,6 +106,7 @@ def check(embeddings: np.ndarray) -> float:
 def main() -> None:
     """Embeds SENTENCES as one batch, compares, and shows who is close to whom."""
     from app import Embeddings
+
     from penstock.testing import Client
 
     with Client(Embeddings) as client:

@@ -6,6 +6,8 @@ from typing import final
 from penstock._definition import Definition
 from penstock.config import ServerConfig
 
+__all__ = ["Context", "InProcess", "RequestInfo", "Server", "copies", "debug_build", "version"]
+
 version: str
 """The version of the package."""
 

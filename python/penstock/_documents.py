@@ -75,7 +75,8 @@ def _example(hint: Any) -> Any:
     if origin in OBJECTS or hint in (Any, object):
         return {}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return [member.value for member in hint][0]
+        members = list(hint)
+        return members[0].value
     if is_record(hint):
         hints = typing.get_type_hints(hint, include_extras=True)
         return {

@@ -37,7 +37,7 @@ def check(kind: str, value: Any) -> None:
     Raises:
         ValueError: it is no value of this kind; the message shows it and says what is.
     """
-    if kind == "address":
+    if kind == "address" or (kind == "address|same" and value != "same"):
         _check_address(value)
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
@@ -96,7 +96,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _read(kind: str, text: str) -> Any:
-    if kind == "address":
+    if kind in ("address", "address|same"):
         return None if text.lower() in ("off", "none") else text
     if kind == "switch":
         _require(text.lower() in _SWITCHES, text, "true or false")

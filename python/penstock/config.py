@@ -33,7 +33,7 @@ class ServerConfig:
 
     http: str | None = _setting("127.0.0.1:8000", "address", "where HTTP listens: HOST:PORT, unix:/path, or off")
     grpc: str | None = _setting(
-        "127.0.0.1:8001", "address", "where gRPC listens, in the same forms; equal to --http puts both on one port"
+        "127.0.0.1:8001", "address|same", "where gRPC listens, in the same forms; `same` puts it on the HTTP port"
     )
     io_threads: int = _setting(0, "count", "threads that do network I/O; 0 chooses")
     max_body_bytes: int = _setting(64 << 20, "size", "the largest request body")
@@ -61,6 +61,8 @@ class ServerConfig:
                 raise ConfigError(f"{entry.name}: {error}") from None
             if entry.metadata["kind"] == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
+        if self.grpc == "same" and self.http is None:
+            raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
 
 
 class ServerOptions(TypedDict, total=False):

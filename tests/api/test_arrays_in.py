@@ -82,7 +82,7 @@ DOORS = [over_rest_binary, over_rest_json, over_grpc_raw, over_grpc_typed]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(keeping(), http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(keeping(), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 

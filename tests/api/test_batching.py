@@ -274,7 +274,7 @@ def test_a_full_queue_refuses_with_a_time_to_retry(overload: Any, status: int) -
         return x
 
     served = model(handle, name="m", max_queue=2, **one_float())
-    with Server(served, http="127.0.0.1:0", grpc="127.0.0.2:0", overload_status=overload) as server:
+    with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0", overload_status=overload) as server:
         url = server.http_url
 
         def ask() -> Any:

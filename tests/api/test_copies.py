@@ -51,7 +51,7 @@ DOORS = pytest.mark.parametrize("door", [over_rest, over_grpc])
 
 
 def one(handler: Callable[..., Any], door: Callable[..., None] = over_rest, **options: Any) -> dict[str, int]:
-    with Server(serving(handler, **options), http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(serving(handler, **options), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         return copied(lambda: door(server))
 
 
@@ -112,7 +112,7 @@ def test_a_batch_of_two_adds_one_copy_of_its_inputs(door: Callable[..., None]) -
         outputs=[Tensor("y", np.float32, [COUNT])],
         batching=Batching(max_size=8),
     )
-    with Server(served, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         (first,) = at_once([lambda: over_rest(server, X[None])])
         gate.await_entered()
 

@@ -28,7 +28,7 @@ def fails(x: int) -> int:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(fails, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(fails, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 

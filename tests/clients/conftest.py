@@ -58,5 +58,5 @@ def perf_analyzer() -> Tool:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:
     """models/double.py, over HTTP and gRPC."""
-    with Serving("double.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0") as server:
+    with Serving("double.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
         yield server

@@ -33,7 +33,7 @@ def logged(capfd: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
 
     def run(kind: Literal["off", "text", "json"], ask: Callable[[Server], Any], lines: int) -> list[str]:
         said = ""
-        with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0", access_log=kind) as server:
+        with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0", access_log=kind) as server:
             ask(server)
 
             def is_there() -> bool:
@@ -137,7 +137,7 @@ def test_the_models_own_errors_are_logged_without_their_text(logged: Callable[..
 
 def test_timing_headers_are_there_when_asked_for() -> None:
     names = ["x-penstock-queue-seconds", "x-penstock-compute-seconds", "x-penstock-batch-size"]
-    with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0", timing_headers=True) as server:
+    with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0", timing_headers=True) as server:
         answer = infer(server.http_url, "same", X)
         _, call = ask_grpc(server)
         metadata = dict(call.initial_metadata())
@@ -152,7 +152,7 @@ def test_timing_headers_are_there_when_asked_for() -> None:
 
 @pytest.mark.parametrize("identifier", ["a", "ünï-côde ☃", "x" * 2000, NASTY])
 def test_the_requests_id_comes_back(identifier: str) -> None:
-    with Server(same, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         assert infer(server.http_url, "same", X, id=identifier).json()["id"] == identifier
         answer, _ = ask_grpc(server, identifier)
         assert answer.id == identifier

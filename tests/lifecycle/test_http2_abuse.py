@@ -17,7 +17,7 @@ from waiting import PATIENCE, until
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:
-    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0") as server:
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
         yield server
 
 

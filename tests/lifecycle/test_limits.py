@@ -285,7 +285,7 @@ def memory_kb(process: int) -> int:
 @pytest.mark.parametrize("shape", ["json", "binary", "grpc"])
 def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) -> None:
     limits = ("--max-body-bytes", str(size * 2), "--max-inflight-bytes", str(size * 100))
-    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0", *limits) as server:
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *limits) as server:
         before = memory_kb(server.process.pid)
         sockets = []
         declared = {"name": "x", "shape": [size // 4], "datatype": "FP32", "parameters": {"binary_data_size": size}}
@@ -354,7 +354,7 @@ def test_a_grpc_caller_who_cancels_in_the_queue_is_not_computed() -> None:
         gate.enter()
         return x
 
-    with Server(counted, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(counted, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         (first,) = at_once([lambda: infer(server.http_url, "counted", zeros(1))])
         gate.await_entered()
         with grpc.insecure_channel(server.grpc_url) as channel:

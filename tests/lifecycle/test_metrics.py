@@ -32,7 +32,7 @@ def checked(x: Any, ctx: Context) -> Any:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(checked, http="127.0.0.1:0", grpc="127.0.0.2:0") as server:
+    with Server(checked, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 

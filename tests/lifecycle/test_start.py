@@ -11,7 +11,7 @@ import pytest
 from http_by_hand import get, post
 from serving_process import Serving
 
-LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.2:0")
+LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 """Two addresses of this machine: the same text twice would be one port for both."""
 MODEL = """
 import numpy as np

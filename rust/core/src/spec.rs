@@ -114,14 +114,8 @@ impl ModelSpec {
                 spec.name, self.name, spec.datatype
             )));
         }
-        let row = match &self.batching {
-            None => shape,
-            Some(_) => shape.split_first().map_or(shape, |(_, row)| row),
-        };
         let batched = self.batching.is_some();
-        let fits = shape.len() == spec.dims.len() + usize::from(batched)
-            && row.iter().zip(&spec.dims).all(|(&dim, expected)| expected.is_none_or(|expected| expected == dim));
-        if !fits {
+        if !spec.fits(shape, batched) {
             return Err(Error::invalid(format!(
                 "input '{}' has shape {shape:?}, model '{}' expects {}",
                 spec.name,
@@ -147,6 +141,13 @@ impl ModelSpec {
 }
 
 impl TensorSpec {
+    /// Whether a shape has these axes, behind a batch axis of any size if there is one.
+    pub fn fits(&self, shape: &[usize], batched: bool) -> bool {
+        let row = shape.get(usize::from(batched)..).unwrap_or_default();
+        shape.len() == self.dims.len() + usize::from(batched)
+            && row.iter().zip(&self.dims).all(|(&dim, expected)| expected.is_none_or(|expected| expected == dim))
+    }
+
     /// The shape as metadata shows it: `-1` for variable axes, and for the batch axis if there is one.
     pub fn wire_shape(&self, batched: bool) -> Vec<i64> {
         let dims = self.dims.iter().map(|dim| dim.map_or(-1, |dim| i64::try_from(dim).unwrap_or(i64::MAX)));

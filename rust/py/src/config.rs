@@ -34,7 +34,7 @@ impl ServerConfig {
     pub(crate) fn listening(self, py: Python<'_>) -> PyResult<Config> {
         let mut listeners = Vec::new();
         match (&self.http, &self.grpc) {
-            (Some(http), Some(grpc)) if http == grpc => {
+            (Some(http), Some(grpc)) if grpc == "same" || (http == grpc && !http.ends_with(":0")) => {
                 listeners.push(Listener { address: address(py, http)?, rest: true, grpc: true });
             }
             (http, grpc) => {

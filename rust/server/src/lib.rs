@@ -20,6 +20,7 @@ mod io_thread;
 mod listen;
 mod observed;
 mod offload;
+mod pieces;
 mod rest;
 mod server;
 

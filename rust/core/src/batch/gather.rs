@@ -72,10 +72,7 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
         )));
     }
     let batched = spec.batching.is_some();
-    let own = if batched { shape.get(1..).unwrap_or_default() } else { shape };
-    let fits = shape.len() == declared.dims.len() + usize::from(batched)
-        && own.iter().zip(&declared.dims).all(|(&dim, expected)| expected.is_none_or(|expected| expected == dim));
-    if !fits {
+    if !declared.fits(shape, batched) {
         return Err(Error::handler(format!(
             "model '{}' returned output '{}' with shape {shape:?}, declared {}",
             spec.name,

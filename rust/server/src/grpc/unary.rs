@@ -1,9 +1,8 @@
 //! Reading one gRPC message from a request's body without a copy of its own.
 
-use crate::{app::RequestGuard, config::Limits, front::Incoming};
+use crate::{app::RequestGuard, config::Limits, front::Incoming, pieces::next};
 use bytes::Bytes;
 use http::{Request, header::CONTENT_TYPE};
-use http_body_util::BodyExt as _;
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{
     Limits as WireLimits,
@@ -62,15 +61,4 @@ pub(crate) async fn receive<B: Incoming>(mut body: B, limits: &Limits, guard: &m
         decoder.push(&chunk)?;
     }
     decoder.finish()
-}
-
-async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| Error::new(Kind::Cancelled, "the call's message could not be read to its end"))?;
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }

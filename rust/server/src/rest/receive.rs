@@ -2,10 +2,9 @@
 //! each tensor's own, and nothing is grown by doubling.
 
 use super::headers::json_length;
-use crate::{app::RequestGuard, config::Limits, front::Incoming, offload};
+use crate::{app::RequestGuard, config::Limits, front::Incoming, offload, pieces::next};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body_util::BodyExt as _;
 use penstock_core::{Error, Kind, ModelSpec, Result};
 use penstock_wire::{
     Decoded, Limits as WireLimits,
@@ -159,17 +158,6 @@ fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
         None => Ok((bytes, &[])),
         Some(length) => bytes.split_at_checked(length).ok_or_else(|| out_of_range(length, bytes.len())),
     }
-}
-
-async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| Error::new(Kind::Cancelled, "the request's body could not be read to its end"))?;
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 fn check_size(length: u64, limits: &Limits) -> Result<()> {
