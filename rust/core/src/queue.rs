@@ -12,9 +12,15 @@ use crate::{
 };
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
+
+/// How long an instance of a brisk model watches for work before it sleeps.
+const WATCH: Duration = Duration::from_micros(50);
 
 /// The waiting requests of one model.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub struct Queue {
     fixed_rows: bool,
     inner: Mutex<Inner>,
     work: Condvar,
+    /// Counts rings, for an instance that watches for them instead of sleeping.
+    rings: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -67,6 +75,7 @@ impl Queue {
                 closed: false,
             }),
             work: Condvar::new(),
+            rings: AtomicUsize::new(0),
         }
     }
 
@@ -119,12 +128,14 @@ impl Queue {
 
     /// Wakes an idle instance.
     pub(crate) fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::Release);
         self.work.notify_one();
     }
 
     /// The next batch, as soon as the policy says so. Blocks. `None` when the queue is closed and empty.
     pub fn pull(self: &Arc<Self>) -> Option<Job> {
         let mut inner = self.lock();
+        let mut watched = false;
         loop {
             let now_ns = self.now_ns();
             let view = self.view(&inner);
@@ -148,6 +159,16 @@ impl Queue {
                 Decision::Wait { until_ns, requests } => {
                     inner.ring_at = requests;
                     inner.parked += 1;
+                    if until_ns.is_none() && !watched && inner.policy.is_brisk() {
+                        // Asleep it would be back in tens of microseconds, many times what a brisk batch takes.
+                        let seen = self.rings.load(Ordering::Acquire);
+                        drop(inner);
+                        self.watch(seen);
+                        watched = true;
+                        inner = self.lock();
+                        inner.parked -= 1;
+                        continue;
+                    }
                     inner = match until_ns {
                         None => self.work.wait(inner).unwrap_or_else(PoisonError::into_inner),
                         Some(until_ns) => {
@@ -158,6 +179,17 @@ impl Queue {
                     inner.parked -= 1;
                 }
             }
+        }
+    }
+
+    /// Waits for a ring, awake and not for long. Gives the core to any other thread that wants it.
+    fn watch(&self, seen: usize) {
+        let end = Instant::now() + WATCH;
+        while self.rings.load(Ordering::Acquire) == seen && Instant::now() < end {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
         }
     }
 

@@ -11,6 +11,12 @@ use crate::Batching;
 /// The longest that a stagger delays a start, in nanoseconds.
 const LONGEST_STAGGER_NS: u64 = 2_000_000;
 
+/// Batches shorter than this are brisk.
+const BRISK_NS: u64 = 100_000;
+
+/// Requests in a batch up to which callers come nearly one by one.
+const FEW_REQUESTS: usize = 2;
+
 /// Why a batch was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -85,6 +91,8 @@ pub struct State {
     /// Whether callers come back at once.
     pub returns: Returns,
     last_start_ns: Option<u64>,
+    /// Requests in the batch that was answered last.
+    last_requests: usize,
     limits: Limits,
 }
 
@@ -119,6 +127,7 @@ impl State {
             cost: CostModel::default(),
             returns: Returns::default(),
             last_start_ns: None,
+            last_requests: 0,
             limits: Limits {
                 max_size: joins.map_or(1, |batching| batching.max_size),
                 max_delay_ns: joins.map_or(0, |batching| batching.max_delay_ns),
@@ -145,9 +154,17 @@ impl State {
     /// A batch of `requests` with `rows` was answered after `duration_ns`.
     pub fn answered(&mut self, now_ns: u64, requests: usize, rows: usize, duration_ns: u64) {
         self.cost.observe(rows, duration_ns);
+        self.last_requests = requests;
         if self.limits.hold {
             self.returns.answered(now_ns, requests, self.cost.fixed_ns());
         }
+    }
+
+    /// Whether batches are so short that the time a sleeping thread takes to wake up would show.
+    ///
+    /// Only while callers come nearly one by one: with more of them, the time to wake up gathers a batch.
+    pub fn is_brisk(&self) -> bool {
+        self.last_requests <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
     }
 
     /// The start before which another instance should not begin, with several instances.
@@ -190,7 +207,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         until(hold.until_ns, view.requests + hold.missing);
     }
     if let Some(start_ns) = state.staggered_start_ns(now_ns, view) {
-        until(start_ns, usize::MAX);
+        until(start_ns, view.requests + limits.max_size.saturating_sub(view.rows));
     }
     if limits.max_delay_ns > 0 {
         let target = limits.preferred_sizes.last().copied().unwrap_or(limits.max_size);
@@ -228,5 +245,67 @@ fn ended(now_ns: u64, state: &State) -> Reason {
         Reason::HoldExpired
     } else {
         Reason::Idle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(batches: usize, requests: usize, duration_ns: u64) -> State {
+        let mut state = State::new(None, 1);
+        (0..batches as u64).for_each(|batch| state.answered(batch * 1_000_000, requests, requests, duration_ns));
+        state
+    }
+
+    #[test]
+    fn a_model_is_brisk_when_its_batches_are_short_and_small() {
+        assert!(after(8, 1, 20_000).is_brisk());
+        assert!(!after(7, 1, 20_000).is_brisk(), "too few batches to know");
+        assert!(!after(8, 3, 20_000).is_brisk(), "several callers");
+        assert!(!after(8, 1, 200_000).is_brisk(), "long batches");
+    }
+
+    #[test]
+    fn max_delay_waits_for_the_oldest_only_and_for_a_preferred_size() {
+        let batching = Batching {
+            max_size: 8,
+            dynamic: true,
+            max_delay_ns: 1_000,
+            preferred_sizes: vec![2, 4],
+            hold: false,
+            oversize: crate::Oversize::Refuse,
+        };
+        let state = State::new(Some(&batching), 1);
+        let view = |rows| View { rows, requests: rows, oldest_ns: 500, ..View::default() };
+        assert_eq!(decide(600, &state, &view(3)), Decision::Wait { until_ns: Some(1_500), requests: 4 });
+        assert_eq!(decide(600, &state, &view(5)), Decision::Cut(4, Reason::Preferred));
+        assert_eq!(decide(1_500, &state, &view(3)), Decision::Cut(2, Reason::Delay));
+        assert_eq!(decide(1_500, &state, &view(1)), Decision::Cut(1, Reason::Delay));
+        assert_eq!(decide(600, &state, &View { draining: true, ..view(3) }), Decision::Cut(3, Reason::Drain));
+    }
+
+    #[test]
+    fn several_instances_start_apart() {
+        let mut state = State::new(
+            Some(&crate::Batching {
+                max_size: 8,
+                dynamic: true,
+                max_delay_ns: 0,
+                preferred_sizes: Vec::new(),
+                hold: false,
+                oversize: crate::Oversize::Refuse,
+            }),
+            2,
+        );
+        (0..8).for_each(|batch| state.answered(batch, 1, 1, 1_000_000));
+        state.started(10_000_000);
+        let view = View { rows: 1, requests: 1, oldest_ns: 10_000_000, busy: 1, ..View::default() };
+        assert_eq!(
+            decide(10_100_000, &state, &view),
+            Decision::Wait { until_ns: Some(10_500_000), requests: 8 }
+        );
+        assert_eq!(decide(10_500_000, &state, &view), Decision::Cut(1, Reason::Idle));
+        assert_eq!(decide(10_100_000, &state, &View { busy: 0, ..view }), Decision::Cut(1, Reason::Idle));
     }
 }
