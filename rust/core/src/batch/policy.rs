@@ -301,10 +301,7 @@ mod tests {
         (0..8).for_each(|batch| state.answered(batch, 1, 1, 1_000_000));
         state.started(10_000_000);
         let view = View { rows: 1, requests: 1, oldest_ns: 10_000_000, busy: 1, ..View::default() };
-        assert_eq!(
-            decide(10_100_000, &state, &view),
-            Decision::Wait { until_ns: Some(10_500_000), requests: 8 }
-        );
+        assert_eq!(decide(10_100_000, &state, &view), Decision::Wait { until_ns: Some(10_500_000), requests: 8 });
         assert_eq!(decide(10_500_000, &state, &view), Decision::Cut(1, Reason::Idle));
         assert_eq!(decide(10_100_000, &state, &View { busy: 0, ..view }), Decision::Cut(1, Reason::Idle));
     }
