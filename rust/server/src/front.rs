@@ -54,8 +54,10 @@ impl Front {
 
     /// Answers one request, whatever it is.
     pub(crate) async fn handle<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        // HTTP/2 has no such header: its connections are told to go away as a whole.
+        let closable = request.version() < Version::HTTP_2;
         let mut response = self.route(request, protocol).await;
-        if self.context.app.phase() == Phase::Draining && response.version() < Version::HTTP_2 {
+        if closable && self.context.app.phase() == Phase::Draining {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
