@@ -14,8 +14,8 @@ const LONGEST_STAGGER_NS: u64 = 2_000_000;
 /// Batches shorter than this are brisk.
 const BRISK_NS: u64 = 100_000;
 
-/// Requests in a batch up to which callers come nearly one by one.
-const FEW_REQUESTS: usize = 2;
+/// Average requests in a batch up to which callers come nearly one by one.
+const FEW_REQUESTS: f64 = 1.5;
 
 /// Why a batch was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,8 +91,8 @@ pub struct State {
     /// Whether callers come back at once.
     pub returns: Returns,
     last_start_ns: Option<u64>,
-    /// Requests in the batch that was answered last.
-    last_requests: usize,
+    /// Requests in a batch, on average; the newest batch weighs a tenth.
+    requests_a_batch: f64,
     limits: Limits,
 }
 
@@ -127,7 +127,7 @@ impl State {
             cost: CostModel::default(),
             returns: Returns::default(),
             last_start_ns: None,
-            last_requests: 0,
+            requests_a_batch: 1.0,
             limits: Limits {
                 max_size: joins.map_or(1, |batching| batching.max_size),
                 max_delay_ns: joins.map_or(0, |batching| batching.max_delay_ns),
@@ -154,7 +154,7 @@ impl State {
     /// A batch of `requests` with `rows` was answered after `duration_ns`.
     pub fn answered(&mut self, now_ns: u64, requests: usize, rows: usize, duration_ns: u64) {
         self.cost.observe(rows, duration_ns);
-        self.last_requests = requests;
+        self.requests_a_batch += 0.1 * (requests as f64 - self.requests_a_batch);
         if self.limits.hold {
             self.returns.answered(now_ns, requests, self.cost.fixed_ns());
         }
@@ -164,7 +164,7 @@ impl State {
     ///
     /// Only while callers come nearly one by one: with more of them, the time to wake up gathers a batch.
     pub fn is_brisk(&self) -> bool {
-        self.last_requests <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
+        self.requests_a_batch <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
     }
 
     /// The start before which another instance should not begin, with several instances.
