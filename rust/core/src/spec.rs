@@ -45,6 +45,20 @@ pub enum Oversize {
     Split,
 }
 
+impl Batching {
+    /// Dynamic batching of at most `max_size` rows, with the defaults of all else.
+    pub fn new(max_size: usize) -> Self {
+        Self {
+            max_size,
+            dynamic: true,
+            max_delay_ns: 0,
+            preferred_sizes: Vec::new(),
+            hold: true,
+            oversize: Oversize::Refuse,
+        }
+    }
+}
+
 /// A model's declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
@@ -66,6 +80,23 @@ pub struct ModelSpec {
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
     pub wants_context: bool,
+}
+
+impl Default for ModelSpec {
+    /// A model without a name, inputs and outputs, with the defaults of all else.
+    fn default() -> Self {
+        Self {
+            name: "".into(),
+            version: "1".into(),
+            platform: "penstock".into(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            batching: None,
+            max_queue: 1024,
+            instances: 1,
+            wants_context: false,
+        }
+    }
 }
 
 impl ModelSpec {
@@ -141,6 +172,11 @@ impl ModelSpec {
 }
 
 impl TensorSpec {
+    /// A required tensor of arbitrary elements.
+    pub fn new(name: &str, datatype: Datatype, dims: Vec<Option<usize>>) -> Self {
+        Self { name: name.into(), datatype, dims, optional: false, text: false }
+    }
+
     /// Whether a shape has these axes, behind a batch axis of any size if there is one.
     pub fn fits(&self, shape: &[usize], batched: bool) -> bool {
         let row = shape.get(usize::from(batched)..).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! For tests and benchmarks: an executor that is a closure, and requests in a line.
 
 use crate::{
-    BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, Model, ModelSpec, Oversize, Protocol, Readiness,
-    Result, Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
+    BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, Model, ModelSpec, Protocol, Readiness, Result,
+    Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
 };
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
@@ -34,36 +34,19 @@ where
 
 /// A model with one FP32 input `x` and one FP32 output `y`, both of `dims` a row.
 pub fn fp32_spec(name: &str, dims: &[Option<usize>], batching: Option<Batching>) -> ModelSpec {
-    let tensor = |name: &str| TensorSpec {
-        name: name.into(),
-        datatype: Datatype::Fp32,
-        dims: dims.to_vec(),
-        optional: false,
-        text: false,
-    };
+    let tensor = |name| TensorSpec::new(name, Datatype::Fp32, dims.to_vec());
     ModelSpec {
         name: name.into(),
-        version: "1".into(),
-        platform: "penstock".into(),
         inputs: vec![tensor("x")],
         outputs: vec![tensor("y")],
         batching,
-        max_queue: 1024,
-        instances: 1,
-        wants_context: false,
+        ..ModelSpec::default()
     }
 }
 
 /// Batching with the defaults and that many rows.
 pub fn batching(max_size: usize) -> Batching {
-    Batching {
-        max_size,
-        dynamic: true,
-        max_delay_ns: 0,
-        preferred_sizes: Vec::new(),
-        hold: true,
-        oversize: Oversize::Refuse,
-    }
+    Batching::new(max_size)
 }
 
 /// An FP32 tensor of `shape`.

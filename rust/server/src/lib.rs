@@ -11,6 +11,7 @@ mod body;
 mod compute;
 mod config;
 mod connection;
+mod extensions;
 mod front;
 mod generated;
 mod grpc;

@@ -2,7 +2,7 @@
 
 use super::{infer::call, status::status};
 use crate::{
-    app::Phase, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
+    app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
 };
 use http::HeaderMap;
@@ -13,9 +13,6 @@ use penstock_wire::{
 };
 use std::{pin::Pin, sync::Arc};
 use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
-
-/// The extensions of the gRPC protocol that are served.
-const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters", "model_configuration"];
 
 type Answered<T> = Result<Response<T>, Status>;
 
@@ -55,7 +52,7 @@ impl GrpcInferenceService for Service {
 
     async fn server_metadata(&self, _: Request<pb::ServerMetadataRequest>) -> Answered<pb::ServerMetadataResponse> {
         let name = &self.0.app.config.server_name;
-        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), EXTENSIONS)))
+        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), extensions::SERVED)))
     }
 
     async fn model_metadata(&self, request: Request<pb::ModelMetadataRequest>) -> Answered<pb::ModelMetadataResponse> {

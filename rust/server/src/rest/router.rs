@@ -1,7 +1,7 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
 use super::error;
-use crate::{app::Phase, body::Body, front::Context};
+use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
     extract::{Path, State},
@@ -12,9 +12,6 @@ use axum::{
 use penstock_core::{Model, Readiness, Result};
 use penstock_wire::rest::meta;
 use std::sync::Arc;
-
-/// The extensions that this server implements, as `GET /v2` lists them.
-const EXTENSIONS: &[&str] = &["binary_tensor_data", "parameters", "model_configuration"];
 
 /// The router of one I/O thread.
 pub(crate) fn router(context: Context) -> Router {
@@ -45,7 +42,7 @@ async fn unreachable() -> Response {
 
 async fn server(State(context): State<Context>) -> Response {
     let name = &context.app.config.server_name;
-    ok(meta::server(name, env!("CARGO_PKG_VERSION"), EXTENSIONS))
+    ok(meta::server(name, env!("CARGO_PKG_VERSION"), extensions::SERVED))
 }
 
 async fn live() -> Response {

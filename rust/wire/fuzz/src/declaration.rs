@@ -24,11 +24,8 @@ impl Declaration {
         if flag(3) {
             let first = &spec.inputs[0];
             let second = TensorSpec {
-                name: "z".into(),
-                datatype: datatype(self.second_datatype),
                 optional: flag(4),
-                text: false,
-                dims: first.dims.clone(),
+                ..TensorSpec::new("z", datatype(self.second_datatype), first.dims.clone())
             };
             spec.inputs.push(second);
         }

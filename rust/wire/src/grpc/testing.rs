@@ -15,23 +15,13 @@ use proptest::prelude::*;
 /// A declared tensor; -1 is a variable axis.
 pub(super) fn input(name: &str, datatype: Datatype, dims: &[i64]) -> TensorSpec {
     let dims = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    TensorSpec { name: name.into(), datatype, dims, optional: false, text: false }
+    TensorSpec::new(name, datatype, dims)
 }
 
 /// A model without batching named `m`, with those inputs and an output of the same kind for each.
 pub(super) fn spec(inputs: Vec<TensorSpec>) -> ModelSpec {
     let outputs = inputs.iter().map(|input| TensorSpec { name: format!("{}_out", input.name).into(), ..input.clone() });
-    ModelSpec {
-        name: "m".into(),
-        version: "1".into(),
-        platform: "penstock".into(),
-        outputs: outputs.collect(),
-        inputs,
-        batching: None,
-        max_queue: 1,
-        instances: 1,
-        wants_context: false,
-    }
+    ModelSpec { name: "m".into(), outputs: outputs.collect(), inputs, ..ModelSpec::default() }
 }
 
 /// An input of a message.

@@ -33,11 +33,8 @@ pub struct Decoder<'s> {
 /// use penstock_core::{Datatype, ModelSpec, TensorSpec};
 /// use penstock_wire::{Limits, rest};
 ///
-/// let tensor = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, dims: vec![None], optional: false, text: false };
-/// let spec = ModelSpec {
-///     name: "m".into(), version: "1".into(), platform: "".into(), inputs: vec![tensor.clone()], outputs: vec![tensor],
-///     batching: None, max_queue: 1, instances: 1, wants_context: false,
-/// };
+/// let tensor = TensorSpec::new("x", Datatype::Fp32, vec![None]);
+/// let spec = ModelSpec { inputs: vec![tensor.clone()], outputs: vec![tensor], ..ModelSpec::default() };
 /// let json = br#"{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1,2.5]}]}"#;
 /// let decoded = rest::begin(&spec, json, 0, &Limits::default())?.finish()?;
 /// let tensor = decoded.request.inputs[0].as_ref().unwrap();

@@ -1,40 +1,23 @@
 //! Models for the tests.
 
 use crate::{Decoded, Limits};
-use penstock_core::{Batching, Datatype, Kind, ModelSpec, Oversize, Result, TensorSpec};
+use penstock_core::{Batching, Datatype, Kind, ModelSpec, Result, TensorSpec};
 
 /// A declared tensor.
 pub(super) fn tensor(name: &str, datatype: Datatype, dims: &[Option<usize>]) -> TensorSpec {
-    TensorSpec { name: name.into(), datatype, dims: dims.to_vec(), optional: false, text: false }
+    TensorSpec::new(name, datatype, dims.to_vec())
 }
 
 /// A model without a batch axis.
 pub(super) fn model(name: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> ModelSpec {
-    ModelSpec {
-        name: name.into(),
-        version: "1".into(),
-        platform: "penstock".into(),
-        inputs,
-        outputs,
-        batching: None,
-        max_queue: 16,
-        instances: 1,
-        wants_context: false,
-    }
+    ModelSpec { name: name.into(), inputs, outputs, ..ModelSpec::default() }
 }
 
 /// Two inputs of four columns in batches of at most eight.
 pub(super) fn add() -> ModelSpec {
     let row = [Some(4)];
     let inputs = vec![tensor("a", Datatype::Fp32, &row), tensor("b", Datatype::Fp32, &row)];
-    let batching = Batching {
-        max_size: 8,
-        dynamic: true,
-        max_delay_ns: 0,
-        preferred_sizes: Vec::new(),
-        hold: false,
-        oversize: Oversize::Refuse,
-    };
+    let batching = Batching { hold: false, ..Batching::new(8) };
     let spec = model("add", inputs, vec![tensor("sum", Datatype::Fp32, &row)]);
     ModelSpec { batching: Some(batching), ..spec }
 }

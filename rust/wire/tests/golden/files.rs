@@ -1,7 +1,7 @@
 //! The files as they are written; their README says what is what.
 
 use super::values::{hex, unhex};
-use penstock_core::{Batching, Datatype, ModelSpec, Oversize, Tensor as CoreTensor, TensorSpec};
+use penstock_core::{Batching, Datatype, ModelSpec, Tensor as CoreTensor, TensorSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::{fs, path::PathBuf};
@@ -128,37 +128,23 @@ fn folder() -> PathBuf {
 
 impl Model {
     pub(crate) fn spec(&self) -> ModelSpec {
-        let batching = Batching {
-            max_size: self.max_batch_size,
-            dynamic: true,
-            max_delay_ns: 0,
-            preferred_sizes: Vec::new(),
-            hold: false,
-            oversize: Oversize::Refuse,
-        };
+        let batching = Batching { hold: false, ..Batching::new(self.max_batch_size) };
         ModelSpec {
             name: self.name.as_str().into(),
             version: self.version.as_str().into(),
-            platform: "penstock".into(),
             inputs: self.inputs.iter().map(Declared::spec).collect(),
             outputs: self.outputs.iter().map(Declared::spec).collect(),
             batching: (self.max_batch_size > 0).then_some(batching),
-            max_queue: 1,
-            instances: 1,
             wants_context: self.context,
+            ..ModelSpec::default()
         }
     }
 }
 
 impl Declared {
     fn spec(&self) -> TensorSpec {
-        TensorSpec {
-            name: self.name.as_str().into(),
-            datatype: Datatype::from_name(&self.datatype).expect("a datatype"),
-            dims: self.shape.iter().map(|&size| usize::try_from(size).ok()).collect(),
-            optional: false,
-            text: false,
-        }
+        let dims = self.shape.iter().map(|&size| usize::try_from(size).ok()).collect();
+        TensorSpec::new(&self.name, Datatype::from_name(&self.datatype).expect("a datatype"), dims)
     }
 }
 
