@@ -52,6 +52,7 @@ class ServerConfig:
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     server_name: str = _setting("penstock", "text", "the name in server metadata")
+    grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -87,6 +88,7 @@ class ServerOptions(TypedDict, total=False):
     strict_json: bool
     access_log: Literal["off", "text", "json"]
     server_name: str
+    grpc_reflection: bool
 
 
 def load_config(

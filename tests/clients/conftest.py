@@ -51,6 +51,11 @@ def ghz() -> Tool:
 
 
 @pytest.fixture
+def grpcurl() -> Tool:
+    return find("grpcurl")
+
+
+@pytest.fixture
 def perf_analyzer() -> Tool:
     return find("perf_analyzer")
 

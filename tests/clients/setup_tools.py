@@ -1,4 +1,4 @@
-"""Fetches the clients that tests/clients drives: ghz, perf_analyzer, and what compiles the Go client.
+"""Fetches the clients that tests/clients drives: ghz, grpcurl, perf_analyzer, and what compiles the Go client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer;
@@ -21,6 +21,7 @@ from clients_tools import TOOLS
 BIN = TOOLS / "bin"
 
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
 GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1",
@@ -42,6 +43,12 @@ def ghz() -> None:
     """The gRPC load generator."""
     if not (BIN / "ghz").exists():
         _go_install(GHZ)
+
+
+def grpcurl() -> None:
+    """The curl of gRPC, which asks the server for its messages."""
+    if not (BIN / "grpcurl").exists():
+        _go_install(GRPCURL)
 
 
 def go_client() -> None:
@@ -74,7 +81,12 @@ def perf_analyzer() -> None:
     starter.chmod(0o755)
 
 
-RECIPES: dict[str, Callable[[], None]] = {"ghz": ghz, "go_client": go_client, "perf_analyzer": perf_analyzer}
+RECIPES: dict[str, Callable[[], None]] = {
+    "ghz": ghz,
+    "grpcurl": grpcurl,
+    "go_client": go_client,
+    "perf_analyzer": perf_analyzer,
+}
 
 
 def _go_install(package: str) -> None:

@@ -50,6 +50,14 @@ def test_compressed_calls(ghz: Callable[..., Any], server: Serving) -> None:
     assert report["statusCodeDistribution"] == {"OK": COUNT}
 
 
+def test_without_a_proto_file(ghz: Callable[..., Any], server: Serving) -> None:
+    """It asks the server for the messages, by reflection (T61)."""
+    call = ("--insecure", "--call", "inference.GRPCInferenceService.ModelInfer", "-O", "json")
+    data = json.dumps(request(fp32_contents=[1, 2, 3, 4]))
+    report = json.loads(ghz(*call, "-n", str(COUNT), "-c", "8", "-d", data, server.grpc).stdout)
+    assert report["statusCodeDistribution"] == {"OK": COUNT}
+
+
 def test_refusals_are_statuses_and_not_broken_connections(ghz: Callable[..., Any], server: Serving) -> None:
     report = run(ghz, server, {**request(fp32_contents=[1, 2, 3, 4]), "model_name": "nobody"})
     assert report["statusCodeDistribution"] == {"NotFound": COUNT}

@@ -24,7 +24,6 @@ EXCLUDED: dict[str, str] = {
     "c27": COMPRESSION,
     "c30": "a body of 2 GiB needs a large machine; the limit's own text is b59",
     "d6": "answers are always raw, as d5 checks; there is no setting that mirrors typed requests",
-    "d27": "reflection comes later",
     **{f"e{number}": STREAMING for number in range(1, 26)},
     **{f"f{number}": MANAGEMENT for number in range(1, 26)},
     "g2": COMPRESSION,
@@ -34,7 +33,6 @@ EXCLUDED: dict[str, str] = {
 
 PARTLY: dict[str, str] = {
     "d3": "ModelConfig comes later",
-    "d26": "Watch comes later",
     "g1": "test_tritonclient.py, but for the calls of later extensions",
     "g3": "test_tritonclient.py, but for streaming",
 }

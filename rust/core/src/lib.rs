@@ -11,6 +11,7 @@
 
 pub mod batch;
 pub mod bytes_tensor;
+mod changes;
 pub mod copies;
 mod datatype;
 mod desk;
@@ -26,6 +27,7 @@ mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use changes::Changes;
 pub use datatype::Datatype;
 pub use desk::Desk;
 pub use error::{Error, Kind, Result};

@@ -1,7 +1,7 @@
 //! A served model: its declaration, queue, metrics and readiness; and the table of all of them.
 
 use crate::{
-    Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Result,
+    Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Result,
     batch::gather::{concatenate_outputs, split},
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
@@ -9,7 +9,7 @@ use crate::{
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU8, Ordering},
     },
 };
@@ -31,6 +31,8 @@ pub struct Model {
     spec: Arc<ModelSpec>,
     queue: Arc<Queue>,
     readiness: AtomicU8,
+    /// Those of the table that it is in.
+    changes: OnceLock<Arc<Changes>>,
 }
 
 impl Model {
@@ -39,7 +41,7 @@ impl Model {
         let spec = Arc::new(spec);
         let metrics = Arc::new(metrics.model(&spec));
         let queue = Arc::new(Queue::new(Arc::clone(&spec), metrics));
-        Self { spec, queue, readiness: AtomicU8::new(Readiness::Loading as u8) }
+        Self { spec, queue, readiness: AtomicU8::new(Readiness::Loading as u8), changes: OnceLock::new() }
     }
 
     /// Its declaration.
@@ -69,6 +71,9 @@ impl Model {
     /// Changes whether it takes requests.
     pub fn set_readiness(&self, readiness: Readiness) {
         self.readiness.store(readiness as u8, Ordering::Release);
+        if let Some(changes) = self.changes.get() {
+            changes.tell();
+        }
     }
 
     /// Refuses early what cannot be served: called before a body is read.
@@ -128,6 +133,7 @@ impl Model {
 #[derive(Debug, Default)]
 pub struct Registry {
     models: RwLock<BTreeMap<Arc<str>, Vec<Arc<Model>>>>,
+    changes: Arc<Changes>,
 }
 
 impl Registry {
@@ -144,8 +150,12 @@ impl Registry {
                 model.spec.name, model.spec.version
             )));
         }
+        // A model is in one table only; were it in two, the first would be told.
+        let _ = model.changes.set(Arc::clone(&self.changes));
         versions.push(model);
         versions.sort_by(|a, b| version_key(&a.spec.version).cmp(&version_key(&b.spec.version)));
+        drop(models);
+        self.changes.tell();
         Ok(())
     }
 
@@ -170,6 +180,11 @@ impl Registry {
                 format!("model '{name}' has no version '{}'", printable(version.unwrap_or_default())),
             )
         })
+    }
+
+    /// Who is told of each change.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The versions of a model in ascending order; empty if it is unknown.

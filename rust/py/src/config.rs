@@ -27,6 +27,7 @@ pub(crate) struct ServerConfig {
     strict_json: bool,
     access_log: String,
     server_name: String,
+    grpc_reflection: bool,
 }
 
 impl ServerConfig {
@@ -75,6 +76,7 @@ impl ServerConfig {
                 _ => AccessLog::Off,
             },
             server_name: self.server_name,
+            reflection: self.grpc_reflection,
             request_timeout: duration(self.request_timeout),
         }
     }

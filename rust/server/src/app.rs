@@ -9,6 +9,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// Where a server is in its life. It only ever goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +34,8 @@ pub(crate) struct App {
     pub(crate) log: Option<AccessLogger>,
     /// Connections that have more to send than their sockets take.
     pub(crate) writing: Arc<AtomicUsize>,
+    /// Sends at each change of a model's or of the server's readiness.
+    pub(crate) changes: watch::Sender<()>,
     phase: AtomicU8,
     requests: AtomicUsize,
     next_id: AtomicU64,
@@ -41,12 +44,16 @@ pub(crate) struct App {
 impl App {
     /// A server that is starting.
     pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
+        let changes = watch::Sender::new(());
+        let told = changes.clone();
+        registry.changes().listen(move || told.send_replace(()));
         Self {
             log: AccessLogger::start(config.access_log, metrics.log_dropped.clone()),
             config,
             registry,
             metrics,
             writing: Arc::default(),
+            changes,
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
@@ -65,6 +72,7 @@ impl App {
     /// Goes on to a later phase; never back.
     pub(crate) fn advance(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::AcqRel);
+        self.changes.send_replace(());
     }
 
     /// Why the server as a whole is not ready, if it is not.

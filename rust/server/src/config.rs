@@ -21,6 +21,8 @@ pub struct Config {
     pub access_log: AccessLog,
     /// The `name` of the server's metadata.
     pub server_name: String,
+    /// Whether gRPC tells tools of its services and messages.
+    pub reflection: bool,
     /// The longest that any request may take; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
 }
@@ -124,6 +126,7 @@ impl Default for Config {
             strict_json: false,
             access_log: AccessLog::Off,
             server_name: "penstock".to_owned(),
+            reflection: true,
             request_timeout: None,
         }
     }

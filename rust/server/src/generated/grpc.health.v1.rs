@@ -38,6 +38,16 @@ pub mod health_server {
                 ::penstock_wire::generated::health::HealthCheckRequest,
             >,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+        /// Tells it once of every service.
+        async fn list(
+            &self,
+            request: tonic::Request<
+                ::penstock_wire::generated::health::HealthListRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<::penstock_wire::generated::health::HealthListResponse>,
+            tonic::Status,
+        >;
     }
     /// Tells whether a service can answer.
     #[derive(Debug)]
@@ -209,6 +219,54 @@ pub mod health_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/grpc.health.v1.Health/List" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSvc<T: Health>(pub Arc<T>);
+                    impl<
+                        T: Health,
+                    > tonic::server::UnaryService<
+                        ::penstock_wire::generated::health::HealthListRequest,
+                    > for ListSvc<T> {
+                        type Response = ::penstock_wire::generated::health::HealthListResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                ::penstock_wire::generated::health::HealthListRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Health>::list(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -1,10 +1,11 @@
-//! gRPC: `inference.GRPCInferenceService` and `grpc.health.v1.Health`.
+//! gRPC: `inference.GRPCInferenceService`, `grpc.health.v1.Health` and `grpc.reflection`.
 //!
 //! An uncompressed `ModelInfer` is read and answered here ([`infer`]), so that tensor bytes are
 //! copied once; all other calls, and compressed ones, go through tonic ([`service`]).
 
 mod health;
 mod infer;
+mod reflection;
 mod service;
 mod status;
 mod unary;
@@ -35,11 +36,13 @@ pub(crate) fn not_grpc() -> Response<Body> {
 /// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
 pub(crate) fn router(context: Context) -> Router {
     let limit = context.app.config.limits.body_bytes;
+    let reflects = context.app.config.reflection;
     let inference = GrpcInferenceServiceServer::new(service::Service(context.clone()))
         .max_decoding_message_size(limit)
         .max_encoding_message_size(i32::MAX as usize)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)
         .accept_compressed(CompressionEncoding::Zstd);
-    tonic::service::Routes::new(inference).add_service(HealthServer::new(health::Service(context))).into_axum_router()
+    let routes = tonic::service::Routes::new(inference).add_service(HealthServer::new(health::Service(context)));
+    if reflects { reflection::add(routes) } else { routes }.into_axum_router()
 }

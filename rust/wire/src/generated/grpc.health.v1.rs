@@ -63,3 +63,16 @@ pub mod health_check_response {
         }
     }
 }
+/// Asks nothing in particular.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HealthListRequest {}
+/// Answers List.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HealthListResponse {
+    /// What Check would answer, by service.
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub statuses: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        HealthCheckResponse,
+    >,
+}

@@ -1,0 +1,24 @@
+//! `grpc.reflection`: what ghz, grpcurl and other tools ask when they have no proto file.
+
+use penstock_wire::generated::DESCRIPTORS;
+use tonic::service::Routes;
+use tonic_reflection::server::Builder;
+
+/// Adds both versions of the service; each tells of all services, and of both versions.
+pub(crate) fn add(routes: Routes) -> Routes {
+    let builder = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+            .include_reflection_service(false)
+    };
+    // They fail on descriptors that do not fit together; these are constants, and a test describes them all.
+    match (builder().build_v1(), builder().build_v1alpha()) {
+        (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
+        (v1, v1alpha) => {
+            tracing::error!(v1 = ?v1.err(), v1alpha = ?v1alpha.err(), "gRPC reflection is not served");
+            routes
+        }
+    }
+}
