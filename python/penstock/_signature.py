@@ -92,6 +92,9 @@ def read_signature(
     )
     _check_names(slots, "input", where)
     _check_names(returned, "output", where)
+    for slot in slots:
+        if slot.tensor.labels:
+            raise SignatureError(f"{where}: input {slot.tensor.name!r} has labels; only outputs can")
     for slot in returned:
         if slot.tensor.optional:
             raise SignatureError(f"{where}: output {slot.tensor.name!r} is optional; only inputs can be")

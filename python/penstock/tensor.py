@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import _datatypes
@@ -29,9 +32,12 @@ class Tensor:
         shape: The sizes of its axes without the batch axis; -1 is variable, `()` is one element.
         optional: Whether a request may leave it out; the handler then gets None, or its parameter's
             default. Inputs only.
+        labels: The names of its elements in a row, for callers that ask for classification: a list, or
+            the path of a UTF-8 text file with one in each line. Outputs of integers, FP32 or FP64 only.
 
     Raises:
-        ValueError: the datatype, shape or name is not one that the wire has.
+        ValueError: the datatype, shape, name or labels are not what a tensor can have.
+        OSError: the file of labels cannot be read.
 
     Example:
         >>> Tensor("image", np.uint8, [-1, -1, 3])
@@ -50,6 +56,8 @@ class Tensor:
     """The dtype of the arrays that a handler gets; None for BYTES (object arrays)."""
     text: bool
     """Whether the elements of a BYTES array are `str` instead of `bytes`."""
+    labels: tuple[str, ...]
+    """The names of its elements in a row; empty for none."""
 
     def __init__(
         self,
@@ -58,6 +66,7 @@ class Tensor:
         shape: Iterable[int] = (),
         *,
         optional: bool = False,
+        labels: Iterable[str] | os.PathLike[str] | None = None,
     ) -> None:
         shown = "a Tensor" if name is None else f"tensor {name!r}"
         if name is not None and not (isinstance(name, str) and name and name.isprintable()):
@@ -67,9 +76,10 @@ class Tensor:
         try:
             parsed = _datatypes.parse(datatype)
             axes = _axes(shape)
+            names = _labels(labels, parsed.name, axes)
         except ValueError as error:
             raise ValueError(f"{shown}: {error}") from None
-        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text)
+        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text, names)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -94,7 +104,8 @@ class Tensor:
     def __repr__(self) -> str:
         datatype = "str" if self.text else repr(self.datatype)
         optional = ", optional=True" if self.optional else ""
-        return f"Tensor({self.name!r}, {datatype}, {list(self.shape)}{optional})"
+        labels = f", labels={list(self.labels)}" if self.labels else ""
+        return f"Tensor({self.name!r}, {datatype}, {list(self.shape)}{optional}{labels})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, tuple(getattr(self, field) for field in self.__slots__)
@@ -118,3 +129,24 @@ def _axes(shape: Iterable[int]) -> tuple[int, ...]:
     if any(axis < -1 for axis in axes):
         raise ValueError(problem)
     return axes
+
+
+_RANKED = (*(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "FP32", "FP64")
+
+
+def _labels(labels: Iterable[str] | os.PathLike[str] | None, datatype: str, axes: tuple[int, ...]) -> tuple[str, ...]:
+    if labels is None:
+        return ()
+    if isinstance(labels, (str, os.PathLike)):
+        labels = Path(labels).read_text(encoding="utf-8").splitlines()
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"labels must be a list of texts or a file's path, not {type(labels).__name__}")
+    names = tuple(labels)
+    for index, name in enumerate(names):
+        if not (isinstance(name, str) and name.isprintable()):
+            raise ValueError(f"labels[{index}] must be printable text, not {name!r}")
+    if datatype not in _RANKED:
+        raise ValueError(f"labels are for classification, which takes integers, FP32 or FP64, not {datatype}")
+    if -1 not in axes and len(names) > math.prod(axes):
+        raise ValueError(f"it has {len(names)} labels and {math.prod(axes)} elements")
+    return names

@@ -82,6 +82,23 @@ def rows(x: Any) -> Any:
     return x
 
 
+LABELS = ["cat", "a dog", "bird"]
+
+
+@model(
+    inputs=[Tensor("x", np.float32, [-1])],
+    outputs=[Tensor("y", np.float32, [-1], labels=LABELS)],
+    batching=Batching(max_size=8),
+)
+def scores(x: Any) -> Any:
+    return x
+
+
+@model(inputs=[Tensor("x", bytes, [-1])], outputs=[Tensor("y", bytes, [-1]), Tensor("size", np.int64, [-1])])
+def sized(x: Any) -> Any:
+    return x, np.array([len(text) for text in x], np.int64)
+
+
 def identity(datatype: str) -> Any:
     """`ident_<datatype>`: what comes in as `x`, of any length, goes out as `y`."""
     return model(
@@ -175,6 +192,8 @@ def wrong_shape(x: Any) -> Any:
 MODELS = (
     add,
     rows,
+    scores,
+    sized,
     *(identity(datatype) for datatype in DATATYPES),
     echo_s,
     bytes_one,

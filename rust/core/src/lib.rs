@@ -12,6 +12,7 @@
 pub mod batch;
 pub mod bytes_tensor;
 mod changes;
+pub mod classify;
 pub mod copies;
 mod datatype;
 mod desk;

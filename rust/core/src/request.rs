@@ -81,6 +81,15 @@ pub struct RequestedOutput {
     pub index: usize,
     /// REST only: as raw bytes after the JSON.
     pub binary: bool,
+    /// How many of its largest elements are sent as text in its place ([`crate::classify`]); 0 for none.
+    pub classes: u32,
+}
+
+impl RequestedOutput {
+    /// An output that is sent as it is.
+    pub const fn new(index: usize, binary: bool) -> Self {
+        Self { index, binary, classes: 0 }
+    }
 }
 
 /// The parts of a request that only the answer's encoder needs.
@@ -186,7 +195,7 @@ impl InferResponse {
                 .outputs
                 .iter()
                 .enumerate()
-                .map(|(index, tensor)| (RequestedOutput { index, binary: plan.binary }, tensor))
+                .map(|(index, tensor)| (RequestedOutput::new(index, plan.binary), tensor))
                 .collect(),
         }
     }

@@ -17,6 +17,8 @@ pub struct TensorSpec {
     pub optional: bool,
     /// Whether the elements of a BYTES tensor must be UTF-8.
     pub text: bool,
+    /// The names of its elements in a row, for classification (outputs only).
+    pub labels: Arc<[Box<str>]>,
 }
 
 /// How requests are joined into batches. All row counts include the batch axis only.
@@ -174,7 +176,7 @@ impl ModelSpec {
 impl TensorSpec {
     /// A required tensor of arbitrary elements.
     pub fn new(name: &str, datatype: Datatype, dims: Vec<Option<usize>>) -> Self {
-        Self { name: name.into(), datatype, dims, optional: false, text: false }
+        Self { name: name.into(), datatype, dims, optional: false, text: false, labels: Arc::default() }
     }
 
     /// Whether a shape has these axes, behind a batch axis of any size if there is one.

@@ -31,6 +31,7 @@ struct Declared {
     optional: bool,
     dtype: Option<Py<PyArrayDescr>>,
     text: bool,
+    labels: Vec<String>,
 }
 
 /// The fields of `Batching`.
@@ -104,6 +105,7 @@ fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Ve
             dims: tensor.shape.iter().map(|&dim| usize::try_from(dim).ok()).collect(),
             optional: tensor.optional,
             text: tensor.text,
+            labels: tensor.labels.into_iter().map(String::into_boxed_str).collect(),
         };
         Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
     };

@@ -1,9 +1,9 @@
 //! From a decoded request to its answer, within its deadline.
 
-use crate::front::Context;
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result};
+use crate::{front::Context, offload};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, classify};
 use penstock_wire::Decoded;
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 /// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
 pub(crate) async fn compute(
@@ -26,7 +26,21 @@ pub(crate) async fn compute(
             Error::new(Kind::Timeout, format!("model '{}' did not answer within the deadline", model.spec().name))
         })??,
     };
-    Ok((decoded.plan, response))
+    finish(model, decoded.plan, response).await
+}
+
+/// Makes of a computed answer what was asked for.
+async fn finish(model: &Model, plan: AnswerPlan, mut response: InferResponse) -> Result<(AnswerPlan, InferResponse)> {
+    if !classify::is_asked(&plan) {
+        return Ok((plan, response));
+    }
+    let spec = Arc::clone(model.spec());
+    let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
+    offload::run(bytes, move || {
+        classify::apply(&spec, &plan, &mut response)?;
+        Ok((plan, response))
+    })
+    .await
 }
 
 /// Counts a request out again however it ends: answered, failed, or left by its caller.

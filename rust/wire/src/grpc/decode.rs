@@ -4,7 +4,7 @@ use super::{contents, message::Envelope, parameters};
 use crate::{Decoded, Limits, generated::inference::model_infer_request as pb};
 use penstock_core::{
     AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, InferRequest, MAX_RANK, ModelSpec,
-    Protocol, RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, element_count,
+    Protocol, RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, classify, element_count,
 };
 use smallvec::SmallVec;
 
@@ -23,8 +23,7 @@ pub(super) struct Header {
 /// The request of a message, checked against its model.
 ///
 /// # Errors
-/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory
-/// and classification. The message names the tensor or parameter, what was given and what is expected.
+/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory. The message names the tensor or parameter, what was given and what is expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<Decoded> {
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
@@ -54,11 +53,14 @@ fn requested_outputs(spec: &ModelSpec, given: &[pb::InferRequestedOutputTensor])
     let mut outputs = RequestedOutputs::new();
     for output in given {
         let index = spec.output_index(&output.name)?;
-        parameters::check_tensor("output", &output.name, &output.parameters)?;
+        let parameters::TensorParameters { classes } = parameters::tensor("output", &output.name, &output.parameters)?;
+        if classes > 0 {
+            classify::check(&spec.outputs[index])?;
+        }
         if outputs.iter().any(|earlier| earlier.index == index) {
             return Err(Error::invalid(format!("output '{}' is requested twice", output.name)));
         }
-        outputs.push(RequestedOutput { index, binary: false });
+        outputs.push(RequestedOutput { classes, ..RequestedOutput::new(index, false) });
     }
     Ok((!given.is_empty()).then_some(outputs))
 }
@@ -116,7 +118,7 @@ fn wrong_entries(given: &[pb::InferInputTensor], got: usize) -> Error {
 
 fn header(spec: &ModelSpec, input: &pb::InferInputTensor) -> Result<Header> {
     let index = spec.input_index(&input.name)?;
-    parameters::check_tensor("input", &input.name, &input.parameters)?;
+    parameters::tensor("input", &input.name, &input.parameters)?;
     let datatype = Datatype::from_name(&input.datatype).ok_or_else(|| {
         Error::invalid(format!(
             "input '{}' has unknown datatype '{}', model '{}' expects {}",

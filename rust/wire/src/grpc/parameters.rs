@@ -50,25 +50,41 @@ pub(super) fn request(given: Given) -> Result<RequestParameters> {
     Ok(sorted)
 }
 
-/// Checks the parameters of a tensor; `role` is `input` or `output`.
-pub(super) fn check_tensor(role: &str, tensor: &str, given: &Given) -> Result<()> {
+/// What the parameters of a tensor say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TensorParameters {
+    /// `classification`, 0 for none.
+    pub(super) classes: u32,
+}
+
+/// Reads the parameters of a tensor; `role` is `input` or `output`.
+pub(super) fn tensor(role: &str, tensor: &str, given: &Given) -> Result<TensorParameters> {
+    let mut read = TensorParameters::default();
     for (name, parameter) in given {
-        if parameter.parameter_choice.is_none() {
-            return Err(Error::invalid(format!("parameter '{name}' of {role} '{tensor}' has no value")));
+        let value = value(parameter.clone())
+            .ok_or_else(|| Error::invalid(format!("parameter '{name}' of {role} '{tensor}' has no value")))?;
+        match name.as_str() {
+            "classification" if role == "output" => read.classes = classes(name, &value)?,
+            _ if name.starts_with("shared_memory_") => {
+                return Err(Error::new(
+                    Kind::Unsupported,
+                    format!(
+                        "parameter '{name}' of {role} '{tensor}': shared memory is not supported, expected tensors in the message"
+                    ),
+                ));
+            }
+            _ => {}
         }
-        let feature = match name.as_str() {
-            "classification" => "classification",
-            _ if name.starts_with("shared_memory_") => "shared memory",
-            _ => continue,
-        };
-        return Err(Error::new(
-            Kind::Unsupported,
-            format!(
-                "parameter '{name}' of {role} '{tensor}': {feature} is not supported, expected tensors in the message"
-            ),
-        ));
     }
-    Ok(())
+    Ok(read)
+}
+
+/// How many classes are wanted. No output has as many elements as the most that is told apart.
+fn classes(name: &str, value: &Parameter) -> Result<u32> {
+    match unsigned(name, value) {
+        Ok(classes @ 1..) => Ok(u32::try_from(classes).unwrap_or(u32::MAX)),
+        _ => Err(wrong(name, value, "an integer of 1 or more")),
+    }
 }
 
 /// The message's form of a parameter.

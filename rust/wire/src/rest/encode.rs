@@ -63,6 +63,8 @@ pub fn encode(
         if position > 0 {
             out.push(b',');
         }
+        // The text of classes is the server's own, whatever form the request's text had.
+        let style = Style { base64: style.base64 && requested.classes == 0, ..style };
         write_output(&mut out, &spec.outputs[requested.index].name, *requested, tensor, style)?;
     }
     out.extend_from_slice(b"]}");
@@ -280,8 +282,7 @@ mod tests {
         let outputs = vec![tensor("o1", Datatype::Uint8, &[None]), tensor("o2", Datatype::Uint8, &[None])];
         let spec = model("two", Vec::new(), outputs);
         let response = answer(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
-        let outputs =
-            smallvec![RequestedOutput { index: 1, binary: true }, RequestedOutput { index: 0, binary: false }];
+        let outputs = smallvec![RequestedOutput::new(1, true), RequestedOutput::new(0, false)];
         let plan = AnswerPlan { outputs: Some(outputs), ..AnswerPlan::default() };
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
         let body = encoded.chunks.concat();

@@ -2,11 +2,11 @@
 
 use super::{
     input::{self, Inputs, Strings},
-    parameters::{self, RequestParameters},
+    parameters::{OutputParameters, RequestParameters},
     reader::{Reader, Skip},
 };
 use crate::Limits;
-use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result};
+use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result, classify};
 use smallvec::SmallVec;
 
 /// All that the JSON says. It is filled in place, because it is large.
@@ -19,8 +19,8 @@ pub(super) struct Head<'s> {
     pub(super) parameters: RequestParameters,
 }
 
-/// A listed output, and its own `binary_data`.
-type Listed = (usize, Option<bool>);
+/// A listed output, and its own parameters.
+type Listed = (usize, OutputParameters);
 
 impl<'s> Head<'s> {
     pub(super) fn new(spec: &'s ModelSpec, limits: &'s Limits) -> Self {
@@ -69,7 +69,10 @@ impl<'s> Head<'s> {
         let binary = self.parameters.binary_output;
         self.plan.binary = binary;
         if !listed.is_empty() {
-            let output = |&(index, own): &Listed| RequestedOutput { index, binary: own.unwrap_or(binary) };
+            let output = |(index, own): &Listed| RequestedOutput {
+                classes: own.classes,
+                ..RequestedOutput::new(*index, own.binary.unwrap_or(binary))
+            };
             self.plan.outputs = Some(listed.iter().map(output).collect());
         }
     }
@@ -118,7 +121,7 @@ impl<'s> Head<'s> {
     }
 
     fn read_output(&self, reader: &mut Reader<'_>, position: usize) -> Result<Listed> {
-        let (mut index, mut binary) = (None, None);
+        let (mut index, mut parameters) = (None, OutputParameters::default());
         reader.expect(b'{', "an object for each of 'outputs'")?;
         let mut first = true;
         while let Some(key) = reader.key(&mut first)? {
@@ -127,12 +130,15 @@ impl<'s> Head<'s> {
                     let name = reader.string("a string for an output's 'name'")?;
                     index = Some(self.spec.output_index(&name.text()?)?);
                 }
-                b"parameters" => binary = parameters::read_output(reader)?,
+                b"parameters" => parameters = OutputParameters::read(reader)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 3, non_finite: false })?),
             }
         }
         let index = index.ok_or_else(|| Error::invalid(format!("'outputs[{position}]' has no 'name'")))?;
-        Ok((index, binary))
+        if parameters.classes > 0 {
+            classify::check(&self.spec.outputs[index])?;
+        }
+        Ok((index, parameters))
     }
 }
 
@@ -140,7 +146,7 @@ impl<'s> Head<'s> {
 mod tests {
     use super::*;
     use crate::rest::test_spec::{add, decode, identity, model, refusal, request, tensor};
-    use penstock_core::{Datatype, Kind, Parameter};
+    use penstock_core::{Datatype, Parameter};
     use smallvec::smallvec;
 
     fn two_out() -> ModelSpec {
@@ -156,7 +162,7 @@ mod tests {
     #[test]
     fn outputs_are_planned() {
         let plan = |members: &str| decode(&two_out(), &with(members)).unwrap().plan;
-        let output = |index, binary| RequestedOutput { index, binary };
+        let output = RequestedOutput::new;
         for all in [r#""outputs":[]"#, r#""model_name":"m""#] {
             assert_eq!((plan(all).outputs, plan(all).binary), (None, false));
         }
@@ -237,9 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn classification_is_for_later() {
-        let error = decode(&two_out(), &with(r#""outputs":[{"name":"o1","parameters":{"classification":3}}]"#));
-        assert_eq!(error.unwrap_err().kind(), Kind::Unsupported);
+    fn classes_are_planned_for_outputs_that_have_an_order() {
+        let listed = |name| with(&format!(r#""outputs":[{{"parameters":{{"classification":3}},"name":"{name}"}}]"#));
+        let plan = decode(&two_out(), &listed("o2")).unwrap().plan;
+        assert_eq!(plan.outputs, Some(smallvec![RequestedOutput { index: 1, binary: false, classes: 3 }]));
+        let half = ModelSpec { outputs: vec![tensor("o1", Datatype::Fp16, &[None])], ..two_out() };
+        assert_eq!(
+            refusal(&half, &listed("o1")),
+            "output 'o1' cannot be classified: its datatype is FP16, expected integers, FP32 or FP64"
+        );
     }
 
     #[test]

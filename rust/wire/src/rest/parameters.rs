@@ -25,6 +25,15 @@ pub(super) struct InputParameters {
     pub(super) base64: bool,
 }
 
+/// The parameters of a requested output.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OutputParameters {
+    /// `binary_data`.
+    pub(super) binary: Option<bool>,
+    /// `classification`, 0 for none.
+    pub(super) classes: u32,
+}
+
 impl RequestParameters {
     /// Reads the object at the reader. Custom parameters are kept only if `keep_custom`.
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, keep_custom: bool) -> Result<()> {
@@ -71,18 +80,28 @@ impl InputParameters {
     }
 }
 
-/// Reads an output's parameters: its `binary_data`, if that is there.
-pub(super) fn read_output(reader: &mut Reader<'_>) -> Result<Option<bool>> {
-    let mut binary = None;
-    each(reader, |name, value| {
-        match name {
-            "binary_data" => binary = Some(boolean(name, &value)?),
-            "classification" => return Err(unsupported(name)),
-            _ => refuse_later_features(name)?,
-        }
-        Ok(())
-    })?;
-    Ok(binary)
+impl OutputParameters {
+    /// Reads the object at the reader. Names without a meaning here are checked and ignored.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let mut parameters = Self::default();
+        each(reader, |name, value| {
+            match name {
+                "binary_data" => parameters.binary = Some(boolean(name, &value)?),
+                "classification" => parameters.classes = classes(name, &value)?,
+                _ => refuse_later_features(name)?,
+            }
+            Ok(())
+        })?;
+        Ok(parameters)
+    }
+}
+
+/// How many classes are wanted. No output has as many elements as the most that is told apart.
+fn classes(name: &str, value: &Parameter) -> Result<u32> {
+    match unsigned(name, value) {
+        Ok(classes @ 1..) => Ok(u32::try_from(classes).unwrap_or(u32::MAX)),
+        _ => Err(wrong(name, value, "an integer of 1 or more")),
+    }
 }
 
 fn refuse_later_features(name: &str) -> Result<()> {
@@ -246,9 +265,13 @@ mod tests {
         let parameters = input(r#"{"binary_data_size":16,"content_type":"base64","other":1.5}"#).unwrap();
         assert_eq!((parameters.binary_size, parameters.base64), (Some(16), true));
         assert!(!input(r#"{"content_type":"str"}"#).unwrap().base64);
-        let output = |text: &str| read_output(&mut Reader::new(text.as_bytes()));
-        assert_eq!(output(r#"{"binary_data":false,"other":"x"}"#).unwrap(), Some(false));
-        assert_eq!(output("{}").unwrap(), None);
+        let output = |text: &str| {
+            OutputParameters::read(&mut Reader::new(text.as_bytes())).map(|read| (read.binary, read.classes))
+        };
+        assert_eq!(output(r#"{"binary_data":false,"other":"x"}"#).unwrap(), (Some(false), 0));
+        assert_eq!(output("{}").unwrap(), (None, 0));
+        assert_eq!(output(r#"{"classification":3}"#).unwrap(), (None, 3));
+        assert_eq!(output(r#"{"classification":18446744073709551615}"#).unwrap(), (None, u32::MAX));
         for (error, kind, message) in [
             (
                 input(r#"{"binary_data_size":-1}"#).unwrap_err(),
@@ -276,9 +299,14 @@ mod tests {
                 "parameter 'shared_memory_offset' is not supported by this server",
             ),
             (
-                output(r#"{"classification":3}"#).unwrap_err(),
-                Kind::Unsupported,
-                "parameter 'classification' is not supported by this server",
+                output(r#"{"classification":0}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'classification' is 0, expected an integer of 1 or more",
+            ),
+            (
+                output(r#"{"classification":true}"#).unwrap_err(),
+                Kind::InvalidInput,
+                "parameter 'classification' is true, expected an integer of 1 or more",
             ),
             (
                 output(r#"{"binary_data":1}"#).unwrap_err(),

@@ -247,7 +247,7 @@ fn shared(name: &str) -> std::collections::BTreeMap<String, InferParameter> {
 }
 
 #[test]
-fn shared_memory_and_classification_are_unsupported() {
+fn shared_memory_is_unsupported() {
     let input = pb::InferInputTensor { parameters: shared("shared_memory_region"), ..x() };
     let error = decoded(message(vec![input, n(1)], &[&[0]])).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported);
@@ -255,13 +255,22 @@ fn shared_memory_and_classification_are_unsupported() {
         error.message(),
         "parameter 'shared_memory_region' of input 'x': shared memory is not supported, expected tensors in the message"
     );
-    let output = pb::InferRequestedOutputTensor { name: "x_out".into(), parameters: shared("classification") };
-    let request = ModelInferRequest { outputs: vec![output], ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) };
-    let error = decoded(request).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unsupported);
+}
+
+#[test]
+fn classes_are_planned_for_outputs_that_have_an_order() {
+    let classify = |spec: &ModelSpec| {
+        let output = pb::InferRequestedOutputTensor { name: "x_out".into(), parameters: shared("classification") };
+        let request = ModelInferRequest { outputs: vec![output], ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) };
+        decode(spec, request.into(), &Limits::default())
+    };
+    let mut spec = model();
+    let expected = RequestedOutput { index: 0, binary: false, classes: 1 };
+    assert_eq!(classify(&spec).unwrap().plan.outputs.unwrap()[..], [expected]);
+    spec.outputs[0].datatype = Datatype::Bool;
     assert_eq!(
-        error.message(),
-        "parameter 'classification' of output 'x_out': classification is not supported, expected tensors in the message"
+        classify(&spec).unwrap_err().message(),
+        "output 'x_out' cannot be classified: its datatype is BOOL, expected integers, FP32 or FP64"
     );
 }
 

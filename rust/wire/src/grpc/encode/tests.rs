@@ -36,7 +36,7 @@ fn an_output_without_elements_has_an_empty_entry() {
 #[test]
 fn the_answer_says_who_answered_what() {
     let (spec, answer) = answer(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
-    let requested = [RequestedOutput { index: 1, binary: false }];
+    let requested = [RequestedOutput::new(1, false)];
     let plan = AnswerPlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
     let message = response(&spec, &plan, &answer).unwrap();
     assert_eq!((&message.model_name[..], &message.model_version[..], &message.id[..]), ("m", "1", "r1"));

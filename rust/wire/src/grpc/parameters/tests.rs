@@ -98,19 +98,18 @@ fn reserved_parameters_of_another_type_are_refused() {
 fn a_parameter_without_a_value_is_refused() {
     let unset = Given::from([("p".to_owned(), InferParameter::default())]);
     assert_eq!(request(unset.clone()).unwrap_err().message(), "parameter 'p' has no value");
-    assert_eq!(check_tensor("input", "x", &unset).unwrap_err().message(), "parameter 'p' of input 'x' has no value");
+    assert_eq!(tensor("input", "x", &unset).unwrap_err().message(), "parameter 'p' of input 'x' has no value");
 }
 
 #[test]
-fn shared_memory_and_classification_are_named_as_unsupported() {
+fn shared_memory_is_named_as_unsupported() {
     let cases = [
         ("shared_memory_region", StringParam("r".to_owned()), "shared memory"),
         ("shared_memory_offset", Int64Param(0), "shared memory"),
         ("shared_memory_byte_size", Int64Param(4), "shared memory"),
-        ("classification", Int64Param(3), "classification"),
     ];
     for (name, choice, feature) in cases {
-        let error = check_tensor("output", "y", &given(&[(name, choice)])).unwrap_err();
+        let error = tensor("output", "y", &given(&[(name, choice)])).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         let expected =
             format!("parameter '{name}' of output 'y': {feature} is not supported, expected tensors in the message");
@@ -119,10 +118,26 @@ fn shared_memory_and_classification_are_named_as_unsupported() {
 }
 
 #[test]
+fn classes_are_counted_from_one() {
+    let classes = |choice| tensor("output", "y", &given(&[("classification", choice)])).map(|read| read.classes);
+    assert_eq!(classes(Int64Param(3)).unwrap(), 3);
+    assert_eq!(classes(Uint64Param(u64::MAX)).unwrap(), u32::MAX);
+    for (choice, shown) in [
+        (Int64Param(0), "the integer 0"),
+        (Int64Param(-1), "the integer -1"),
+        (StringParam("3".to_owned()), "a string"),
+        (BoolParam(true), "the bool true"),
+    ] {
+        let expected = format!("parameter 'classification' is {shown}, expected an integer of 1 or more");
+        assert_eq!(classes(choice).unwrap_err().message(), expected);
+    }
+    let input = tensor("input", "x", &given(&[("classification", Int64Param(3))])).unwrap();
+    assert_eq!(input.classes, 0, "it means nothing of an input");
+}
+
+#[test]
 fn other_parameters_of_tensors_are_let_be() {
-    assert!(
-        check_tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))])).is_ok()
-    );
+    assert!(tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))])).is_ok());
 }
 
 #[test]
