@@ -42,5 +42,9 @@ def test_it_runs_to_its_end(
     )
     (row,) = csv.DictReader(table.read_text().splitlines())
     assert float(row["Inferences/Second"]) > 0
+    # In microseconds, from the statistics before and after.
+    spent = [float(row[f"Server {part}"]) for part in ("Queue", "Compute Input", "Compute Infer", "Compute Output")]
+    assert spent[2] > 0
+    assert sum(spent) <= float(row["p99 latency"])
     assert metric_at(server.http, "penstock_requests_total", protocol=protocol, outcome="ok") - before >= 200
     assert metric_at(server.http, "penstock_requests_total", outcome="handler") == 0

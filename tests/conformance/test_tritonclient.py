@@ -163,6 +163,31 @@ def test_health_and_metadata(caller: Caller, kind: str) -> None:
 
 
 @every_client
+def test_statistics(caller: Caller, kind: str) -> None:
+    options = {} if "http" in kind else {"as_json": True}
+    given = [caller.tensor(name, np.ones((3, 4), np.float32), "FP32") for name in "ab"]
+    before = caller("get_inference_statistics", "add", "1", **options)["model_stats"][0]
+    caller("infer", "add", given)
+    after = caller("get_inference_statistics", "add", "1", **options)["model_stats"][0]
+    # Over gRPC the client leaves out what is zero, and writes 64 bits as text.
+    more = [int(stats.get("inference_count", 0)) for stats in (before, after)]
+    assert more[1] - more[0] == 3
+    every = caller("get_inference_statistics", **options)["model_stats"]
+    assert {"add", "ver"} <= {stats["name"] for stats in every}
+    with pytest.raises(InferenceServerException, match="'none'"):
+        caller("get_inference_statistics", "none")
+
+
+@every_client
+def test_configuration(caller: Caller, kind: str) -> None:
+    options = {} if "http" in kind else {"as_json": True}
+    config = caller("get_model_config", "add", **options)
+    config = config.get("config", config)
+    assert (config["name"], config["max_batch_size"], config["backend"]) == ("add", 8, "python")
+    assert [tensor["data_type"] for tensor in config["input"]] == ["TYPE_FP32"] * 2
+
+
+@every_client
 @pytest.mark.parametrize(
     ("model", "shape", "status", "text"),
     [

@@ -10,6 +10,7 @@ use crate::{
     metrics::{InterpreterTimes, ModelMetrics},
     queue::Queue,
     reply::{CancelProbe, Reply},
+    statistics::Ended,
 };
 use std::{
     sync::Arc,
@@ -178,6 +179,18 @@ impl Job {
             metrics.compute.observe(output.times.handler.as_secs_f64());
             metrics.interpreter(output.times);
         }
+        self.record(result.as_ref().ok().map(|output| output.times));
+    }
+
+    /// For the protocol's statistics. A caller that has left counts as no request.
+    fn record(&self, times: Option<InterpreterTimes>) {
+        let (mut requests, mut waited) = (0, Duration::ZERO);
+        for part in self.parts.iter().filter(|part| !part.reply.is_abandoned()) {
+            requests += 1;
+            waited += part.waited;
+        }
+        let ended = Ended { rows: self.rows, requests, waited, elapsed: self.cut_at.elapsed(), times };
+        self.metrics().statistics.ended(&ended);
     }
 }
 

@@ -24,6 +24,7 @@ pub mod queue;
 mod reply;
 mod request;
 mod spec;
+pub mod statistics;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;

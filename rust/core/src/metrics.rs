@@ -1,6 +1,6 @@
 //! Every metric, named in one place. Handles are made once per model; a request only adds to them.
 
-use crate::{Kind, ModelSpec, Protocol, batch::policy::Reason};
+use crate::{Kind, ModelSpec, Protocol, batch::policy::Reason, statistics::Statistics};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -203,6 +203,7 @@ impl Metrics {
             boundary: self.boundary.get_or_create(&labels).clone(),
             queue_depth: self.queue_depth.get_or_create(&labels).clone(),
             in_flight: self.in_flight.get_or_create(&labels).clone(),
+            statistics: Statistics::default(),
             labels,
         }
     }
@@ -244,6 +245,8 @@ pub struct ModelMetrics {
     pub queue_depth: Gauge,
     /// Requests that were accepted and not yet answered.
     pub in_flight: Gauge,
+    /// The protocol's statistics, from zero at each load.
+    pub statistics: Statistics,
 }
 
 impl ModelMetrics {
@@ -298,4 +301,6 @@ pub struct InterpreterTimes {
     pub handler_cpu: Duration,
     /// Time attached to the interpreter before and after the handler.
     pub boundary: Duration,
+    /// The part of `boundary` after the handler: taking its arrays.
+    pub hand_out: Duration,
 }

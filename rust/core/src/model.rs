@@ -123,6 +123,7 @@ impl Model {
             outputs.push(std::mem::take(&mut part.outputs));
             answer.get_or_insert(part);
         }
+        self.metrics().statistics.were_one(batches);
         let mut answer = answer.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
         answer.outputs = concatenate_outputs(outputs)?;
         Ok(answer)
@@ -180,6 +181,15 @@ impl Registry {
                 format!("model '{name}' has no version '{}'", printable(version.unwrap_or_default())),
             )
         })
+    }
+
+    /// The named version of a model, or else all of its versions.
+    ///
+    /// # Errors
+    /// `NotFound` that names the model or version.
+    pub fn select(&self, name: &str, version: Option<&str>) -> Result<Vec<Arc<Model>>> {
+        let found = self.find(name, version)?;
+        Ok(if version.is_some() { vec![found] } else { self.versions(name) })
     }
 
     /// Who is told of each change.

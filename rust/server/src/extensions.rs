@@ -1,4 +1,5 @@
 //! The protocol's extensions, by the names that Triton's clients look for.
 
 /// What `GET /v2` and `ServerMetadata` list: only what is served.
-pub(crate) const SERVED: &[&str] = &["binary_tensor_data", "parameters", "model_configuration", "classification"];
+pub(crate) const SERVED: &[&str] =
+    &["binary_tensor_data", "parameters", "model_configuration", "classification", "statistics"];

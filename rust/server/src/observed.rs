@@ -40,6 +40,7 @@ impl<'a> Observed<'a> {
             return;
         };
         model.metrics().failed(self.protocol, error.kind());
+        model.metrics().statistics.failed(self.started.elapsed());
         self.log(model, id, (error.kind().name(), status), Timings::default(), Some(error.message()));
     }
 

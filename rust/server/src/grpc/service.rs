@@ -1,6 +1,6 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{infer::call, status::status};
+use super::{infer::call, statistics, status::status};
 use crate::{
     app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
@@ -9,12 +9,12 @@ use http::HeaderMap;
 use penstock_core::{Model, Protocol, Readiness};
 use penstock_wire::{
     generated::inference as pb,
-    grpc::{Envelope, meta, response},
+    grpc::{Envelope, config, meta, response},
 };
 use std::{pin::Pin, sync::Arc};
 use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
 
-type Answered<T> = Result<Response<T>, Status>;
+pub(super) type Answered<T> = Result<Response<T>, Status>;
 
 /// The inference service of one I/O thread.
 #[derive(Clone, Debug)]
@@ -89,11 +89,14 @@ impl GrpcInferenceService for Service {
     async fn model_config(&self, request: Request<pb::ModelConfigRequest>) -> Answered<pb::ModelConfigResponse> {
         let request = request.into_inner();
         let model = self.find(&request.name, &request.version)?;
-        Ok(Response::new(pb::ModelConfigResponse { config: Some(meta::config(model.spec())) }))
+        Ok(Response::new(pb::ModelConfigResponse { config: Some(config(model.spec())) }))
     }
 
-    async fn model_statistics(&self, _: Request<pb::ModelStatisticsRequest>) -> Answered<pb::ModelStatisticsResponse> {
-        unsupported("ModelStatistics")
+    async fn model_statistics(
+        &self,
+        request: Request<pb::ModelStatisticsRequest>,
+    ) -> Answered<pb::ModelStatisticsResponse> {
+        statistics::answer(&self.0.app, &request.into_inner())
     }
 
     async fn repository_index(&self, _: Request<pb::RepositoryIndexRequest>) -> Answered<pb::RepositoryIndexResponse> {

@@ -6,6 +6,7 @@ mod infer;
 mod path;
 mod receive;
 mod router;
+mod statistics;
 
 pub(crate) use headers::check_head;
 pub(crate) use infer::{Inference, infer};

@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::error;
+use super::{error, statistics};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -30,6 +30,7 @@ pub(crate) fn router(context: Context) -> Router {
         .route("/v2/models/{model}/versions/{version}/config", get(config))
         .route("/v2/models/{model}/versions/{version}/infer", post(unreachable))
         .route("/metrics", get(metrics))
+        .merge(statistics::routes())
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
         .with_state(context)
@@ -116,7 +117,7 @@ fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {
     }
 }
 
-fn ok(body: Vec<u8>) -> Response {
+pub(super) fn ok(body: Vec<u8>) -> Response {
     into_axum(error::json(200, body))
 }
 

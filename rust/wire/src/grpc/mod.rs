@@ -4,6 +4,7 @@
 //! where Python will read them. [`decode`] checks the whole against the model; [`encode_framed`] makes
 //! the bytes of the answer.
 
+mod config;
 mod contents;
 mod decode;
 mod encode;
@@ -11,12 +12,17 @@ pub mod error;
 mod message;
 pub mod meta;
 mod parameters;
+mod statistics;
 #[cfg(test)]
 mod testing;
 mod timeout;
 mod varint;
 
+pub use config::config;
 pub use decode::decode;
 pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, response};
 pub use message::{Envelope, MessageDecoder};
+#[cfg(test)]
+pub(crate) use statistics::entry as statistics_entry;
+pub use statistics::statistics;
 pub use timeout::timeout;

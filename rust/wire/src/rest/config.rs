@@ -1,75 +1,184 @@
-//! A model's configuration, as Triton's clients read it: protobuf field names, numbers as numbers.
+//! A model's configuration: gRPC's message as JSON, with its field names, every number a number, and
+//! defaults written out.
 
-use penstock_core::{Datatype, ModelSpec, TensorSpec};
-use serde_json::{Value, json};
+use crate::{
+    generated::inference::{
+        ModelConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup, ModelOutput, ModelQueuePolicy,
+        ModelTensorReshape, ModelVersionPolicy, model_config::SchedulingChoice, model_version_policy::PolicyChoice,
+    },
+    grpc,
+};
+use penstock_core::ModelSpec;
+use serde_json::{Map, Value, json};
 
 /// The body of `GET /v2/models/{model}/config`.
-///
-/// The shapes are those of the metadata without the batch axis. `dynamic_batching` is there only when
-/// requests are joined: clients take its presence for the signal.
 pub fn model(spec: &ModelSpec) -> Vec<u8> {
-    let input = |tensor: &TensorSpec| {
-        json!({
-            "name": &*tensor.name,
-            "data_type": type_name(tensor.datatype),
-            "format": "FORMAT_NONE",
-            "dims": tensor.wire_shape(false),
-            "is_shape_tensor": false,
-            "allow_ragged_batch": false,
-            "optional": tensor.optional,
-        })
-    };
-    let output = |tensor: &TensorSpec| {
-        json!({
-            "name": &*tensor.name,
-            "data_type": type_name(tensor.datatype),
-            "dims": tensor.wire_shape(false),
-            "label_filename": "",
-            "is_shape_tensor": false,
-        })
-    };
-    let mut config = json!({
-        "name": &*spec.name,
-        "platform": &*spec.platform,
-        "backend": "python",
-        "version_policy": {"latest": {"num_versions": 1}},
-        "max_batch_size": spec.max_batch_size(),
-        "input": spec.inputs.iter().map(input).collect::<Vec<_>>(),
-        "output": spec.outputs.iter().map(output).collect::<Vec<_>>(),
-        "instance_group": [{"name": &*spec.name, "kind": "KIND_CPU", "count": spec.instances, "gpus": []}],
-        "model_transaction_policy": {"decoupled": false},
-        "parameters": {},
-    });
-    if let Some(batching) = spec.batching.as_ref().filter(|batching| batching.dynamic) {
-        config["dynamic_batching"] = json!({
-            "preferred_batch_size": batching.preferred_sizes,
-            "max_queue_delay_microseconds": batching.max_delay_ns / 1000,
-        });
-    }
-    Value::to_string(&config).into_bytes()
+    document(&grpc::config(spec)).to_string().into_bytes()
 }
 
-/// The configuration's name of a datatype, `TYPE_STRING` for BYTES.
-fn type_name(datatype: Datatype) -> String {
-    match datatype {
-        Datatype::Bytes => "TYPE_STRING".to_owned(),
-        other => format!("TYPE_{}", other.name()),
+fn document(config: &ModelConfig) -> Value {
+    let parameters: Map<_, _> = config
+        .parameters
+        .iter()
+        .map(|(name, value)| (name.clone(), json!({"string_value": value.string_value})))
+        .collect();
+    let mut document = json!({
+        "name": config.name,
+        "platform": config.platform,
+        "backend": config.backend,
+        "runtime": config.runtime,
+        "version_policy": config.version_policy.as_ref().map_or(json!({}), version_policy),
+        "max_batch_size": config.max_batch_size,
+        "input": config.input.iter().map(input).collect::<Vec<_>>(),
+        "output": config.output.iter().map(output).collect::<Vec<_>>(),
+        "instance_group": config.instance_group.iter().map(instance_group).collect::<Vec<_>>(),
+        "default_model_filename": config.default_model_filename,
+        "cc_model_filenames": config.cc_model_filenames,
+        "metric_tags": config.metric_tags,
+        "parameters": parameters,
+    });
+    // Of a message that is not there nothing is written: its presence is what clients look for.
+    if let Some(policy) = &config.model_transaction_policy {
+        document["model_transaction_policy"] = json!({"decoupled": policy.decoupled});
     }
+    if let Some(cache) = &config.response_cache {
+        document["response_cache"] = json!({"enable": cache.enable});
+    }
+    match &config.scheduling_choice {
+        Some(SchedulingChoice::DynamicBatching(batching)) => document["dynamic_batching"] = dynamic_batching(batching),
+        Some(SchedulingChoice::SequenceBatching(batching)) => {
+            document["sequence_batching"] = json!({
+                "max_sequence_idle_microseconds": batching.max_sequence_idle_microseconds,
+                "iterative_sequence": batching.iterative_sequence,
+            });
+        }
+        // Penstock composes no models.
+        Some(SchedulingChoice::EnsembleScheduling(_)) | None => {}
+    }
+    document
+}
+
+fn version_policy(policy: &ModelVersionPolicy) -> Value {
+    match &policy.policy_choice {
+        None => json!({}),
+        Some(PolicyChoice::Latest(latest)) => json!({"latest": {"num_versions": latest.num_versions}}),
+        Some(PolicyChoice::All(_)) => json!({"all": {}}),
+        Some(PolicyChoice::Specific(specific)) => json!({"specific": {"versions": specific.versions}}),
+    }
+}
+
+fn input(input: &ModelInput) -> Value {
+    let mut document = json!({
+        "name": input.name,
+        "data_type": input.data_type().as_str_name(),
+        "format": input.format().as_str_name(),
+        "dims": input.dims,
+        "is_shape_tensor": input.is_shape_tensor,
+        "allow_ragged_batch": input.allow_ragged_batch,
+        "optional": input.optional,
+        "is_non_linear_format_io": input.is_non_linear_format_io,
+    });
+    add_reshape(&mut document, input.reshape.as_ref());
+    document
+}
+
+fn output(output: &ModelOutput) -> Value {
+    let mut document = json!({
+        "name": output.name,
+        "data_type": output.data_type().as_str_name(),
+        "dims": output.dims,
+        "label_filename": output.label_filename,
+        "is_shape_tensor": output.is_shape_tensor,
+        "is_non_linear_format_io": output.is_non_linear_format_io,
+    });
+    add_reshape(&mut document, output.reshape.as_ref());
+    document
+}
+
+fn add_reshape(document: &mut Value, reshape: Option<&ModelTensorReshape>) {
+    if let Some(reshape) = reshape {
+        document["reshape"] = json!({"shape": reshape.shape});
+    }
+}
+
+fn instance_group(group: &ModelInstanceGroup) -> Value {
+    json!({
+        "name": group.name,
+        "kind": group.kind().as_str_name(),
+        "count": group.count,
+        "gpus": group.gpus,
+        "profile": group.profile,
+        "passive": group.passive,
+        "host_policy": group.host_policy,
+    })
+}
+
+fn dynamic_batching(batching: &ModelDynamicBatching) -> Value {
+    // JSON has text for keys only.
+    let by_priority: Map<_, _> = batching
+        .priority_queue_policy
+        .iter()
+        .map(|(priority, policy)| (priority.to_string(), queue_policy(policy)))
+        .collect();
+    let mut document = json!({
+        "preferred_batch_size": batching.preferred_batch_size,
+        "max_queue_delay_microseconds": batching.max_queue_delay_microseconds,
+        "preserve_ordering": batching.preserve_ordering,
+        "priority_levels": batching.priority_levels,
+        "default_priority_level": batching.default_priority_level,
+        "priority_queue_policy": by_priority,
+    });
+    if let Some(policy) = &batching.default_queue_policy {
+        document["default_queue_policy"] = queue_policy(policy);
+    }
+    document
+}
+
+fn queue_policy(policy: &ModelQueuePolicy) -> Value {
+    json!({
+        "timeout_action": policy.timeout_action().as_str_name(),
+        "default_timeout_microseconds": policy.default_timeout_microseconds,
+        "allow_timeout_override": policy.allow_timeout_override,
+        "max_queue_size": policy.max_queue_size,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::model;
     use crate::rest::test_spec;
-    use serde_json::Value;
+    use penstock_core::ModelSpec;
+    use serde_json::{Value, json};
+
+    fn config(spec: &ModelSpec) -> Value {
+        serde_json::from_slice(&model(spec)).unwrap()
+    }
 
     #[test]
     fn agrees_with_what_perf_analyzer_reads() {
-        let config: Value = serde_json::from_slice(&model(&test_spec::add())).unwrap();
+        let config = config(&test_spec::add());
         assert_eq!(config["max_batch_size"], 8);
         assert_eq!(config["input"][0]["data_type"], "TYPE_FP32");
-        assert_eq!(config["input"][0]["dims"], serde_json::json!([4]));
+        assert_eq!(config["input"][0]["dims"], json!([4]));
+        assert_eq!(config["input"][0]["is_shape_tensor"], false);
         assert_eq!(config["model_transaction_policy"]["decoupled"], false);
+        assert_eq!(config["response_cache"]["enable"], false);
         assert!(config["dynamic_batching"].is_object());
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_written() {
+        let spec = ModelSpec { batching: None, ..test_spec::add() };
+        let config = config(&spec);
+        assert!(config.get("dynamic_batching").is_none() && config.get("sequence_batching").is_none());
+        assert!(config["input"][0].get("reshape").is_none());
+        assert_eq!(config["max_batch_size"], 0);
+    }
+
+    #[test]
+    fn numbers_of_64_bits_are_numbers() {
+        let config = config(&test_spec::add());
+        assert_eq!(config["dynamic_batching"]["max_queue_delay_microseconds"], 0);
+        assert_eq!(config["dynamic_batching"]["default_queue_policy"]["max_queue_size"], 1024);
     }
 }

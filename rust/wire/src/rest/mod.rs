@@ -15,6 +15,7 @@ mod parameters;
 mod reader;
 #[cfg(test)]
 mod round_trip;
+mod statistics;
 #[cfg(test)]
 mod test_spec;
 mod text;
@@ -22,3 +23,4 @@ mod text;
 pub use crate::Limits;
 pub use decode::{Decoder, begin, begin_raw};
 pub use encode::{EncodeOptions, Encoded, encode};
+pub use statistics::statistics;

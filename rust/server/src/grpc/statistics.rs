@@ -1,0 +1,23 @@
+//! `ModelStatistics`.
+
+use super::{service::Answered, status::status};
+use crate::app::App;
+use penstock_core::Error;
+use penstock_wire::{
+    generated::inference::{ModelStatisticsRequest, ModelStatisticsResponse},
+    grpc::statistics,
+};
+use tonic::Response;
+
+/// Answers for a version, for all versions of a model, or without a name for all models.
+pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Answered<ModelStatisticsResponse> {
+    let version = Some(&*request.version).filter(|version| !version.is_empty());
+    let models = match (&*request.name, version) {
+        ("", None) => Ok(app.registry.all()),
+        ("", Some(version)) => {
+            Err(Error::invalid(format!("version '{version}' is asked for without a name, expected a model's name")))
+        }
+        (name, version) => app.registry.select(name, version),
+    };
+    models.map(|models| Response::new(statistics(&models))).map_err(|error| status(app, &error))
+}

@@ -1,0 +1,173 @@
+//! A model's configuration in Triton's form: what clients of every protocol read of how it is served.
+
+use crate::generated::inference::{
+    self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
+};
+use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
+use std::collections::BTreeMap;
+
+/// A model's configuration. Its inputs and outputs are those of the metadata, without the batch axis.
+///
+/// `dynamic_batching` is there only when requests are joined: clients take its presence for the signal.
+/// What has no field of its own stands in `parameters`.
+pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
+    let instances = pb::ModelInstanceGroup {
+        name: spec.name.to_string(),
+        count: clamped(spec.instances),
+        kind: pb::model_instance_group::Kind::Cpu.into(),
+        ..pb::ModelInstanceGroup::default()
+    };
+    let dynamic = spec.batching.as_ref().filter(|batching| batching.dynamic);
+    pb::ModelConfig {
+        name: spec.name.to_string(),
+        platform: spec.platform.to_string(),
+        backend: "python".to_owned(),
+        // Every version that was given is served.
+        version_policy: Some(pb::ModelVersionPolicy {
+            policy_choice: Some(PolicyChoice::All(pb::model_version_policy::All {})),
+        }),
+        max_batch_size: clamped(spec.max_batch_size()),
+        input: spec.inputs.iter().map(input).collect(),
+        output: spec.outputs.iter().map(output).collect(),
+        instance_group: vec![instances],
+        scheduling_choice: dynamic.map(|batching| dynamic_batching(spec, batching)),
+        parameters: parameters(spec),
+        model_transaction_policy: Some(pb::ModelTransactionPolicy { decoupled: false }),
+        response_cache: Some(pb::ModelResponseCache { enable: false }),
+        ..pb::ModelConfig::default()
+    }
+}
+
+fn input(tensor: &TensorSpec) -> pb::ModelInput {
+    pb::ModelInput {
+        name: tensor.name.to_string(),
+        data_type: data_type(tensor.datatype).into(),
+        dims: tensor.wire_shape(false),
+        optional: tensor.optional,
+        ..pb::ModelInput::default()
+    }
+}
+
+fn output(tensor: &TensorSpec) -> pb::ModelOutput {
+    pb::ModelOutput {
+        name: tensor.name.to_string(),
+        data_type: data_type(tensor.datatype).into(),
+        dims: tensor.wire_shape(false),
+        ..pb::ModelOutput::default()
+    }
+}
+
+fn dynamic_batching(spec: &ModelSpec, batching: &Batching) -> SchedulingChoice {
+    SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {
+        preferred_batch_size: batching.preferred_sizes.iter().map(|&size| clamped(size)).collect(),
+        max_queue_delay_microseconds: batching.max_delay_ns / 1000,
+        default_queue_policy: Some(pb::ModelQueuePolicy {
+            timeout_action: TimeoutAction::Reject.into(),
+            default_timeout_microseconds: 0,
+            // A request's own `timeout` always counts.
+            allow_timeout_override: true,
+            max_queue_size: u32::try_from(spec.max_queue).unwrap_or(u32::MAX),
+        }),
+        ..pb::ModelDynamicBatching::default()
+    })
+}
+
+/// Those of Penstock's settings that Triton's form has no place for.
+fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
+    let mut found = vec![("max_queue", spec.max_queue.to_string())];
+    if let Some(batching) = &spec.batching {
+        let oversize = match batching.oversize {
+            Oversize::Refuse => "refuse",
+            Oversize::Split => "split",
+        };
+        found.extend([("hold", batching.hold.to_string()), ("oversize", oversize.to_owned())]);
+    }
+    let parameter = |(name, string_value): (&str, String)| (name.to_owned(), pb::ModelParameter { string_value });
+    found.into_iter().map(parameter).collect()
+}
+
+fn data_type(datatype: Datatype) -> pb::DataType {
+    match datatype {
+        Datatype::Bool => pb::DataType::TypeBool,
+        Datatype::Uint8 => pb::DataType::TypeUint8,
+        Datatype::Uint16 => pb::DataType::TypeUint16,
+        Datatype::Uint32 => pb::DataType::TypeUint32,
+        Datatype::Uint64 => pb::DataType::TypeUint64,
+        Datatype::Int8 => pb::DataType::TypeInt8,
+        Datatype::Int16 => pb::DataType::TypeInt16,
+        Datatype::Int32 => pb::DataType::TypeInt32,
+        Datatype::Int64 => pb::DataType::TypeInt64,
+        Datatype::Fp16 => pb::DataType::TypeFp16,
+        Datatype::Bf16 => pb::DataType::TypeBf16,
+        Datatype::Fp32 => pb::DataType::TypeFp32,
+        Datatype::Fp64 => pb::DataType::TypeFp64,
+        Datatype::Bytes => pb::DataType::TypeString,
+    }
+}
+
+fn clamped(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::{
+        meta,
+        testing::{input, spec},
+    };
+
+    fn batched() -> ModelSpec {
+        let mut spec = spec(vec![input("x", Datatype::Fp32, &[-1, 16]), input("t", Datatype::Bytes, &[])]);
+        spec.inputs[1].optional = true;
+        spec.max_queue = 7;
+        spec.batching = Some(Batching { max_delay_ns: 3_000_000, preferred_sizes: vec![4, 8], ..Batching::new(8) });
+        spec
+    }
+
+    #[test]
+    fn agrees_with_the_metadata() {
+        let spec = batched();
+        let (config, metadata) = (config(&spec), meta::model(&spec, &["1"]));
+        assert_eq!(config.max_batch_size, 8);
+        for (configured, shown) in config.input.iter().zip(&metadata.inputs) {
+            assert_eq!(configured.name, shown.name);
+            assert_eq!(configured.dims, shown.shape[1..]);
+        }
+        assert_eq!(config.input[1].data_type(), pb::DataType::TypeString);
+        assert!(config.input[1].optional && !config.input[0].optional);
+        assert_eq!(config.output.len(), metadata.outputs.len());
+    }
+
+    #[test]
+    fn says_how_requests_are_joined() {
+        let Some(SchedulingChoice::DynamicBatching(dynamic)) = config(&batched()).scheduling_choice else {
+            panic!("a dynamic model is configured as one");
+        };
+        assert_eq!(dynamic.max_queue_delay_microseconds, 3000);
+        assert_eq!(dynamic.preferred_batch_size, [4, 8]);
+        assert_eq!(dynamic.default_queue_policy.unwrap().max_queue_size, 7);
+    }
+
+    #[test]
+    fn without_dynamic_batching_there_is_no_scheduler() {
+        let mut spec = batched();
+        spec.batching.as_mut().unwrap().dynamic = false;
+        assert_eq!(config(&spec).scheduling_choice, None);
+        spec.batching = None;
+        let config = config(&spec);
+        assert_eq!(config.max_batch_size, 0);
+        assert_eq!(config.parameters.keys().collect::<Vec<_>>(), ["max_queue"]);
+    }
+
+    #[test]
+    fn every_datatype_has_its_own_configured_type() {
+        let types: std::collections::BTreeSet<i32> = Datatype::ALL.map(|datatype| data_type(datatype).into()).into();
+        assert_eq!(types, (1..=14).collect());
+        for datatype in Datatype::ALL {
+            let name = data_type(datatype).as_str_name();
+            let expected = if datatype == Datatype::Bytes { "TYPE_STRING".into() } else { format!("TYPE_{datatype}") };
+            assert_eq!(name, expected);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+"""Every extension that is advertised is there, and none that has routes is kept quiet (case F24)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from .content import add
+from .doors import HttpDoor
+from .transports import Reply, Rest, infer
+
+Probe = Callable[[Rest], Reply]
+
+
+def get(path: str) -> Probe:
+    return lambda rest: rest.request("GET", path)
+
+
+def post(path: str) -> Probe:
+    return lambda rest: rest.request("POST", path)
+
+
+def binary(rest: Rest) -> Reply:
+    body, headers = HttpDoor("rest-binary", rest, binary=True).encode(add())
+    return rest.request("POST", "/v2/models/add/infer", body, headers)
+
+
+def with_parameters(rest: Rest) -> Reply:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
+    return infer(rest, "parameters", {"inputs": [tensor], "parameters": {"own": 1}})
+
+
+def classified(rest: Rest) -> Reply:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
+    outputs = [{"name": "y", "parameters": {"classification": 1}}]
+    return infer(rest, "ident_FP32", {"inputs": [tensor], "outputs": outputs})
+
+
+PROBES: dict[str, Probe] = {
+    "binary_tensor_data": binary,
+    "parameters": with_parameters,
+    "classification": classified,
+    "model_configuration": get("/v2/models/add/config"),
+    "statistics": get("/v2/models/stats"),
+    "logging": get("/v2/logging"),
+    "trace": get("/v2/trace/setting"),
+    "model_repository": post("/v2/repository/index"),
+    "system_shared_memory": get("/v2/systemsharedmemory/status"),
+    "cuda_shared_memory": get("/v2/cudasharedmemory/status"),
+}
+"""A request that works where the extension does."""
+
+WITHOUT_A_ROUTE = {"model_repository(unload_dependents)", "sequence", "schedule_policy"}
+"""Those that are told only by what models do; they have cases of their own."""
+
+QUIET = {"cuda_shared_memory"}
+"""Clients ask for the routes of these on every machine, so they are there without the extension."""
+
+
+def advertised(rest: Rest) -> list[str]:
+    extensions: list[str] = json.loads(rest.request("GET", "/v2").body)["extensions"]
+    return extensions
+
+
+def test_f24_every_advertised_extension_is_known_and_named_once(rest: Rest) -> None:
+    found = advertised(rest)
+    assert set(found) <= set(PROBES) | WITHOUT_A_ROUTE, "give it a probe"
+    assert len(found) == len(set(found))
+    assert {"binary_tensor_data", "parameters", "model_configuration", "statistics"} <= set(found)
+
+
+@pytest.mark.parametrize("extension", PROBES)
+def test_f24_an_extension_works_if_and_only_if_it_is_advertised(rest: Rest, extension: str) -> None:
+    reply = PROBES[extension](rest)
+    if extension in advertised(rest):
+        assert reply.status == 200, reply.body
+    elif extension not in QUIET:
+        assert reply.status in (404, 501)
