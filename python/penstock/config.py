@@ -44,12 +44,16 @@ class ServerConfig:
     body_timeout: float = _setting(30.0, "seconds", "how long a body may stall while it arrives; 0 is no limit")
     max_connections: int = _setting(16384, "positive", "the most open connections")
     max_inflight_bytes: int = _setting(1 << 30, "size", "the most bytes of request bodies held at once")
+    max_inflate_ratio: int = _setting(
+        100, "positive", "how many times its size a compressed body may inflate to, beyond 1 MiB"
+    )
     max_json_depth: int = _setting(64, "positive", "the deepest nesting in a JSON body")
     request_timeout: float = _setting(0.0, "seconds", "the longest a request may take from arrival; 0 is no limit")
     drain_timeout: float = _setting(30.0, "seconds", "how long a stopping server waits for requests to finish")
     overload_status: Literal[429, 503] = _setting(429, "429|503", "the HTTP status of a refusal for overload")
     timing_headers: bool = _setting(False, "switch", "answer with the time spent in the queue and in the handler")
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
+    compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
@@ -80,12 +84,14 @@ class ServerOptions(TypedDict, total=False):
     body_timeout: float
     max_connections: int
     max_inflight_bytes: int
+    max_inflate_ratio: int
     max_json_depth: int
     request_timeout: float
     drain_timeout: float
     overload_status: Literal[429, 503]
     timing_headers: bool
     strict_json: bool
+    compress_answers: bool
     access_log: Literal["off", "text", "json"]
     server_name: str
     grpc_reflection: bool

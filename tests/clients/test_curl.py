@@ -76,3 +76,19 @@ def test_a_model_without_an_example_is_asked_for_its_metadata(tmp_path: Path, cu
         (line,) = re.findall(r"^try   (.+)$", server.out, re.MULTILINE)
         done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, timeout=20)
     assert json.loads(done.stdout)["name"] == "served"
+
+
+def test_compressed_answers(tmp_path: Path, curl: Callable[..., Any]) -> None:
+    (tmp_path / "app.py").write_text(
+        "import numpy as np\nfrom penstock import Tensor, model\n"
+        "@model(inputs=[Tensor('x', np.float32, [-1])], outputs=[Tensor('y', np.float32, [-1])])\n"
+        "def served(x):\n    return np.zeros(5000, np.float32)\n"
+    )
+    body = '{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]}'
+    with Serving("app.py", "--http", "127.0.0.1:0", "--grpc", "off", "--compress-answers", folder=tmp_path) as server:
+        command = ["curl", "-sS", "--compressed", "-D", str(tmp_path / "head"), "-d", body]
+        done = subprocess.run(
+            [*command, f"{server.http}/v2/models/served/infer"], check=True, capture_output=True, text=True, timeout=20
+        )
+    assert "content-encoding: " in (tmp_path / "head").read_text().lower()
+    assert json.loads(done.stdout)["outputs"][0]["data"] == [0] * 5000

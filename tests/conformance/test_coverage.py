@@ -11,27 +11,18 @@ COUNTS = {"a": 20, "b": 68, "c": 30, "d": 30, "e": 25, "f": 25, "g": 12}
 
 STREAMING = "streaming answers and generate come later"
 MANAGEMENT = "loading, shared memory and other extensions come later"
-COMPRESSION = "compressed bodies over REST come later"
 CLIENTS = "this client's own tests"
 
 EXCLUDED: dict[str, str] = {
-    "c20": COMPRESSION,
-    "c21": COMPRESSION,
-    "c23": COMPRESSION,
-    "c24": COMPRESSION,
-    "c25": COMPRESSION,
-    "c26": COMPRESSION,
-    "c27": COMPRESSION,
     "c30": "a body of 2 GiB needs a large machine; the limit's own text is b59",
     "d6": "answers are always raw, as d5 checks; there is no setting that mirrors typed requests",
     **{f"e{number}": STREAMING for number in range(1, 26)},
     **{f"f{number}": MANAGEMENT for number in (1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 25)},
-    "g2": COMPRESSION,
-    "g4": COMPRESSION,
     **{f"g{number}": CLIENTS for number in (5, 6, 7, 8, 10, 11, 12)},
 }
 
 PARTLY: dict[str, str] = {
+    "g2": "test_compression.py, but for the calls of later extensions",
     "g1": "test_tritonclient.py, but for the calls of later extensions",
     "g3": "test_tritonclient.py, but for streaming",
 }

@@ -35,6 +35,18 @@ impl Body {
         Self::Chunks { reversed: chunks, trailers }
     }
 
+    /// Takes the chunks out of a body that is known in full and has no trailers.
+    pub(crate) fn take_chunks(&mut self) -> Option<Chunks> {
+        match self {
+            Self::Chunks { reversed, trailers: None } => {
+                let mut chunks = std::mem::take(reversed);
+                chunks.reverse();
+                Some(chunks)
+            }
+            _ => None,
+        }
+    }
+
     /// No bytes at all.
     pub(crate) fn empty() -> Self {
         Self::new(Chunks::new())

@@ -17,6 +17,8 @@ pub struct Config {
     pub timing_headers: bool,
     /// Whether NaN and infinities become `null` in JSON answers.
     pub strict_json: bool,
+    /// Whether infer answers are compressed for clients that ask for it.
+    pub compress_answers: bool,
     /// How requests are logged.
     pub access_log: AccessLog,
     /// The `name` of the server's metadata.
@@ -61,6 +63,8 @@ impl fmt::Display for Address {
 pub struct Limits {
     /// Bytes of one request's body or message.
     pub body_bytes: usize,
+    /// Bytes that a compressed body may inflate to, for each of its own, once they are more than 1 MiB.
+    pub inflate_ratio: usize,
     /// Bytes of all request bodies that are held at once.
     pub inflight_bytes: usize,
     /// Bytes of a request's header names and values together.
@@ -89,6 +93,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 64 << 20,
+            inflate_ratio: 100,
             inflight_bytes: 1 << 30,
             header_bytes: 64 << 10,
             headers: 100,
@@ -124,6 +129,7 @@ impl Default for Config {
             overload_unavailable: false,
             timing_headers: false,
             strict_json: false,
+            compress_answers: false,
             access_log: AccessLog::Off,
             server_name: "penstock".to_owned(),
             reflection: true,

@@ -7,7 +7,7 @@ use http::{
     header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER},
 };
 use penstock_core::{Error, Kind};
-use penstock_wire::rest::error as wire;
+use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 
 /// An error's answer.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
@@ -18,7 +18,7 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
         headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
     }
     match error.kind() {
-        Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"))),
+        Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED))),
         // What is left of the body will not be read.
         Kind::TooLarge => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
         _ => {}

@@ -3,7 +3,10 @@
 use crate::{body::Body, config::Limits, rest::error::json};
 use http::{HeaderMap, Response, Uri, header::CONTENT_ENCODING};
 use penstock_core::{Error, Kind, Result};
-use penstock_wire::rest::error::body;
+use penstock_wire::{
+    coding::{ACCEPTED, Coding},
+    rest::error::body,
+};
 
 const JSON_LENGTH: &str = "inference-header-content-length";
 
@@ -48,16 +51,30 @@ pub(crate) fn json_length(headers: &HeaderMap) -> Result<Option<usize>> {
     })
 }
 
-/// Refuses an encoding that is not read.
+/// What the body is compressed with.
 ///
 /// # Errors
-/// `UnsupportedEncoding` that names it.
-pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<()> {
-    match headers.get(CONTENT_ENCODING) {
-        Some(value) if !value.is_empty() && !value.as_bytes().eq_ignore_ascii_case(b"identity") => Err(Error::new(
-            Kind::UnsupportedEncoding,
-            format!("the content encoding {value:?} is not supported, expected identity"),
-        )),
-        _ => Ok(()),
+/// `UnsupportedEncoding` that names a coding that is not read. More than one are not read either.
+pub(crate) fn content_coding(headers: &HeaderMap) -> Result<Option<Coding>> {
+    let mut values = headers.get_all(CONTENT_ENCODING).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?").trim();
+    match Coding::from_name(text) {
+        coding if values.next().is_none() && (coding.is_some() || is_identity(text)) => Ok(coding),
+        _ => {
+            let all: Vec<_> = headers
+                .get_all(CONTENT_ENCODING)
+                .iter()
+                .map(|value| String::from_utf8_lossy(value.as_bytes()))
+                .collect();
+            Err(Error::new(
+                Kind::UnsupportedEncoding,
+                format!("the content encoding {:?} is not supported, expected one of {ACCEPTED}", all.join(", ")),
+            ))
+        }
     }
+}
+
+fn is_identity(name: &str) -> bool {
+    name.is_empty() || name.eq_ignore_ascii_case("identity")
 }

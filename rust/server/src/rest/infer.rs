@@ -1,6 +1,6 @@
 //! `POST /v2/models/{model}[/versions/{version}]/infer`.
 
-use super::{error, headers::check_encoding, path::InferPath, receive::receive};
+use super::{compress, error, path::InferPath, receive::receive};
 use crate::{
     body::Body,
     compute::compute,
@@ -56,7 +56,6 @@ async fn answer<B: Incoming>(
     let model = app.registry.find(&path.model, path.version.as_deref())?;
     seen.model = Some(Arc::clone(&model));
     model.admit()?;
-    check_encoding(headers)?;
     let decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
     if app.log.is_some() {
         seen.id.clone_from(&decoded.plan.id);
@@ -66,7 +65,7 @@ async fn answer<B: Incoming>(
     let timings = response.timings;
     let (encoded, plan) = encode(context, &model, plan, response).await?;
     observed.served(&model, &plan.id, 200, timings);
-    respond(&app.config, encoded, timings)
+    compress::answer(&app.config, headers, respond(&app.config, encoded, timings)?).await
 }
 
 /// Encodes an answer; much JSON on a thread of its own.

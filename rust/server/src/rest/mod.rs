@@ -1,8 +1,10 @@
 //! REST: health, metadata and inference of the Open Inference Protocol v2, and `/metrics`.
 
+mod compress;
 pub(crate) mod error;
 mod headers;
 mod infer;
+mod inflate;
 mod path;
 mod receive;
 mod router;

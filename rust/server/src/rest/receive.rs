@@ -1,7 +1,10 @@
 //! Reads an infer body into its final place: tensor bytes go from the socket's buffer straight into
 //! each tensor's own, and nothing is grown by doubling.
 
-use super::headers::json_length;
+use super::{
+    headers::{content_coding, json_length},
+    inflate::inflated,
+};
 use crate::{app::RequestGuard, config::Limits, front::Incoming, offload, pieces::next};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -15,7 +18,8 @@ use std::sync::Arc;
 /// Reads and decodes one body.
 ///
 /// # Errors
-/// `TooLarge` by the limits, `InvalidInput` by the protocol, `Cancelled` when the client leaves.
+/// `TooLarge` by the limits, `InvalidInput` by the protocol, `UnsupportedEncoding` for a coding that is
+/// not read, `Cancelled` when the client leaves.
 pub(crate) async fn receive<B: Incoming>(
     spec: &Arc<ModelSpec>,
     headers: &HeaderMap,
@@ -23,10 +27,16 @@ pub(crate) async fn receive<B: Incoming>(
     limits: &Limits,
     guard: &mut RequestGuard,
 ) -> Result<Decoded> {
+    let coding = content_coding(headers)?;
     let json_len = json_length(headers)?;
     let declared = body.size_hint().exact();
     if let Some(length) = declared {
         check_size(length, limits)?;
+    }
+    if let Some(coding) = coding {
+        // The header's length is that of the inflated JSON, so it is looked at when all is there.
+        let bytes = inflated(coding, &mut body, limits, guard).await?;
+        return whole(spec, json_len, bytes, limits).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
     match declared {

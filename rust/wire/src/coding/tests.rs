@@ -1,0 +1,247 @@
+use super::*;
+use penstock_core::{Kind, Result};
+use proptest::prelude::*;
+
+const WIDE: Bounds = Bounds { bytes: 64 << 20, ratio: 1 << 20 };
+
+/// Inflates `data` in pieces of `size` bytes.
+fn inflated(coding: Coding, data: &[u8], size: usize, bounds: Bounds) -> Result<Vec<u8>> {
+    let mut inflater = Inflater::new(coding, bounds);
+    for mut piece in data.chunks(size) {
+        while inflater.is_pending() || !piece.is_empty() {
+            inflater.write(&mut piece, 1 << 20)?;
+        }
+    }
+    inflater.finish()
+}
+
+fn compressed(coding: Coding, data: &[u8]) -> Vec<u8> {
+    if coding != Coding::Brotli {
+        return compress(coding, &[data]).unwrap();
+    }
+    let mut out = Vec::new();
+    let parameters = brotli::enc::BrotliEncoderParams { quality: 2, ..Default::default() };
+    brotli::BrotliCompress(&mut &*data, &mut out, &parameters).unwrap();
+    out
+}
+
+fn refused(coding: Coding, data: &[u8], bounds: Bounds) -> (Kind, String) {
+    let error = inflated(coding, data, 1000, bounds).unwrap_err();
+    (error.kind(), error.message().to_owned())
+}
+
+/// zlib data without its header of two bytes and its checksum of four.
+fn raw_deflate(data: &[u8]) -> Vec<u8> {
+    let zlib = compressed(Coding::Deflate, data);
+    zlib[2..zlib.len() - 4].to_vec()
+}
+
+fn text() -> Vec<u8> {
+    (0..20_000).flat_map(|number: u32| format!("{number},").into_bytes()).collect()
+}
+
+#[test]
+fn names_are_read_in_any_case() {
+    for coding in Coding::ALL {
+        assert_eq!(Coding::from_name(&coding.name().to_uppercase()), Some(coding));
+        assert!(ACCEPTED.split(", ").any(|name| name == coding.name()));
+    }
+    assert_eq!(Coding::from_name("x-gzip"), Some(Coding::Gzip));
+    for other in ["", "identity", "compress", "gzip,", "zlib"] {
+        assert_eq!(Coding::from_name(other), None);
+    }
+}
+
+#[test]
+fn formats_are_those_of_their_names() {
+    let data = b"[1,2,3,4]";
+    assert_eq!(compressed(Coding::Gzip, data)[..3], [0x1F, 0x8B, 8]);
+    // T66: the zlib wrapper, never raw.
+    assert_eq!(compressed(Coding::Deflate, data)[0], 0x78);
+    assert_eq!(compressed(Coding::Zstd, data)[..4], 0xFD2F_B528_u32.to_le_bytes());
+}
+
+#[test]
+fn every_coding_comes_back_whatever_its_pieces() {
+    let data = text();
+    for coding in Coding::ALL {
+        let small = compressed(coding, &data);
+        assert!(small.len() < data.len() / 2, "{coding:?} {}", small.len());
+        for size in [1, 7, 4096, small.len()] {
+            assert_eq!(inflated(coding, &small, size, WIDE).unwrap(), data, "{coding:?} {size}");
+        }
+        assert_eq!(inflated(coding, &compressed(coding, b""), 1, WIDE).unwrap(), b"");
+    }
+}
+
+#[test]
+fn raw_deflate_is_read_by_the_name_of_deflate() {
+    let data = text();
+    for size in [1, 2, 3, 5000] {
+        assert_eq!(inflated(Coding::Deflate, &raw_deflate(&data), size, WIDE).unwrap(), data);
+    }
+    // An empty final block of one byte and a bit, in one piece and in two.
+    for size in [1, 2] {
+        assert_eq!(inflated(Coding::Deflate, &[3, 0], size, WIDE).unwrap(), b"");
+    }
+}
+
+#[test]
+fn gzip_and_zstd_may_be_several_streams() {
+    for coding in [Coding::Gzip, Coding::Zstd] {
+        let two = [compressed(coding, b"one"), compressed(coding, b"two")].concat();
+        assert_eq!(inflated(coding, &two, 5, WIDE).unwrap(), b"onetwo");
+    }
+    for coding in [Coding::Deflate, Coding::Brotli] {
+        let mut data = compressed(coding, b"one");
+        data.push(0);
+        let message = format!("bytes follow the {} data of the request's body", coding.name());
+        assert_eq!(refused(coding, &data, WIDE), (Kind::InvalidInput, message));
+    }
+}
+
+#[test]
+fn a_body_that_is_cut_short_or_broken_is_refused() {
+    for coding in Coding::ALL {
+        let data = compressed(coding, &text());
+        let name = coding.name();
+        let early = (Kind::InvalidInput, format!("the request's body ends before its {name} data does"));
+        for end in [0, 1, data.len() / 2, data.len() - 1] {
+            assert_eq!(refused(coding, &data[..end], WIDE), early, "{coding:?} {end}");
+        }
+        // As raw deflate it is a block of the reserved type.
+        let message = refused(coding, &[0xFF; 100], WIDE).1;
+        assert!(message.starts_with(&format!("the request's body is not valid {name} data")), "{message}");
+    }
+    let mut wrong_sum = compressed(Coding::Gzip, b"abc");
+    let at = wrong_sum.len() - 8;
+    wrong_sum[at] ^= 1;
+    let invalid = (Kind::InvalidInput, "the request's body is not valid gzip data".to_owned());
+    assert_eq!(refused(Coding::Gzip, &wrong_sum, WIDE), invalid);
+}
+
+#[test]
+fn a_bomb_is_refused_before_it_goes_off() {
+    let bomb = vec![0; (2 << 20) + 2];
+    for coding in Coding::ALL {
+        let data = compressed(coding, &bomb);
+        let most = 2 << 20;
+        let mut inflater = Inflater::new(coding, Bounds { bytes: most, ratio: 1 << 30 });
+        let mut piece = &data[..];
+        let error = loop {
+            if let Err(error) = inflater.write(&mut piece, 1 << 20) {
+                break error;
+            }
+            assert!(inflater.is_pending() || !piece.is_empty());
+        };
+        assert_eq!(error.kind(), Kind::TooLarge);
+        assert!(inflater.len() <= most + 1);
+        let message = format!("the request's body inflates to more than {most} bytes, at most {most} are accepted");
+        assert_eq!(error.message(), message);
+        let bounds = Bounds { bytes: 64 << 20, ratio: 100 };
+        let message = "the request's body inflates to more than 100 times its size, which is not accepted";
+        assert_eq!(refused(coding, &data, bounds), (Kind::TooLarge, message.to_owned()));
+        // A body of the bound itself is fine, and so is a small one of any ratio.
+        assert_eq!(
+            inflated(coding, &data, 4096, Bounds { bytes: bomb.len(), ratio: 1 << 20 }).unwrap().len(),
+            bomb.len()
+        );
+        let small = compressed(coding, &bomb[..Bounds::FREE]);
+        assert_eq!(inflated(coding, &small, 4096, bounds).unwrap().len(), Bounds::FREE);
+    }
+}
+
+#[test]
+fn zstd_windows_are_bounded() {
+    // A frame header that asks for a window of 16 MiB, and an empty last block.
+    let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, (24 - 10) << 3, 1, 0, 0];
+    let message = "the request's body is not valid zstd data with a window of at most 8 MiB";
+    assert_eq!(refused(Coding::Zstd, &frame, WIDE), (Kind::InvalidInput, message.to_owned()));
+    let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, (23 - 10) << 3, 1, 0, 0];
+    assert_eq!(inflated(Coding::Zstd, &frame, 2, WIDE).unwrap(), b"");
+}
+
+#[test]
+fn the_room_of_a_write_is_kept() {
+    let data = compressed(Coding::Gzip, &vec![0; 1 << 20]);
+    let mut inflater = Inflater::new(Coding::Gzip, WIDE);
+    let mut piece = &data[..];
+    inflater.write(&mut piece, 1).unwrap();
+    assert!((1..=64 << 10).contains(&inflater.len()));
+    assert!(inflater.is_pending() || !piece.is_empty());
+}
+
+#[test]
+fn brotli_is_only_read() {
+    let error = compress(Coding::Brotli, &[b"a"]).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (Kind::Internal, "the answer could not be compressed with br"));
+}
+
+#[test]
+fn the_client_chooses() {
+    use Coding::{Deflate, Gzip, Zstd};
+    for (header, coding) in [
+        ("", None),
+        ("*", None),
+        ("identity", None),
+        ("gzip", Some(Gzip)),
+        ("GZIP ; Q=0.5", Some(Gzip)),
+        ("gzip, deflate, br", Some(Gzip)),
+        ("deflate, gzip", Some(Deflate)),
+        ("br, zstd, gzip;q=0.1", Some(Gzip)),
+        ("br;q=0.9, zstd", Some(Zstd)),
+        ("br", None),
+        ("gzip;q=0, zstd", Some(Zstd)),
+        ("zstd, identity;q=0.5", Some(Zstd)),
+        ("gzip;q=0", None),
+        ("gzip;q=0, deflate;q=0.5", Some(Deflate)),
+        ("gzip;q=0.5, identity", None),
+        ("gzip, identity", Some(Gzip)),
+        ("identity;q=0.5, gzip", Some(Gzip)),
+        ("gzip;q=x, deflate;q=0.1", Some(Deflate)),
+        ("lzma, , ;q=1", None),
+    ] {
+        assert_eq!(choose(header), coding, "{header}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn anything_comes_back(
+        data in proptest::collection::vec(any::<u8>(), 0..5000),
+        index in 0usize..4,
+        cut in 1usize..100,
+        repeat in 1usize..20,
+    ) {
+        let (coding, data) = (Coding::ALL[index], data.repeat(repeat));
+        let (left, right) = data.split_at(data.len() / cut);
+        let small = compress(coding, &[left, right]).unwrap_or_else(|_| compressed(coding, &data));
+        prop_assert_eq!(inflated(coding, &small, cut, WIDE).unwrap(), data);
+    }
+
+    #[test]
+    fn any_bytes_are_judged_without_panic(
+        data in proptest::collection::vec(any::<u8>(), 0..300),
+        index in 0usize..4,
+        size in 1usize..50,
+    ) {
+        let bounds = Bounds { bytes: 10_000, ratio: 100 };
+        if let Ok(out) = inflated(Coding::ALL[index], &data, size, bounds) {
+            prop_assert!(out.len() <= bounds.bytes);
+        }
+    }
+
+    #[test]
+    fn broken_data_is_judged_without_panic(
+        data in proptest::collection::vec(any::<u8>(), 0..300),
+        index in 0usize..4,
+        at in any::<prop::sample::Index>(),
+        bit in 0u8..8,
+    ) {
+        let coding = Coding::ALL[index];
+        let mut small = compressed(coding, &data);
+        let at = at.index(small.len());
+        small[at] ^= 1 << bit;
+        let _ = inflated(coding, &small, 7, WIDE);
+    }
+}

@@ -1,0 +1,56 @@
+"""Small requests that would become large ones: memory stays bounded (field threat "decompression bomb", C24)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from http_by_hand import get, json_body, metric_at, post
+from serving_process import Serving
+
+PATH = "/v2/models/same/infer"
+GZIP = {"Content-Encoding": "gzip"}
+
+
+def resident(server: Serving) -> int:
+    """Bytes of memory at most so far."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found
+    return int(found[1]) << 10
+
+
+@pytest.mark.parametrize("ratio", ["100", "100000"], ids=["by-ratio", "by-size"])
+def test_a_bomb_takes_no_more_memory_than_a_body_may(ratio: str) -> None:
+    # 2 GiB of zeros in 2 MB, as streams one after the other.
+    bomb = gzip.compress(bytes(32 << 20)) * 64
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "off", "--max-inflate-ratio", ratio) as server:
+        good = json_body({"x": np.zeros(1, np.float32)})
+        assert post(server.http, PATH, gzip.compress(good), GZIP).status == 200
+        before = resident(server)
+        started = time.monotonic()
+        for _ in range(3):
+            refused = post(server.http, PATH, bomb, GZIP)
+            assert refused.status == 413
+            assert json.loads(refused.body)["error"].startswith("the request's body inflates to more than ")
+        assert time.monotonic() - started < 10
+        # The limit of a body is 64 MiB; while it grows its old place is there too, and an allocator keeps some.
+        assert resident(server) - before < 256 << 20
+        assert metric_at(server.http, "penstock_body_bytes") == 0
+        assert get(server.http, "/v2/health/ready").status == 200
+
+
+def test_inflated_bytes_count_as_held() -> None:
+    body = json_body({"x": np.zeros(1, np.float32)}, unknown="0" * 900_000)
+    options = ["--max-inflight-bytes", "500kB", "--max-inflate-ratio", "100000"]
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "off", *options) as server:
+        refused = post(server.http, PATH, gzip.compress(body), GZIP)
+        assert (refused.status, refused.error()) == (429, "the server holds as many request bytes as it may")
+        assert refused.headers["retry-after"]
+        assert metric_at(server.http, "penstock_body_bytes") == 0
