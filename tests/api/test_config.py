@@ -48,6 +48,7 @@ def test_the_defaults() -> None:
         "compress_answers": False,
         "access_log": "off",
         "server_name": "penstock",
+        "grpc_reflection": True,
     }
 
 
