@@ -36,8 +36,6 @@ class Adapter:
     """Makes a value of an input's array; the name is for messages."""
     to_array: Callable[[Any, str], np.ndarray[Any, Any]]
     """Makes an output's array of a value; the name is for messages."""
-    is_document: bool = False
-    """Whether the tensor carries one JSON document."""
     example: str | None = None
     """The text of a valid document, where the hint tells enough to make one."""
 
@@ -84,7 +82,7 @@ def _list(kind: type) -> Adapter:
 
 def _document(hint: Any, where: str) -> Adapter:
     reader = _readers.compile_reader(hint, where)
-    tensor = Tensor(datatype=bytes)
+    tensor = Tensor(datatype=bytes).made_document()
 
     def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         return _array(_documents.dumps(value, hint, name), tensor, (), name)
@@ -92,7 +90,7 @@ def _document(hint: Any, where: str) -> Adapter:
     def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
         return _documents.loads(array.item(), reader, name)
 
-    return Adapter(tensor, to_python, to_array, is_document=True, example=_documents.example(hint, reader))
+    return Adapter(tensor, to_python, to_array, example=_documents.example(hint, reader))
 
 
 def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:

@@ -59,3 +59,5 @@ class Definition:
     """Whether `call` takes a `Context` as its last argument."""
     factory: Callable[[], Handler]
     """Builds one instance; called once on each instance's own thread."""
+    explainer: Definition | None = None
+    """What answers `:explain` for this model; loaded and named beside it."""

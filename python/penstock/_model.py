@@ -17,6 +17,7 @@ from penstock.tensor import Tensor
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from penstock._explain import Explainer, Shared
     from penstock._signature import Signature
 
 __all__ = ["Model", "ModelOptions", "model"]
@@ -83,6 +84,7 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self._method = _method_of(target, where)
         self._signature = self._read_signature(where)
+        self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
 
@@ -97,6 +99,14 @@ class Model(Generic[P, R]):
 
     def definition(self) -> Definition:
         """What the server loads."""
+        explainer = None
+        factory: Callable[[], Handler] = self._build
+        if self._explainer is not None:
+            from penstock._explain import Shared
+
+            shared = Shared()
+            explainer = self._explainer.definition(self.name, self.version, self.max_queue, shared)
+            factory = lambda: self._build(shared)  # noqa: E731
         return Definition(
             name=self.name,
             version=self.version,
@@ -107,13 +117,14 @@ class Model(Generic[P, R]):
             instances=self.instances,
             max_queue=self.max_queue,
             wants_context=self._signature.wants_context,
-            factory=self._build,
+            factory=factory,
+            explainer=explainer,
         )
 
     def examples(self) -> dict[str, str | None]:
         """A valid JSON document for each input that carries one; None where none can be made."""
         slots = self._signature.inputs
-        return {slot.tensor.name: slot.adapter.example for slot in slots if slot.adapter and slot.adapter.is_document}
+        return {slot.tensor.name: slot.adapter.example for slot in slots if slot.adapter and slot.tensor.document}
 
     def __repr__(self) -> str:
         signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
@@ -135,14 +146,23 @@ class Model(Generic[P, R]):
             batched=self.batching is not None,
         )
 
-    def _build(self) -> Handler:
+    def _read_explainer(self, where: str) -> Explainer | None:
+        # Few classes have one.
+        if not self._method or not hasattr(self.__wrapped__, "explain"):
+            return None
+        from penstock._explain import read_explainer
+
+        return read_explainer(self.__wrapped__, where, inputs=self._options.get("inputs"), batching=self.batching)
+
+    def _build(self, shared: Shared | None = None) -> Handler:
         from penstock._call import bind
 
         if not self._method:
             return BoundHandler(bind(self.__wrapped__, self._signature))
         instance: Any = self.__wrapped__()  # type: ignore[call-arg]
         close = getattr(instance, "close", nothing_to_close)
-        return BoundHandler(bind(getattr(instance, self._method), self._signature), close)
+        handler = BoundHandler(bind(getattr(instance, self._method), self._signature), close)
+        return handler if shared is None else shared.put(instance, handler)
 
 
 @overload

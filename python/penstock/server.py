@@ -161,6 +161,8 @@ def definitions_of(models: Iterable[Any]) -> list[Definition]:
                 "give one of them another name= or version="
             )
         found[key] = definition
+        if (explainer := definition.explainer) is not None:
+            found[explainer.name, explainer.version] = explainer
     if not found:
         raise StartupError("there is no model to serve; give at least one")
     return list(found.values())

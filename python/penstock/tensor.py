@@ -58,6 +58,8 @@ class Tensor:
     """Whether the elements of a BYTES array are `str` instead of `bytes`."""
     labels: tuple[str, ...]
     """The names of its elements in a row; empty for none."""
+    document: bool
+    """Whether it carries one JSON document, which the V1 protocol takes and gives as JSON."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class Tensor:
             names = _labels(labels, parsed.name, axes)
         except ValueError as error:
             raise ValueError(f"{shown}: {error}") from None
-        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text, names)
+        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text, names, False)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -90,6 +92,10 @@ class Tensor:
     def made_optional(self) -> Tensor:
         """The same tensor, which a request may leave out."""
         return self if self.optional else self._with(optional=True)
+
+    def made_document(self) -> Tensor:
+        """The same tensor, whose one BYTES element is a JSON document."""
+        return self._with(document=True)
 
     def wire_shape(self, *, batched: bool) -> list[int]:
         """The shape as metadata shows it: with a leading -1 where the model batches."""

@@ -173,6 +173,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "instances": 2,
         "max_queue": 7,
         "wants_context": False,
+        "explainer": None,
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__

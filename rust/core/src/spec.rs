@@ -19,6 +19,8 @@ pub struct TensorSpec {
     pub text: bool,
     /// The names of its elements in a row, for classification (outputs only).
     pub labels: Arc<[Box<str>]>,
+    /// Whether the element of a BYTES tensor is a JSON document, which a JSON protocol may carry as it is.
+    pub document: bool,
 }
 
 /// How requests are joined into batches. All row counts include the batch axis only.
@@ -107,6 +109,12 @@ impl ModelSpec {
         self.batching.as_ref().map_or(0, |batching| batching.max_size)
     }
 
+    /// The name under which the model that explains this one is registered; no other model can have it,
+    /// because a name has no colon.
+    pub fn explainer(&self) -> String {
+        format!("{}:explain", self.name)
+    }
+
     /// The index of an input.
     ///
     /// # Errors
@@ -176,7 +184,15 @@ impl ModelSpec {
 impl TensorSpec {
     /// A required tensor of arbitrary elements.
     pub fn new(name: &str, datatype: Datatype, dims: Vec<Option<usize>>) -> Self {
-        Self { name: name.into(), datatype, dims, optional: false, text: false, labels: Arc::default() }
+        Self {
+            name: name.into(),
+            datatype,
+            dims,
+            optional: false,
+            text: false,
+            document: false,
+            labels: Arc::default(),
+        }
     }
 
     /// Whether a shape has these axes, behind a batch axis of any size if there is one.

@@ -32,6 +32,7 @@ struct Declared {
     dtype: Option<Py<PyArrayDescr>>,
     text: bool,
     labels: Vec<String>,
+    document: bool,
 }
 
 /// The fields of `Batching`.
@@ -106,6 +107,7 @@ fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Ve
             optional: tensor.optional,
             text: tensor.text,
             labels: tensor.labels.into_iter().map(String::into_boxed_str).collect(),
+            document: tensor.document,
         };
         Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
     };

@@ -5,7 +5,7 @@ use crate::{
     app::{App, Phase},
     body::Body,
     grpc,
-    rest::{self, InferPath, Inference},
+    rest::{self, InferPath, Inference, Verb},
 };
 use axum::Router;
 use bytes::Bytes;
@@ -77,10 +77,15 @@ impl Front {
             return error;
         }
         let (head, body) = request.into_parts();
-        if head.method == Method::POST
-            && let Some(path) = InferPath::parse(head.uri.path())
-        {
-            return rest::infer(&self.context, Inference { path, headers: &head.headers, body, protocol }).await;
+        if head.method == Method::POST {
+            let path = head.uri.path();
+            if let Some(path) = InferPath::parse(path) {
+                return rest::infer(&self.context, Inference { path, headers: &head.headers, body, protocol }).await;
+            }
+            if let Some((path, verb)) = Verb::parse(path) {
+                let request = Inference { path, headers: &head.headers, body, protocol };
+                return rest::v1_call(&self.context, verb, request).await;
+            }
         }
         routed(router, Request::from_parts(head, body)).await
     }

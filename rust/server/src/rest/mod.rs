@@ -9,8 +9,10 @@ mod path;
 mod receive;
 mod router;
 mod statistics;
+mod v1;
 
 pub(crate) use headers::check_head;
 pub(crate) use infer::{Inference, infer};
 pub(crate) use path::InferPath;
 pub(crate) use router::router;
+pub(crate) use v1::{Verb, call as v1_call};

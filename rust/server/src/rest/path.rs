@@ -13,7 +13,11 @@ pub(crate) struct InferPath<'a> {
 impl<'a> InferPath<'a> {
     /// Parses `/v2/models/{model}[/versions/{version}]/infer`; `None` for any other path.
     pub(crate) fn parse(path: &'a str) -> Option<Self> {
-        let rest = path.strip_prefix("/v2/models/")?.strip_suffix("/infer")?;
+        Self::named(path.strip_prefix("/v2/models/")?.strip_suffix("/infer")?)
+    }
+
+    /// Parses `{model}[/versions/{version}]`.
+    pub(crate) fn named(rest: &'a str) -> Option<Self> {
         match rest.split_once('/') {
             None => Some(Self { model: decode(rest)?, version: None }),
             Some((model, rest)) => {

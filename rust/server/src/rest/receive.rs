@@ -55,6 +55,27 @@ pub(crate) async fn receive<B: Incoming>(
     }
 }
 
+/// Reads one body whole, inflated if it is compressed.
+///
+/// # Errors
+/// `TooLarge` by the limits, `UnsupportedEncoding` for a coding that is not read, `Cancelled` when the
+/// client leaves.
+pub(crate) async fn receive_whole<B: Incoming>(
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &Limits,
+    guard: &mut RequestGuard,
+) -> Result<Bytes> {
+    if let Some(length) = body.size_hint().exact() {
+        check_size(length, limits)?;
+    }
+    if let Some(coding) = content_coding(headers)? {
+        return inflated(coding, &mut body, limits, guard).await;
+    }
+    let first = next(&mut body).await?.unwrap_or_default();
+    collect(first, &mut body, limits, guard).await
+}
+
 /// A body that is there in one piece. Much JSON is decoded on a thread of its own.
 async fn whole(spec: &Arc<ModelSpec>, json_len: Option<usize>, bytes: Bytes, limits: &Limits) -> Result<Decoded> {
     let json_bytes = json_len.unwrap_or(bytes.len());
@@ -159,7 +180,7 @@ fn begin<'s>(
     rest::begin(spec, json, tail_len, limits)
 }
 
-fn wire_limits(limits: &Limits) -> WireLimits {
+pub(crate) fn wire_limits(limits: &Limits) -> WireLimits {
     WireLimits { max_depth: limits.json_depth, ..WireLimits::default() }
 }
 

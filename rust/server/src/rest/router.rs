@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{error, statistics};
+use super::{error, statistics, v1};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -31,6 +31,7 @@ pub(crate) fn router(context: Context) -> Router {
         .route("/v2/models/{model}/versions/{version}/infer", post(unreachable))
         .route("/metrics", get(metrics))
         .merge(statistics::routes())
+        .merge(v1::routes())
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
         .with_state(context)
@@ -57,9 +58,11 @@ async fn ready(State(context): State<Context>) -> Response {
     }
 }
 
-async fn models(State(context): State<Context>) -> Response {
+pub(super) async fn models(State(context): State<Context>) -> Response {
     let models = context.app.registry.all();
-    let mut names: Vec<&str> = models.iter().map(|model| &*model.spec().name).collect();
+    // An explainer's name has a colon. It is listed by the model that it explains.
+    let mut names: Vec<&str> =
+        models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();
     names.dedup();
     ok(meta::models(&names))
 }
@@ -95,13 +98,18 @@ async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -
         Ok(model) => model,
         Err(error) => return answer(&context, Err(error)),
     };
-    let reason = match found.readiness() {
+    readiness(&context, &found)
+}
+
+/// Whether a model takes requests.
+pub(super) fn readiness(context: &Context, model: &Model) -> Response {
+    let reason = match model.readiness() {
         _ if context.app.phase() == Phase::Draining => Some("the server is shutting down"),
         Readiness::Ready => None,
         Readiness::Loading => Some("the model is loading"),
         Readiness::Unavailable => Some("the model is not available"),
     };
-    let body = meta::model_ready(&found.spec().name, reason);
+    let body = meta::model_ready(&model.spec().name, reason);
     into_axum(error::json(if reason.is_none() { 200 } else { 503 }, body))
 }
 
@@ -110,7 +118,7 @@ async fn metrics(State(context): State<Context>) -> Response {
     (StatusCode::OK, kind, context.app.metrics.exposition()).into_response()
 }
 
-fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {
+pub(super) fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {
     match result {
         Ok(body) => ok(body),
         Err(error) => into_axum(error::response(&context.app, &error)),
@@ -121,6 +129,6 @@ pub(super) fn ok(body: Vec<u8>) -> Response {
     into_axum(error::json(200, body))
 }
 
-fn into_axum(response: http::Response<Body>) -> Response {
+pub(super) fn into_axum(response: http::Response<Body>) -> Response {
     response.map(axum::body::Body::new)
 }

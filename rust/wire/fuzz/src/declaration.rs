@@ -21,6 +21,7 @@ impl Declaration {
         spec.wants_context = flag(1);
         spec.inputs[0].datatype = datatype(self.datatype);
         spec.inputs[0].text = flag(2);
+        spec.inputs[0].document = flag(5) && spec.inputs[0].datatype == Datatype::Bytes;
         if flag(3) {
             let first = &spec.inputs[0];
             let second = TensorSpec {

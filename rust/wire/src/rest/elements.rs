@@ -169,7 +169,7 @@ fn items<'a, T>(
 }
 
 #[cold]
-fn describe(flaw: Flaw, reader: &mut Reader<'_>, target: &Target<'_>, start: usize) -> Error {
+pub(super) fn describe(flaw: Flaw, reader: &mut Reader<'_>, target: &Target<'_>, start: usize) -> Error {
     let Target { name, datatype, shape, max_depth, .. } = *target;
     match flaw {
         Flaw::Syntax(fault) => fault.into(),

@@ -44,6 +44,11 @@ pub fn models(names: &[&str]) -> Vec<u8> {
     json(&Models { models: names })
 }
 
+/// The body of `GET /`, which KServe's clients take for the server's liveness.
+pub fn alive() -> Vec<u8> {
+    br#"{"status":"alive"}"#.to_vec()
+}
+
 /// The body of `GET /v2/health/live`.
 pub fn live(live: bool) -> Vec<u8> {
     #[derive(Serialize)]

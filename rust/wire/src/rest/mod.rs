@@ -19,6 +19,7 @@ mod statistics;
 #[cfg(test)]
 mod test_spec;
 mod text;
+pub mod v1;
 
 pub use crate::Limits;
 pub use decode::{Decoder, begin, begin_raw};

@@ -35,8 +35,18 @@ pub(super) fn estimate(tensor: &Tensor) -> usize {
 pub(super) fn write(out: &mut Vec<u8>, name: &str, tensor: &Tensor, style: Style) -> Result<()> {
     let bytes = tensor.as_slice();
     out.push(b'[');
-    let before = out.len();
     match tensor.datatype() {
+        Datatype::Bytes => strings(out, name, bytes, style.base64)?,
+        datatype => numbers(out, datatype, bytes, style.strict),
+    }
+    out.push(b']');
+    Ok(())
+}
+
+/// Appends elements of any datatype but BYTES, with commas between them.
+pub(super) fn numbers(out: &mut Vec<u8>, datatype: Datatype, bytes: &[u8], strict: bool) {
+    let before = out.len();
+    match datatype {
         Datatype::Bool => each(out, bytes, |out, [byte]| {
             out.extend_from_slice(if byte == 0 { b"false" } else { b"true" });
         }),
@@ -48,22 +58,20 @@ pub(super) fn write(out: &mut Vec<u8>, name: &str, tensor: &Tensor, style: Style
         Datatype::Int16 => each(out, bytes, |out, element| integer(out, i16::from_le_bytes(element))),
         Datatype::Int32 => each(out, bytes, |out, element| integer(out, i32::from_le_bytes(element))),
         Datatype::Int64 => each(out, bytes, |out, element| integer(out, i64::from_le_bytes(element))),
-        Datatype::Fp16 => {
-            each(out, bytes, |out, element| single(out, f16::from_le_bytes(element).to_f32(), style.strict));
-        }
-        Datatype::Bf16 => {
-            each(out, bytes, |out, element| single(out, bf16::from_le_bytes(element).to_f32(), style.strict));
-        }
-        Datatype::Fp32 => each(out, bytes, |out, element| single(out, f32::from_le_bytes(element), style.strict)),
-        Datatype::Fp64 => each(out, bytes, |out, element| double(out, f64::from_le_bytes(element), style.strict)),
-        Datatype::Bytes => strings(out, name, bytes, style.base64)?,
+        Datatype::Fp16 => each(out, bytes, |out, element| single(out, f16::from_le_bytes(element).to_f32(), strict)),
+        Datatype::Bf16 => each(out, bytes, |out, element| single(out, bf16::from_le_bytes(element).to_f32(), strict)),
+        Datatype::Fp32 => each(out, bytes, |out, element| single(out, f32::from_le_bytes(element), strict)),
+        Datatype::Fp64 => each(out, bytes, |out, element| double(out, f64::from_le_bytes(element), strict)),
+        Datatype::Bytes => {}
     }
+    drop_comma(out, before);
+}
+
+/// Drops the comma after the last element, if there is one.
+fn drop_comma(out: &mut Vec<u8>, before: usize) {
     if out.len() > before {
-        // The last comma.
         out.pop();
     }
-    out.push(b']');
-    Ok(())
 }
 
 /// Writes every element and a comma after it. Elements may lie at any address.
@@ -110,22 +118,28 @@ fn non_finite(out: &mut Vec<u8>, value: f64, strict: bool) {
 }
 
 fn strings(out: &mut Vec<u8>, name: &str, bytes: &[u8], base64: bool) -> Result<()> {
+    let before = out.len();
     for (index, element) in bytes_tensor::elements(bytes).enumerate() {
         if base64 {
-            out.push(b'"');
-            let start = out.len();
-            // The encoder writes into a slice, of the longest length its text can have.
-            out.resize(start + element.len().div_ceil(3) * 4, b'=');
-            let written = STANDARD.encode_slice(element, &mut out[start..]);
-            out.truncate(
-                start + written.map_err(|error| Error::new(penstock_core::Kind::Internal, error.to_string()))?,
-            );
-            out.push(b'"');
+            base64_string(out, element)?;
         } else {
             text::write(out, std::str::from_utf8(element).map_err(|_| not_text(name, index))?);
         }
         out.push(b',');
     }
+    drop_comma(out, before);
+    Ok(())
+}
+
+/// Appends bytes as a string of base64.
+pub(super) fn base64_string(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    out.push(b'"');
+    let start = out.len();
+    // The encoder writes into a slice, of the longest length its text can have.
+    out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]);
+    out.truncate(start + written.map_err(|error| Error::new(penstock_core::Kind::Internal, error.to_string()))?);
+    out.push(b'"');
     Ok(())
 }
 

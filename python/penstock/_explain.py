@@ -1,0 +1,109 @@
+"""`explain`: a method next to a class's handler, served as a model of its own over the same objects."""
+
+from __future__ import annotations
+
+import threading
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import _hints
+from penstock._call import bind
+from penstock._definition import BoundHandler, Definition, Handler
+from penstock._signature import Signature, read_signature
+from penstock.batching import Batching
+from penstock.errors import Unavailable
+from penstock.tensor import Tensor
+
+METHOD = "explain"
+
+
+@dataclass(frozen=True, slots=True)
+class Explainer:
+    """What a class's `explain` takes and returns."""
+
+    signature: Signature
+    batching: Batching | None
+
+    def definition(self, name: str, version: str, max_queue: int, shared: Shared) -> Definition:
+        """What the server loads beside the model `name`."""
+        return Definition(
+            # No other model can be called so: a name has no colon.
+            name=f"{name}:{METHOD}",
+            version=version,
+            platform="penstock",
+            inputs=tuple(slot.tensor for slot in self.signature.inputs),
+            outputs=tuple(slot.tensor for slot in self.signature.outputs),
+            batching=self.batching,
+            instances=1,
+            max_queue=max_queue,
+            wants_context=self.signature.wants_context,
+            factory=lambda: BoundHandler(bind(shared.explain, self.signature)),
+        )
+
+
+def read_explainer(
+    target: Any, where: str, *, inputs: Iterable[Tensor] | None, batching: Batching | None
+) -> Explainer | None:
+    """The explainer of a class: its `explain`, if that says what it returns.
+
+    Args:
+        target: The class.
+        where: The beginning of messages.
+        inputs: The model's declared inputs, which are the explainer's too; None reads the annotations.
+        batching: The model's batching, which the explainer shares if it returns arrays only.
+
+    Raises:
+        SignatureError: it cannot be served so.
+    """
+    method = getattr(target, METHOD, None)
+    if not callable(method) or "return" not in (hints := _hints.resolve(method)):
+        return None
+    batching = batching if _is_arrays(hints["return"]) else None
+    signature = read_signature(
+        method,
+        f"{where}, method '{METHOD}'",
+        is_method=True,
+        inputs=inputs,
+        outputs=None,
+        batched=batching is not None,
+    )
+    return Explainer(signature, batching)
+
+
+def _is_arrays(hint: Any) -> bool:
+    members = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
+    return all(_hints.split_annotated(_hints.unaliased(one), METHOD)[1] is not None for one in members)
+
+
+class Shared:
+    """The newest instance of a loaded model: its handler and its explainer call it, one at a time."""
+
+    def __init__(self) -> None:
+        self._current: tuple[Any, threading.Lock] | None = None
+
+    def put(self, instance: Any, handler: Handler) -> Handler:
+        """Shows an instance to the explainer. Its handler then waits while the instance explains."""
+        lock = threading.Lock()
+        self._current = (instance, lock)
+
+        def call(*inputs: Any) -> Any:
+            with lock:
+                return handler.call(*inputs)
+
+        def close() -> None:
+            if self._current is not None and self._current[0] is instance:
+                self._current = None
+            with lock:
+                handler.close()
+
+        return BoundHandler(call, close)
+
+    def explain(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the instance's `explain`."""
+        if self._current is None:
+            raise Unavailable("the model that is to be explained is not loaded")
+        instance, lock = self._current
+        with lock:
+            return instance.explain(*arguments, **named)

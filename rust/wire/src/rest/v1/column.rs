@@ -1,0 +1,249 @@
+//! One input's values: nested JSON appended straight to the tensor's buffer. Its shape is found on the way.
+
+use crate::{
+    Limits,
+    float::Narrow,
+    rest::{
+        element::{self, Flaw, Read},
+        elements::{Target, describe},
+        fault::Scan,
+        reader::{Reader, Skip},
+    },
+};
+use penstock_core::{
+    AlignedBuffer, Buffer, Datatype, Error, ModelSpec, Result, Shape, Tensor, TensorSpec, aligned_with_capacity,
+    bytes_tensor,
+};
+use smallvec::SmallVec;
+
+/// Levels of the body around a value: the body, its list, and perhaps an object of inputs.
+const LEVELS: usize = 3;
+
+/// The values of one input so far.
+#[derive(Debug)]
+pub(super) struct Column<'s> {
+    model: &'s ModelSpec,
+    spec: &'s TensorSpec,
+    limits: &'s Limits,
+    index: usize,
+    /// The sizes of a value's axes: declared, or else found in the first value.
+    axes: SmallVec<[Option<usize>; 4]>,
+    buffer: AlignedBuffer,
+    /// How many values were read.
+    pub(super) count: usize,
+}
+
+impl<'s> Column<'s> {
+    /// The column of input `index`. `with_batch` is whether the values have the batch axis themselves.
+    pub(super) fn new(model: &'s ModelSpec, limits: &'s Limits, index: usize, with_batch: bool) -> Self {
+        let spec = &model.inputs[index];
+        let axes = with_batch.then_some(None).into_iter().chain(spec.dims.iter().copied()).collect();
+        Self { model, spec, limits, index, axes, buffer: aligned_with_capacity(0), count: 0 }
+    }
+
+    /// Its declaration.
+    pub(super) fn spec(&self) -> &'s TensorSpec {
+        self.spec
+    }
+
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the input, what it got and what it expects.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        reader.peek();
+        let start = reader.at();
+        match self.values(reader, 0) {
+            Ok(()) => {
+                self.count += 1;
+                Ok(())
+            }
+            Err(flaw) => Err(self.describe(flaw, reader, start)),
+        }
+    }
+
+    /// The tensor of all values, which lie behind each other along a batch axis of `batch` rows if that is
+    /// given.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the shape is not what the model takes.
+    pub(super) fn finish(self, batch: Option<usize>) -> Result<(usize, Tensor)> {
+        let shape: Shape = batch.into_iter().chain(self.axes.iter().map(|axis| axis.unwrap_or(0))).collect();
+        let datatype = self.spec.datatype;
+        self.model.check_input(self.index, datatype, &shape)?;
+        Ok((self.index, Tensor::new(datatype, shape, Buffer::Aligned(self.buffer))?))
+    }
+
+    /// Reads the value from `axis` on inwards.
+    fn values(&mut self, reader: &mut Reader<'_>, axis: usize) -> Read<()> {
+        let inner = self.axes.len() - axis;
+        if inner == 0 {
+            return self.leaf(reader);
+        }
+        if reader.peek() != Some(b'[') {
+            return Err(Flaw::Lengths(reader.at()));
+        }
+        let start = reader.at();
+        let count =
+            if inner == 1 { self.leaves(reader)? } else { items(reader, |reader| self.values(reader, axis + 1))? };
+        match *self.axes[axis].get_or_insert(count) {
+            expected if expected != count => Err(Flaw::Lengths(start)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads an array of elements; how many there are.
+    fn leaves(&mut self, reader: &mut Reader<'_>) -> Read<usize> {
+        let buffer = &mut self.buffer;
+        match self.spec.datatype {
+            Datatype::Bool => append(reader, buffer, element::boolean),
+            Datatype::Uint8 => append(reader, buffer, |reader| element::integer(reader).map(u8::to_le_bytes)),
+            Datatype::Uint16 => append(reader, buffer, |reader| element::integer(reader).map(u16::to_le_bytes)),
+            Datatype::Uint32 => append(reader, buffer, |reader| element::integer(reader).map(u32::to_le_bytes)),
+            Datatype::Uint64 => append(reader, buffer, |reader| element::integer(reader).map(u64::to_le_bytes)),
+            Datatype::Int8 => append(reader, buffer, |reader| element::integer(reader).map(i8::to_le_bytes)),
+            Datatype::Int16 => append(reader, buffer, |reader| element::integer(reader).map(i16::to_le_bytes)),
+            Datatype::Int32 => append(reader, buffer, |reader| element::integer(reader).map(i32::to_le_bytes)),
+            Datatype::Int64 => append(reader, buffer, |reader| element::integer(reader).map(i64::to_le_bytes)),
+            Datatype::Fp16 => append(reader, buffer, |reader| element::narrow(reader, Narrow::FP16)),
+            Datatype::Bf16 => append(reader, buffer, |reader| element::narrow(reader, Narrow::BF16)),
+            Datatype::Fp32 => append(reader, buffer, element::single),
+            Datatype::Fp64 => append(reader, buffer, element::double),
+            Datatype::Bytes => items(reader, |reader| self.leaf(reader)),
+        }
+    }
+
+    /// Reads one element.
+    fn leaf(&mut self, reader: &mut Reader<'_>) -> Read<()> {
+        reader.peek();
+        let buffer = &mut self.buffer;
+        match self.spec.datatype {
+            Datatype::Bool => put(buffer, element::boolean(reader)?),
+            Datatype::Uint8 => put(buffer, element::integer::<u8>(reader)?.to_le_bytes()),
+            Datatype::Uint16 => put(buffer, element::integer::<u16>(reader)?.to_le_bytes()),
+            Datatype::Uint32 => put(buffer, element::integer::<u32>(reader)?.to_le_bytes()),
+            Datatype::Uint64 => put(buffer, element::integer::<u64>(reader)?.to_le_bytes()),
+            Datatype::Int8 => put(buffer, element::integer::<i8>(reader)?.to_le_bytes()),
+            Datatype::Int16 => put(buffer, element::integer::<i16>(reader)?.to_le_bytes()),
+            Datatype::Int32 => put(buffer, element::integer::<i32>(reader)?.to_le_bytes()),
+            Datatype::Int64 => put(buffer, element::integer::<i64>(reader)?.to_le_bytes()),
+            Datatype::Fp16 => put(buffer, element::narrow(reader, Narrow::FP16)?),
+            Datatype::Bf16 => put(buffer, element::narrow(reader, Narrow::BF16)?),
+            Datatype::Fp32 => put(buffer, element::single(reader)?),
+            Datatype::Fp64 => put(buffer, element::double(reader)?),
+            Datatype::Bytes if self.spec.document => return document(reader, buffer, self.limits.max_depth),
+            Datatype::Bytes => return bytes(reader, buffer),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn describe(&self, flaw: Flaw, reader: &mut Reader<'_>, start: usize) -> Error {
+        let Limits { max_depth, .. } = *self.limits;
+        let name = &*self.spec.name;
+        let Flaw::Lengths(at) = flaw else {
+            let target = Target { name, datatype: self.spec.datatype, shape: &[], base64: false, max_depth };
+            return describe(flaw, reader, &target, start);
+        };
+        let skip = Skip { max_depth, outer: LEVELS, non_finite: true };
+        if let Err(fault) = reader.from(start).skip(skip) {
+            return fault.into();
+        }
+        let Ok(Some(shape)) = measure(&mut reader.from(start), skip) else {
+            return Error::invalid(format!(
+                "input '{name}' is ragged at byte {at}, all lists of one level must have the same length"
+            ));
+        };
+        let declared = self.axes.len() - self.spec.dims.len();
+        let batch = (declared > 0).then_some(-1);
+        let expected: Vec<i64> = batch.into_iter().chain(self.spec.wire_shape(false)).collect();
+        if self.count > 0 && self.spec.fits(&shape, declared > 0) {
+            let before: Vec<usize> = self.axes.iter().map(|axis| axis.unwrap_or(0)).collect();
+            return Error::invalid(format!(
+                "input '{name}' has shape {shape:?}, the instances before it have {before:?}"
+            ));
+        }
+        Error::invalid(format!("input '{name}' has shape {shape:?}, model '{}' expects {expected:?}", self.model.name))
+    }
+}
+
+fn put<const N: usize>(buffer: &mut AlignedBuffer, element: [u8; N]) {
+    buffer.extend_from_slice(&element);
+}
+
+/// Appends the elements of the array at the reader; how many there are.
+#[inline(never)]
+fn append<const N: usize>(
+    reader: &mut Reader<'_>,
+    buffer: &mut AlignedBuffer,
+    parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>,
+) -> Read<usize> {
+    // A copy of the reader, which can stay in registers.
+    let mut local = *reader;
+    let read = items(&mut local, |reader| {
+        buffer.extend_from_slice(&parse(reader)?);
+        Ok(())
+    });
+    *reader = local;
+    read
+}
+
+/// Reads an array from its opening bracket on; how many items it has.
+#[inline(always)]
+fn items<'a>(reader: &mut Reader<'a>, mut item: impl FnMut(&mut Reader<'a>) -> Read<()>) -> Read<usize> {
+    reader.bump();
+    let mut count = 0;
+    let mut more = reader.item(&mut true)?;
+    while more {
+        reader.peek();
+        item(reader)?;
+        count += 1;
+        more = reader.next_item()?;
+    }
+    Ok(count)
+}
+
+/// Appends a string, or the bytes of an object `{"b64": text}`.
+fn bytes(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer) -> Read<()> {
+    let at = reader.at();
+    if reader.peek() != Some(b'{') {
+        return element::append_string(reader, buffer, false);
+    }
+    reader.bump();
+    let is_base64 = reader.key(&mut true)?.is_some_and(|key| key.bytes().is_ok_and(|key| *key == *b"b64"));
+    if is_base64 {
+        element::append_string(reader, buffer, true)?;
+        if reader.take(b'}') {
+            return Ok(());
+        }
+    }
+    Err(Flaw::Element(at))
+}
+
+/// Appends the JSON value at the reader as it is written.
+fn document(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer, max_depth: usize) -> Read<()> {
+    let start = reader.at();
+    reader.skip(Skip { max_depth, outer: LEVELS, non_finite: false })?;
+    let text = reader.since(start);
+    put(buffer, bytes_tensor::prefix(text.len()).map_err(Flaw::Other)?);
+    buffer.extend_from_slice(text);
+    Ok(())
+}
+
+/// The shape of a value; `None` if it is ragged.
+fn measure(reader: &mut Reader<'_>, skip: Skip) -> Scan<Option<Shape>> {
+    if reader.peek() != Some(b'[') {
+        reader.skip(skip)?;
+        return Ok(Some(Shape::new()));
+    }
+    reader.bump();
+    let (mut opening, mut count, mut inner) = (true, 0, None::<Shape>);
+    while reader.item(&mut opening)? {
+        let Some(shape) = measure(reader, skip)? else { return Ok(None) };
+        count += 1;
+        if *inner.get_or_insert_with(|| shape.clone()) != shape {
+            return Ok(None);
+        }
+    }
+    Ok(Some(std::iter::once(count).chain(inner.unwrap_or_default()).collect()))
+}
