@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -178,3 +179,10 @@ def test_head_of_the_get_routes(served: dict[str, Transport]) -> None:
         reply = served["rest"].request("HEAD", path)
         assert (reply.status, reply.body) == (200, b"")
         assert int(reply.headers["content-length"]) == len(served["rest"].request("GET", path).body)
+
+
+def test_bodies_may_be_compressed(v1: Transport) -> None:
+    body = gzip.compress(json.dumps({"instances": [[1, 2]] * 8}).encode())
+    headers = {"Content-Encoding": "gzip"}
+    assert len(ok(v1.request("POST", "/v1/models/rows:predict", body, headers))["predictions"]) == 8
+    v1.request("POST", "/v1/models/rows:predict", body, {"Content-Encoding": "odd"}).refusal(415)
