@@ -42,6 +42,7 @@ from penstock.errors import (
 )
 from penstock.instances import Threads
 from penstock.server import Server, serve
+from penstock.streaming import Final
 from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "Cancelled",
     "ConfigError",
     "Context",
+    "Final",
     "Forbidden",
     "HandlerError",
     "InternalError",

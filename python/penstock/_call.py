@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
+from penstock._generators import Driver
 from penstock._signature import Signature, Slot
 from penstock.errors import HandlerError
+from penstock.streaming import Final
 
 
 def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
@@ -23,6 +27,25 @@ def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any
         return give(handler(*[values[index] for index in positional], **named))
 
     return call
+
+
+def bind_stream(handler: Callable[..., Any], signature: Signature, driver: Driver) -> Callable[..., Iterator[Any]]:
+    """As `bind`, for a handler that returns an iterator of answers, plain or async."""
+    plain = replace(signature, outputs=tuple(Slot(slot.tensor) for slot in signature.outputs))
+    call = bind(handler, plain)
+    if all(slot.adapter is None for slot in signature.outputs):
+        return lambda *inputs: driver.iterate(call(*inputs))
+    give = _giver(signature)
+
+    def pieces(*inputs: Any) -> Iterator[Any]:
+        with closing(driver.iterate(call(*inputs))) as yielded:
+            for piece in yielded:
+                if type(piece) is not Final:
+                    yield give(piece)
+                else:
+                    yield piece if piece.outputs is None else Final(give(piece.outputs))
+
+    return pieces
 
 
 def _filler(signature: Signature) -> Callable[[Sequence[Any]], Sequence[Any]]:

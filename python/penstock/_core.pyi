@@ -1,7 +1,7 @@
 """The compiled part: it does all serving. Users reach it through `penstock`."""
 
 import logging
-from typing import final
+from typing import Any, final
 
 from penstock._definition import Definition
 from penstock.config import ServerConfig
@@ -81,7 +81,7 @@ class RequestInfo:
         """Header values by name in lower case (gRPC: the metadata)."""
 
     @property
-    def parameters(self) -> dict[str, bool | int | float | str]:
+    def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
         """The request's own parameters, without the reserved ones."""
 
     @property
@@ -117,7 +117,7 @@ class Context:
         """The only request's headers, by name in lower case."""
 
     @property
-    def parameters(self) -> dict[str, bool | int | float | str]:
+    def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
         """The only request's parameters."""
 
     @property

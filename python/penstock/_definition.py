@@ -57,6 +57,8 @@ class Definition:
     """The most requests that wait; one more is refused as `Overloaded`."""
     wants_context: bool
     """Whether `call` takes a `Context` as its last argument."""
+    streams: bool
+    """Whether `call` returns an iterator of any number of answers, instead of one."""
     factory: Callable[[], Handler]
     """Builds one instance; called once on each instance's own thread."""
     explainer: Definition | None = None

@@ -39,6 +39,7 @@ class Explainer:
             instances=1,
             max_queue=max_queue,
             wants_context=self.signature.wants_context,
+            streams=False,
             factory=lambda: BoundHandler(bind(shared.explain, self.signature)),
         )
 

@@ -9,7 +9,7 @@ import operator
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Annotated, Any, Union
 
 import numpy as np
@@ -18,6 +18,9 @@ from penstock.errors import SignatureError
 from penstock.tensor import Tensor
 
 _UNIONS = (Union, types.UnionType)
+UNKNOWN = object()
+"""The hint of what nobody said."""
+
 _CONTEXT_NAMES = ("Context", "penstock.Context")
 
 
@@ -109,6 +112,18 @@ def split_annotated(hint: Any, where: str) -> tuple[Any, Tensor | None]:
     if len(tensors) > 1:
         raise SignatureError(f"{where} has {len(tensors)} Tensors in its Annotated; keep one")
     return typing.get_args(hint)[0], tensors[0] if tensors else None
+
+
+def item(hint: Any) -> Any:
+    """What an iterator of that hint yields, without `penstock.Final`; `UNKNOWN` if it does not say."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if not arguments or not isinstance(origin, type) or not issubclass(origin, (Iterable, AsyncIterable)):
+        return UNKNOWN
+    item = unaliased(arguments[0])
+    if typing.get_origin(item) in _UNIONS:
+        members = [member for member in typing.get_args(item) if getattr(member, "__name__", "") != "Final"]
+        item = functools.reduce(operator.or_, members)
+    return item
 
 
 def is_array(hint: Any) -> bool:

@@ -43,6 +43,7 @@ class ModelOptions(TypedDict, total=False):
     batching: Batching | None
     instances: int | Threads
     max_queue: int
+    streams: bool | None
 
 
 class Model(Generic[P, R]):
@@ -66,6 +67,8 @@ class Model(Generic[P, R]):
     """How many calls may run at once."""
     max_queue: int
     """The most requests that wait."""
+    streams: bool
+    """Whether its handler gives any number of answers to a request, as an iterator."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -83,6 +86,7 @@ class Model(Generic[P, R]):
         if self.batching is not None and not isinstance(self.batching, Batching):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self._method = _method_of(target, where)
+        self.streams = self._reads_streams(where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
@@ -117,6 +121,7 @@ class Model(Generic[P, R]):
             instances=self.instances,
             max_queue=self.max_queue,
             wants_context=self._signature.wants_context,
+            streams=self.streams,
             factory=factory,
             explainer=explainer,
         )
@@ -129,6 +134,16 @@ class Model(Generic[P, R]):
     def __repr__(self) -> str:
         signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
         return f"Model({self.name!r}, version {self.version!r}, {signature})"
+
+    def _reads_streams(self, where: str) -> bool:
+        from penstock._generators import is_generator
+
+        target: Any = self.__wrapped__
+        asked = self._options.get("streams")
+        is_one = is_generator(getattr(target, self._method) if self._method else target)
+        if is_one and asked is False:
+            raise SignatureError(f"{where}: the handler is a generator, so it streams; leave streams=False out")
+        return is_one or bool(asked)
 
     def _read_signature(self, where: str) -> Signature:
         from penstock._signature import read_signature
@@ -144,6 +159,7 @@ class Model(Generic[P, R]):
             inputs=self._options.get("inputs"),
             outputs=self._options.get("outputs"),
             batched=self.batching is not None,
+            streams=self.streams,
         )
 
     def _read_explainer(self, where: str) -> Explainer | None:
@@ -155,14 +171,19 @@ class Model(Generic[P, R]):
         return read_explainer(self.__wrapped__, where, inputs=self._options.get("inputs"), batching=self.batching)
 
     def _build(self, shared: Shared | None = None) -> Handler:
-        from penstock._call import bind
+        from penstock._call import bind, bind_stream
+        from penstock._generators import Driver
 
-        if not self._method:
-            return BoundHandler(bind(self.__wrapped__, self._signature))
-        instance: Any = self.__wrapped__()  # type: ignore[call-arg]
-        close = getattr(instance, "close", nothing_to_close)
-        handler = BoundHandler(bind(getattr(instance, self._method), self._signature), close)
-        return handler if shared is None else shared.put(instance, handler)
+        target: Any = self.__wrapped__
+        instance: Any = target() if self._method else None
+        handler = getattr(instance, self._method) if self._method else target
+        close: Callable[[], object] = getattr(instance, "close", nothing_to_close)
+        if self.streams:
+            driver = Driver()
+            bound = BoundHandler(bind_stream(handler, self._signature, driver), driver.closing(close))
+        else:
+            bound = BoundHandler(bind(handler, self._signature), close)
+        return bound if shared is None or not self._method else shared.put(instance, bound)
 
 
 @overload
@@ -184,6 +205,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         batching: How requests share a call. Without it each request is one call and no axis is added.
         instances: How many calls may run at once, as a number or `Threads(n)`.
         max_queue: The most requests that wait; one more is refused as `Overloaded`.
+        streams: That the handler returns an iterator of answers; a generator need not say so.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

@@ -59,6 +59,7 @@ def read_signature(
     inputs: Iterable[Tensor] | None,
     outputs: Iterable[Tensor] | None,
     batched: bool,
+    streams: bool = False,
 ) -> Signature:
     """The signature of a handler.
 
@@ -69,6 +70,7 @@ def read_signature(
         inputs: The declared inputs; None reads the annotations.
         outputs: The declared outputs; None reads the return annotation.
         batched: Whether there is a batch axis, which only arrays have.
+        streams: Whether it returns an iterator of answers, whose items are what it declares.
 
     Raises:
         SignatureError: it cannot be served so; the message names the parameter and what to write.
@@ -88,7 +90,7 @@ def read_signature(
     returned = (
         [Slot(tensor) for tensor in _checked(outputs, "outputs", where)]
         if outputs is not None
-        else _return_slots(hints, where, batched=batched)
+        else _return_slots(hints, where, batched=batched, streams=streams)
     )
     _check_names(slots, "input", where)
     _check_names(returned, "output", where)
@@ -105,11 +107,8 @@ def read_signature(
 
 
 def _refuse_kinds(handler: Callable[..., Any], where: str) -> None:
-    bare = _hints.plain_function(handler)
-    if inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare):
-        raise SignatureError(f"{where}: an async handler cannot be served yet; write a plain `def`")
-    if inspect.isgeneratorfunction(bare):
-        raise SignatureError(f"{where}: a generator cannot be served yet; return the whole answer instead of `yield`")
+    if inspect.iscoroutinefunction(_hints.plain_function(handler)):
+        raise SignatureError(f"{where}: an async handler that returns cannot be served yet; write a plain `def`")
 
 
 def _parameters(
@@ -220,10 +219,15 @@ def _parameter_slot(one: inspect.Parameter, hints: dict[str, Any], where: str, *
     return slot
 
 
-def _return_slots(hints: dict[str, Any], where: str, *, batched: bool) -> list[Slot]:
+def _return_slots(hints: dict[str, Any], where: str, *, batched: bool, streams: bool) -> list[Slot]:
     if "return" not in hints:
         raise SignatureError(f"{where}: the handler does not say what it returns; annotate it, or declare outputs=")
-    hint = hints["return"]
+    hint = _hints.item(hints["return"]) if streams else hints["return"]
+    if hint is _hints.UNKNOWN:
+        raise SignatureError(
+            f"{where}: the handler yields, and its annotation does not say what; write Iterator[...] or "
+            "AsyncIterator[...], or declare outputs="
+        )
     if hint is type(None) or hint is None:
         return []
     where = f"{where}: the return value"

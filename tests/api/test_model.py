@@ -174,6 +174,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "max_queue": 7,
         "wants_context": False,
         "explainer": None,
+        "streams": False,
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__

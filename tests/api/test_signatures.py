@@ -10,7 +10,7 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pydantic
 import pytest
 
-from penstock import Batching, HandlerError, InvalidInput, Model, SignatureError, Tensor, model
+from penstock import Batching, Final, HandlerError, InvalidInput, Model, SignatureError, Tensor, model
 
 if TYPE_CHECKING:
     from penstock import Context
@@ -503,24 +503,42 @@ def test_batching_needs_arrays() -> None:
     refused(h, f"the return value is dict, {reason}Tensor(datatype=bytes, shape=[])]", batching=Batching())
 
 
-def test_async_handlers_and_generators_are_refused_for_now() -> None:
-    async def f(x: int) -> int:
-        return x
+def test_generators_say_what_they_yield() -> None:
+    async def f(x: int) -> AsyncIterator[str]:
+        yield str(x)
 
-    async def g(x: int) -> Any:
-        yield x
+    def g(x: int) -> Iterator[Annotated[np.ndarray, Tensor(datatype=np.int32, shape=[2])] | Final]:
+        yield Final()
 
     def h(x: int) -> Any:
         yield x
+
+    def i(x: int) -> Iterator[int]:
+        return iter([x])
+
+    def j(x: int) -> Iterator[tuple[int, str]]:
+        yield x, ""
+
+    assert model(f).streams
+    assert model(f).outputs == (Tensor("output", str, []),)
+    assert model(g).outputs == (Tensor("output", np.int32, [2]),)
+    assert [output.name for output in model(j).outputs] == ["output_0", "output_1"]
+    assert model(streams=True)(i).streams
+    yields = "the handler yields, and its annotation does not say what; write Iterator[...] or AsyncIterator[...]"
+    refused(h, f"model 'h': {yields}, or declare outputs=")
+    refused(g, "model 'g': the handler is a generator, so it streams; leave streams=False out", streams=False)
+
+
+def test_async_handlers_that_return_are_refused_for_now() -> None:
+    async def f(x: int) -> int:
+        return x
 
     class Async:
         async def __call__(self, x: int) -> int:
             return x
 
-    plain = "an async handler cannot be served yet; write a plain `def`"
+    plain = "an async handler that returns cannot be served yet; write a plain `def`"
     refused(f, f"model 'f': {plain}")
-    refused(g, f"model 'g': {plain}")
-    refused(h, "model 'h': a generator cannot be served yet; return the whole answer instead of `yield`")
     refused(Async, f"model 'Async': {plain}")
     refused(Async(), f"model 'm': {plain}", name="m")
     refused(functools.partial(f), f"model 'm': {plain}", name="m")

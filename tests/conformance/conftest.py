@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from models import streams as stream_models
 from models.protocol import GATE, MODELS, Gate
 from penstock import Server, ServerConfig
 from penstock.testing import Client
@@ -18,6 +19,12 @@ from .transports import InProcess, Rest, Transport
 def server() -> Iterator[Server]:
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0")
     with Server(*MODELS, config=config) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def streams() -> Iterator[Server]:
+    with Server(*stream_models.MODELS, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 

@@ -25,6 +25,7 @@ pub struct Desk(Arc<Mutex<Trays>>);
 struct Trays {
     deliveries: Vec<Delivery>,
     to_ring: Vec<Arc<Queue>>,
+    to_wake: Vec<Waker>,
     waker: Option<Waker>,
 }
 
@@ -59,10 +60,18 @@ impl Desk {
         wake(trays);
     }
 
+    /// Notes that `waker`'s task, which runs on the desk's thread, has something to read.
+    pub(crate) fn wake_later(&self, waker: Waker) {
+        let mut trays = self.lock();
+        trays.to_wake.push(waker);
+        wake(trays);
+    }
+
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut trays = self.lock();
         let deliveries = std::mem::take(&mut trays.deliveries);
         let to_ring = std::mem::take(&mut trays.to_ring);
+        let to_wake = std::mem::take(&mut trays.to_wake);
         if !trays.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             trays.waker = Some(cx.waker().clone());
         }
@@ -73,6 +82,7 @@ impl Desk {
         for (reply, result) in deliveries {
             reply.send(result);
         }
+        to_wake.into_iter().for_each(Waker::wake);
         Poll::Pending
     }
 

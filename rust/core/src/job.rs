@@ -128,8 +128,8 @@ impl Job {
 
     /// Answers every caller.
     pub fn finish(mut self, result: Result<BatchOutput>) {
-        let result = result.and_then(|output| self.check(&output).map(|()| output));
-        self.observe(&result);
+        let result = result.and_then(|output| self.check(&output.outputs, self.rows).map(|()| output));
+        self.observe(result.as_ref().ok().map(|output| output.times));
         let parts = std::mem::take(&mut self.parts);
         self.answered = true;
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
@@ -150,36 +150,52 @@ impl Job {
         answers.send();
     }
 
-    fn check(&self, output: &BatchOutput) -> Result<()> {
+    /// Ends a batch whose answers went out before: its instance is free again.
+    pub(crate) fn conclude(&mut self, times: Option<InterpreterTimes>) {
+        self.observe(times);
+        self.answered = true;
+        let duration = times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler);
+        self.queue.answered(self.parts.len(), self.rows, duration);
+    }
+
+    /// How long ago it was cut.
+    pub(crate) fn running_for(&self) -> Duration {
+        self.cut_at.elapsed()
+    }
+
+    /// What callers are told whose batch was dropped.
+    pub(crate) fn lost(&self) -> Error {
+        Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name))
+    }
+
+    /// Checks the outputs for `rows` rows against the declaration.
+    pub(crate) fn check(&self, outputs: &Outputs, rows: usize) -> Result<()> {
         let spec = self.spec();
-        if output.outputs.len() != spec.outputs.len() {
+        if outputs.len() != spec.outputs.len() {
             return Err(Error::handler(format!(
                 "model '{}' returned {} outputs, declared {}",
                 spec.name,
-                output.outputs.len(),
+                outputs.len(),
                 spec.outputs.len()
             )));
         }
-        output
-            .outputs
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, tensor)| check_output(spec, index, tensor.datatype(), tensor.shape(), self.rows))
+        let mut outputs = outputs.iter().enumerate();
+        outputs.try_for_each(|(index, tensor)| check_output(spec, index, tensor.datatype(), tensor.shape(), rows))
     }
 
-    fn observe(&self, result: &Result<BatchOutput>) {
+    fn observe(&self, times: Option<InterpreterTimes>) {
         let metrics = self.metrics();
         metrics.cut(self.reason, self.rows);
         for part in &self.parts {
             metrics.queue.observe(part.waited.as_secs_f64());
         }
-        if let Ok(output) = result {
-            let own = output.times.handler + output.times.boundary;
+        if let Some(times) = times {
+            let own = times.handler + times.boundary;
             metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
-            metrics.compute.observe(output.times.handler.as_secs_f64());
-            metrics.interpreter(output.times);
+            metrics.compute.observe(times.handler.as_secs_f64());
+            metrics.interpreter(times);
         }
-        self.record(result.as_ref().ok().map(|output| output.times));
+        self.record(times);
     }
 
     /// For the protocol's statistics. A caller that has left counts as no request.
@@ -200,7 +216,7 @@ impl Drop for Job {
             return;
         }
         self.queue.answered(self.parts.len(), self.rows, self.cut_at.elapsed());
-        let error = Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name));
+        let error = self.lost();
         for part in self.parts.drain(..) {
             part.reply.send(Err(error.clone()));
         }

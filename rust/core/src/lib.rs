@@ -6,6 +6,7 @@
 //! 2. [`Model::infer`] puts it in the model's [`queue::Queue`], or refuses it;
 //! 3. a free instance pulls a [`Job`]: [`batch::policy`] says when, and of how many rows;
 //! 4. [`Job::gather`] joins the rows, the instance computes, [`Job::finish`] parts the outputs;
+//!    or [`Job::stream`] hands out pieces as they are made;
 //! 5. each [`Reply`] goes home over the [`Desk`] of the caller's I/O thread.
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,8 @@ mod reply;
 mod request;
 mod spec;
 pub mod statistics;
+mod stream;
+mod streaming;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -35,12 +38,14 @@ pub use desk::Desk;
 pub use error::{Error, Kind, Result};
 pub use job::{BatchOutput, Job, Part};
 pub use model::{Model, Readiness, Registry};
-pub use reply::{CancelProbe, Reply, Ticket, reply};
+pub use reply::{CancelProbe, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
 pub use spec::{Batching, ModelSpec, Oversize, TensorSpec, names, shape_text};
+pub use stream::{Piece, Pieces};
+pub use streaming::{RowPiece, Streaming};
 pub use tensor::{
     AlignedBuffer, Buffer, MAX_RANK, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size, element_count,
 };

@@ -1,7 +1,7 @@
 //! A served model: its declaration, queue, metrics and readiness; and the table of all of them.
 
 use crate::{
-    Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Result,
+    Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result,
     batch::gather::{concatenate_outputs, split},
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
@@ -89,6 +89,38 @@ impl Model {
             return Err(self.queue.refusal());
         }
         Ok(())
+    }
+
+    /// Refuses a call that can carry one answer only, if the model gives any number of them.
+    ///
+    /// # Errors
+    /// `Unsupported`, with what to call instead.
+    pub fn check_answers_once(&self) -> Result<()> {
+        if self.spec.streams {
+            return Err(Error::new(
+                Kind::Unsupported,
+                format!(
+                    "model '{}' streams its answers: call generate_stream or infer_stream, or ModelStreamInfer over gRPC",
+                    self.spec.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Computes any number of answers, for models that stream. Dropping the pieces abandons the request.
+    ///
+    /// # Errors
+    /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
+    pub fn stream(&self, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
+        let max_rows = self.spec.max_batch_size();
+        if max_rows > 0 && request.rows > max_rows {
+            return Err(Error::invalid(format!(
+                "the request has a batch of {} rows, model '{}' streams at most {max_rows}",
+                request.rows, self.spec.name
+            )));
+        }
+        self.queue.submit_stream(request, desk)
     }
 
     /// Computes an answer. Dropping the future abandons the request.

@@ -8,7 +8,8 @@ use crate::{
     },
     job::{Job, Part},
     metrics::ModelMetrics,
-    reply::{Reply, Ticket, reply},
+    reply::{Reply, Ticket, replies, reply},
+    stream::Pieces,
 };
 use std::{
     collections::VecDeque,
@@ -102,8 +103,23 @@ impl Queue {
     /// # Errors
     /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed.
     pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Ticket> {
-        let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
         let (reply, ticket) = reply(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(ticket)
+    }
+
+    /// As [`Queue::submit`], for a model that gives any number of answers.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    pub fn submit_stream(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
+        let (reply, pieces) = replies(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(pieces)
+    }
+
+    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&Desk>) -> Result<()> {
+        let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
         let now_ns = self.now_ns();
         let mut inner = self.lock();
         if inner.closed {
@@ -123,7 +139,7 @@ impl Queue {
                 None => self.ring(),
             }
         }
-        Ok(ticket)
+        Ok(())
     }
 
     /// Wakes an idle instance.

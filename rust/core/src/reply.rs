@@ -1,7 +1,11 @@
 //! The way home of a request: a [`Ticket`] that the caller awaits and a [`Reply`] that travels with
-//! the request and answers it exactly once, even when it is dropped.
+//! the request and answers it exactly once, even when it is dropped. A request with many answers has
+//! [`Pieces`] in place of the ticket.
 
-use crate::{Desk, Error, InferResponse, Kind, Result};
+use crate::{
+    Desk, Error, InferResponse, Kind, Result,
+    stream::{Channel, Piece, Pieces, channel},
+};
 use std::{
     future::Future,
     pin::Pin,
@@ -39,46 +43,85 @@ pub struct Ticket {
     slot: Arc<Slot>,
 }
 
+/// Where answers are left for the caller.
+#[derive(Clone, Debug)]
+enum Home {
+    /// Exactly one.
+    Once(Arc<Slot>),
+    /// Any number.
+    Many(Arc<Channel>),
+}
+
 /// The server's half. Dropped without an answer, it answers with an internal error.
 #[must_use = "a reply that is dropped answers with an error"]
 #[derive(Debug)]
 pub struct Reply {
-    slot: Option<Arc<Slot>>,
+    home: Option<Home>,
     desk: Option<Desk>,
 }
 
 /// Tells, from anywhere, whether the caller has left.
 #[derive(Clone, Debug)]
-pub struct CancelProbe(Arc<Slot>);
+pub struct CancelProbe(Home);
 
 /// A new pair. With a `desk`, answers are handed out on that desk's own thread.
 pub fn reply(desk: Option<Desk>) -> (Reply, Ticket) {
     let slot = Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), abandoned: AtomicBool::new(false) });
-    (Reply { slot: Some(Arc::clone(&slot)), desk }, Ticket { slot })
+    (Reply { home: Some(Home::Once(Arc::clone(&slot))), desk }, Ticket { slot })
+}
+
+/// A new pair for any number of answers. With a `desk`, its thread is the one that reads them.
+pub fn replies(desk: Option<Desk>) -> (Reply, Pieces) {
+    let (channel, pieces) = channel();
+    (Reply { home: Some(Home::Many(channel)), desk }, pieces)
+}
+
+impl Home {
+    fn has_left(&self) -> bool {
+        match self {
+            Self::Once(slot) => slot.abandoned.load(Ordering::Acquire),
+            Self::Many(channel) => channel.has_left(),
+        }
+    }
 }
 
 impl Reply {
-    /// Answers the caller now, on this thread.
+    /// Answers the caller now, on this thread; of several answers this is the last.
     pub fn send(mut self, result: Result<InferResponse>) {
         self.answer(result);
     }
 
     fn answer(&mut self, result: Result<InferResponse>) {
-        let Some(slot) = self.slot.take() else { return };
-        let before = std::mem::replace(&mut *slot.lock(), Answer::Given(result));
-        if let Answer::Awaited(Some(waker)) = before {
-            waker.wake();
+        match self.home.take() {
+            Some(Home::Once(slot)) => {
+                let before = std::mem::replace(&mut *slot.lock(), Answer::Given(result));
+                if let Answer::Awaited(Some(waker)) = before {
+                    waker.wake();
+                }
+            }
+            Some(Home::Many(channel)) => {
+                channel.push(result.map(|response| Piece { response, last: true }), self.desk.as_ref());
+            }
+            None => {}
         }
     }
 
     /// Whether the caller has left.
     pub fn is_abandoned(&self) -> bool {
-        self.slot.as_ref().is_some_and(|slot| slot.abandoned.load(Ordering::Acquire))
+        self.home.as_ref().is_some_and(Home::has_left)
     }
 
     /// A handle for handlers that want to stop when the caller leaves.
     pub fn probe(&self) -> Option<CancelProbe> {
-        self.slot.clone().map(CancelProbe)
+        self.home.clone().map(CancelProbe)
+    }
+
+    /// Where pieces go; `None` for a caller that gets one answer.
+    pub(crate) fn channel(&self) -> Option<&Channel> {
+        match &self.home {
+            Some(Home::Many(channel)) => Some(channel),
+            _ => None,
+        }
     }
 
     pub(crate) fn desk(&self) -> Option<&Desk> {
@@ -95,7 +138,7 @@ impl Drop for Reply {
 impl CancelProbe {
     /// Whether the caller has left.
     pub fn is_cancelled(&self) -> bool {
-        self.0.abandoned.load(Ordering::Acquire)
+        self.0.has_left()
     }
 }
 

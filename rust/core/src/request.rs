@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The inputs of a request in the order of the model's declaration; `None` for an absent optional one.
 pub type Inputs = SmallVec<[Option<Tensor>; 2]>;
 
-/// The value of a parameter. The protocol has these four kinds and no nesting.
+/// The value of a parameter. The protocol has the first five kinds and no nesting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parameter {
     /// True or false.
@@ -21,6 +21,8 @@ pub enum Parameter {
     Float(f64),
     /// Text.
     String(String),
+    /// A list of the others; in generate requests only, `stop` texts say.
+    List(Vec<Parameter>),
 }
 
 /// Named parameters in the order given. Small, so a list beats a map.

@@ -84,6 +84,8 @@ pub struct ModelSpec {
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
     pub wants_context: bool,
+    /// Whether it gives any number of answers to a request, as they are made: "decoupled" in the protocol.
+    pub streams: bool,
 }
 
 impl Default for ModelSpec {
@@ -99,6 +101,7 @@ impl Default for ModelSpec {
             max_queue: 1024,
             instances: 1,
             wants_context: false,
+            streams: false,
         }
     }
 }

@@ -41,9 +41,15 @@ pub(crate) fn call(
     })
 }
 
-type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context>>);
+pub(crate) type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context>>);
 
-fn arguments<'py>(py: Python<'py>, handling: &Handling, job: &mut Job, inputs: Inputs) -> PyResult<Arguments<'py>> {
+/// The arguments of a call, and the context if the handler wants it.
+pub(crate) fn arguments<'py>(
+    py: Python<'py>,
+    handling: &Handling,
+    job: &mut Job,
+    inputs: Inputs,
+) -> PyResult<Arguments<'py>> {
     let arrays = inputs.into_iter().zip(&handling.inputs).map(|(input, form)| match input {
         Some(tensor) => hand_in::array(py, tensor, form),
         None => Ok(py.None().into_bound(py)),
@@ -59,7 +65,7 @@ fn arguments<'py>(py: Python<'py>, handling: &Handling, job: &mut Job, inputs: I
 }
 
 /// The processor time of this thread: what a handler used itself, without what it slept.
-fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -4,7 +4,7 @@ use penstock_core::{CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Paramete
 use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError},
     prelude::*,
-    types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple},
+    types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -40,13 +40,7 @@ impl RequestInfo {
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let parameters = PyDict::new(py);
         for (name, value) in &self.caller.parameters {
-            match value {
-                Parameter::Bool(value) => parameters.set_item(name, value)?,
-                Parameter::Int(value) => parameters.set_item(name, value)?,
-                Parameter::Uint(value) => parameters.set_item(name, value)?,
-                Parameter::Float(value) => parameters.set_item(name, value)?,
-                Parameter::String(value) => parameters.set_item(name, value)?,
-            }
+            parameters.set_item(name, to_python(py, value)?)?;
         }
         Ok(parameters)
     }
@@ -173,6 +167,20 @@ impl Context {
         self.metrics.custom(name, value);
         Ok(())
     }
+}
+
+fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Parameter::Bool(value) => PyBool::new(py, *value).to_owned().into_any(),
+        Parameter::Int(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::Uint(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::Float(value) => PyFloat::new(py, *value).into_any(),
+        Parameter::String(value) => PyString::new(py, value).into_any(),
+        Parameter::List(values) => {
+            let values = values.iter().map(|value| to_python(py, value)).collect::<PyResult<Vec<_>>>()?;
+            PyList::new(py, values)?.into_any()
+        }
+    })
 }
 
 /// A parameter of the four kinds that the protocol has. A Python bool is an int too, so it goes first.

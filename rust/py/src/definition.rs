@@ -19,6 +19,7 @@ struct Definition {
     instances: usize,
     max_queue: usize,
     wants_context: bool,
+    streams: bool,
     factory: Py<PyAny>,
 }
 
@@ -86,6 +87,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         max_queue: definition.max_queue.max(1),
         instances: definition.instances.max(1),
         wants_context: definition.wants_context,
+        streams: definition.streams,
     };
     let handling = Handling { factory: definition.factory, inputs: input_forms, outputs: output_forms };
     Ok((spec, Arc::new(handling)))

@@ -267,6 +267,6 @@ fn push(framed: &mut penstock_core::AlignedBuffer, element: &[u8]) -> Result<()>
     Ok(())
 }
 
-fn class_of(object: &Bound<'_, PyAny>) -> String {
+pub(crate) fn class_of(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| format!("a {name}"))
 }

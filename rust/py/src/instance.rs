@@ -7,7 +7,7 @@ use crate::{
     attach::{attached, detached, detached_timed},
     call,
     definition::Handling,
-    errors,
+    errors, stream,
 };
 use penstock_core::{Inputs, Job, Model};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
@@ -82,6 +82,9 @@ fn next(py: Python<'_>, model: &Arc<Model>) -> Option<(Job, Inputs)> {
 }
 
 fn answer(py: Python<'_>, handler: &Bound<'_, PyAny>, handling: &Handling, mut job: Job, inputs: Inputs) {
+    if job.spec().streams {
+        return stream::answer(handler, handling, job, inputs);
+    }
     let attached_at = Instant::now();
     let caught = catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, &mut job, inputs, attached_at)));
     let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));

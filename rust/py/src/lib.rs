@@ -14,6 +14,7 @@ mod hand_out;
 mod in_process;
 mod instance;
 mod server;
+mod stream;
 
 use pyo3::{prelude::*, types::PyDict};
 

@@ -5,7 +5,7 @@ use crate::{
     app::{App, Phase},
     body::Body,
     grpc,
-    rest::{self, InferPath, Inference, Verb},
+    rest::{self, GenerateVerb, InferPath, Inference, Verb},
 };
 use axum::Router;
 use bytes::Bytes;
@@ -85,6 +85,10 @@ impl Front {
             if let Some((path, verb)) = Verb::parse(path) {
                 let request = Inference { path, headers: &head.headers, body, protocol };
                 return rest::v1_call(&self.context, verb, request).await;
+            }
+            if let Some((verb, path)) = GenerateVerb::parse(path) {
+                let request = Inference { path, headers: &head.headers, body, protocol };
+                return rest::generate(&self.context, verb, request).await;
             }
         }
         routed(router, Request::from_parts(head, body)).await

@@ -6,6 +6,7 @@
 
 mod access_log;
 mod activity;
+mod answers;
 mod app;
 mod body;
 mod compute;

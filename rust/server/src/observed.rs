@@ -2,8 +2,11 @@
 
 use crate::{access_log::Entry, app::App};
 use http::{HeaderMap, HeaderValue};
-use penstock_core::{Error, Model, Protocol, Timings};
-use std::time::{Duration, Instant};
+use penstock_core::{Error, Kind, Model, Protocol, Timings};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A request on its way through this server.
 #[derive(Debug)]
@@ -59,6 +62,74 @@ impl<'a> Observed<'a> {
             timings,
             error,
         });
+    }
+}
+
+/// What is recorded of a request whose answers go out one by one. One that is dropped before its end
+/// was left by its caller.
+pub(crate) struct Record {
+    app: Arc<App>,
+    protocol: Protocol,
+    started: Instant,
+    model: Arc<Model>,
+    id: String,
+    status: fn(&App, Option<&Error>) -> i32,
+    timings: Timings,
+    complete: bool,
+    ended: bool,
+}
+
+impl Record {
+    /// Begins where `observed` stands; `status` is the protocol's own of an outcome.
+    pub(crate) fn new(
+        app: &Arc<App>,
+        observed: &Observed<'_>,
+        request: (&Arc<Model>, &str),
+        status: fn(&App, Option<&Error>) -> i32,
+    ) -> Self {
+        let Observed { protocol, started, .. } = *observed;
+        let (model, id) = (Arc::clone(request.0), request.1.to_owned());
+        let (app, timings) = (Arc::clone(app), Timings::default());
+        Self { app, protocol, started, model, id, status, timings, complete: false, ended: false }
+    }
+
+    pub(crate) fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// An answer is about to go out.
+    pub(crate) fn answered(&mut self, timings: Timings, last: bool) {
+        self.timings = timings;
+        self.complete |= last;
+    }
+
+    /// There are no further answers.
+    pub(crate) fn complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// It failed.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.end(Some(error));
+    }
+
+    fn end(&mut self, error: Option<&Error>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let observed = Observed { app: &self.app, protocol: self.protocol, started: self.started };
+        let status = (self.status)(&self.app, error);
+        match error {
+            None => observed.served(&self.model, &self.id, status, self.timings),
+            Some(error) => observed.failed(Some(&self.model), &self.id, status, error),
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let left = Error::new(Kind::Cancelled, "the client left before the end of the answers");
+        self.end(Some(&left).filter(|_| !self.complete));
     }
 }
 

@@ -79,6 +79,7 @@ pub(crate) async fn call(
     let found = context.app.registry.find(&message.model_name, version);
     let model = found.inspect_err(|error| observed.failed(None, &id, status::code_of(&context.app, error), error))?;
     let result = async {
+        model.check_answers_once()?;
         model.admit()?;
         let decoded = wire::decode(model.spec(), envelope, &Limits::default())?;
         let asked = headers.get("grpc-timeout").and_then(|value| wire::timeout(value.as_bytes()));

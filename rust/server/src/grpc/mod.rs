@@ -9,6 +9,7 @@ mod reflection;
 mod service;
 mod statistics;
 mod status;
+mod stream;
 mod unary;
 
 pub(crate) use infer::infer;

@@ -1,6 +1,6 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{infer::call, statistics, status::status};
+use super::{infer::call, statistics, status::status, stream::Calls};
 use crate::{
     app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
@@ -81,9 +81,10 @@ impl GrpcInferenceService for Service {
 
     async fn model_stream_infer(
         &self,
-        _: Request<tonic::Streaming<pb::ModelInferRequest>>,
+        request: Request<tonic::Streaming<pb::ModelInferRequest>>,
     ) -> Answered<Self::ModelStreamInferStream> {
-        unsupported("ModelStreamInfer")
+        let (metadata, _, incoming) = request.into_parts();
+        Ok(Response::new(Box::pin(Calls::new(&self.0, metadata.into_headers(), incoming))))
     }
 
     async fn model_config(&self, request: Request<pb::ModelConfigRequest>) -> Answered<pb::ModelConfigResponse> {

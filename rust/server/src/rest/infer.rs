@@ -55,6 +55,7 @@ async fn answer<B: Incoming>(
     let mut guard = app.enter()?;
     let model = app.registry.find(&path.model, path.version.as_deref())?;
     seen.model = Some(Arc::clone(&model));
+    model.check_answers_once()?;
     model.admit()?;
     let decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
     if app.log.is_some() {

@@ -2,6 +2,8 @@
 
 mod compress;
 pub(crate) mod error;
+mod events;
+mod generate;
 mod headers;
 mod infer;
 mod inflate;
@@ -11,8 +13,9 @@ mod router;
 mod statistics;
 mod v1;
 
+pub(crate) use generate::generate;
 pub(crate) use headers::check_head;
 pub(crate) use infer::{Inference, infer};
-pub(crate) use path::InferPath;
+pub(crate) use path::{GenerateVerb, InferPath};
 pub(crate) use router::router;
 pub(crate) use v1::{Verb, call as v1_call};

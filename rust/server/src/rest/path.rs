@@ -1,4 +1,4 @@
-//! The path of an inference request, taken apart without a router.
+//! The path of a request for inference, taken apart without a router.
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -28,6 +28,31 @@ impl<'a> InferPath<'a> {
     }
 }
 
+/// What a request for inference wants, other than one answer in the form of `infer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GenerateVerb {
+    /// One flat object.
+    Generate,
+    /// A stream of flat objects.
+    GenerateStream,
+    /// A stream of answers in the form of `infer`.
+    InferStream,
+}
+
+impl GenerateVerb {
+    /// Parses a path that ends in such a verb; `None` for any other path.
+    pub(crate) fn parse(path: &str) -> Option<(Self, InferPath<'_>)> {
+        let (before, verb) = path.rsplit_once('/')?;
+        let verb = match verb {
+            "generate" => Self::Generate,
+            "generate_stream" => Self::GenerateStream,
+            "infer_stream" => Self::InferStream,
+            _ => return None,
+        };
+        Some((verb, InferPath::named(before.strip_prefix("/v2/models/")?)?))
+    }
+}
+
 fn decode(segment: &str) -> Option<Cow<'_, str>> {
     if segment.is_empty() {
         return None;
@@ -40,7 +65,7 @@ fn decode(segment: &str) -> Option<Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::InferPath;
+    use super::{GenerateVerb, InferPath};
 
     fn parsed(path: &str) -> Option<(String, Option<String>)> {
         InferPath::parse(path).map(|path| (path.model.into_owned(), path.version.map(Into::into)))
@@ -50,6 +75,22 @@ mod tests {
     fn takes_the_model_and_the_version() {
         assert_eq!(parsed("/v2/models/add/infer"), Some(("add".into(), None)));
         assert_eq!(parsed("/v2/models/a%20b%C3%BC/versions/2/infer"), Some(("a bü".into(), Some("2".into()))));
+    }
+
+    #[test]
+    fn verbs_are_told_apart() {
+        let verb = |path| {
+            GenerateVerb::parse(path).map(|(verb, path)| (verb, path.model.into_owned(), path.version.is_some()))
+        };
+        assert_eq!(verb("/v2/models/a/generate"), Some((GenerateVerb::Generate, "a".into(), false)));
+        assert_eq!(
+            verb("/v2/models/a/versions/1/generate_stream"),
+            Some((GenerateVerb::GenerateStream, "a".into(), true))
+        );
+        assert_eq!(verb("/v2/models/a/infer_stream"), Some((GenerateVerb::InferStream, "a".into(), false)));
+        for other in ["/v2/models/a/infer", "/v2/models/generate", "/v2/models//generate", "/v2/models/a/b/generate"] {
+            assert_eq!(verb(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -77,7 +77,12 @@ pub(crate) async fn receive_whole<B: Incoming>(
 }
 
 /// A body that is there in one piece. Much JSON is decoded on a thread of its own.
-async fn whole(spec: &Arc<ModelSpec>, json_len: Option<usize>, bytes: Bytes, limits: &Limits) -> Result<Decoded> {
+pub(super) async fn whole(
+    spec: &Arc<ModelSpec>,
+    json_len: Option<usize>,
+    bytes: Bytes,
+    limits: &Limits,
+) -> Result<Decoded> {
     let json_bytes = json_len.unwrap_or(bytes.len());
     let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
     offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits)).await

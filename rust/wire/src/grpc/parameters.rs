@@ -95,6 +95,8 @@ pub(super) fn encoded(parameter: &Parameter) -> InferParameter {
         Parameter::Uint(value) => ParameterChoice::Uint64Param(*value),
         Parameter::Float(value) => ParameterChoice::DoubleParam(*value),
         Parameter::String(value) => ParameterChoice::StringParam(value.clone()),
+        // The message has no lists. Only generate requests bring them, and they are not answered here.
+        Parameter::List(values) => ParameterChoice::StringParam(format!("{values:?}")),
     };
     InferParameter { parameter_choice: Some(choice) }
 }
@@ -125,6 +127,7 @@ fn wrong(name: &str, value: &Parameter, expected: &str) -> Error {
         Parameter::Uint(value) => format!("the integer {value}"),
         Parameter::Float(value) => format!("the double {value}"),
         Parameter::String(_) => "a string".to_owned(),
+        Parameter::List(_) => "a list".to_owned(),
     };
     Error::invalid(format!("parameter '{name}' is {given}, expected {expected}"))
 }

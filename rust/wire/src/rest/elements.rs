@@ -34,13 +34,26 @@ pub(super) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
         _ => return Err(Error::invalid(format!("'data' of input '{}' must be an array", target.name))),
     };
     // Every element takes a byte at least: a short body cannot ask for a large buffer.
-    let read =
-        if count > reader.remaining() { Err(Flaw::Lengths(start)) } else { read_elements(reader, target, count) };
+    let read = if count > reader.remaining() {
+        Err(Flaw::Lengths(start))
+    } else {
+        read_elements(reader, target, Array { shape: target.shape, count, bare: false })
+    };
     read.map_err(|flaw| describe(flaw, reader, target, start))
 }
 
-fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, count: usize) -> Read<AlignedBuffer> {
-    let array = Array { shape: target.shape, count };
+/// Reads the value at the reader as a tensor of one element.
+///
+/// # Errors
+/// `InvalidInput` that names the tensor, and what it got and expected.
+pub(super) fn read_scalar(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<AlignedBuffer> {
+    reader.peek();
+    let start = reader.at();
+    let read = read_elements(reader, target, Array { shape: target.shape, count: 1, bare: true });
+    read.map_err(|flaw| describe(flaw, reader, target, start))
+}
+
+fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
     match target.datatype {
         Datatype::Bool => fixed(reader, array, element::boolean),
         Datatype::Uint8 => fixed(reader, array, |reader| element::integer::<u8>(reader).map(u8::to_le_bytes)),
@@ -63,6 +76,9 @@ fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, count: usize) -> 
 trait Sink {
     /// Reads an array of `count` elements, from its opening bracket on.
     fn array(&mut self, reader: &mut Reader<'_>, count: usize) -> Read<()>;
+
+    /// Reads one element without brackets.
+    fn one(&mut self, reader: &mut Reader<'_>) -> Read<()>;
 }
 
 /// Elements of `N` bytes, in slots that are there already.
@@ -86,6 +102,13 @@ impl<const N: usize, P: Fn(&mut Reader<'_>) -> Read<[u8; N]>> Sink for Fixed<'_,
         *reader = local;
         read
     }
+
+    fn one(&mut self, reader: &mut Reader<'_>) -> Read<()> {
+        if let Some(slot) = self.slots.first_mut() {
+            *slot = (self.parse)(reader)?;
+        }
+        Ok(())
+    }
 }
 
 /// Elements that are strings, appended with their lengths.
@@ -97,6 +120,10 @@ struct Strings {
 impl Sink for Strings {
     fn array(&mut self, reader: &mut Reader<'_>, count: usize) -> Read<()> {
         items(reader, 0..count, |reader, _| element::append_string(reader, &mut self.buffer, self.base64))
+    }
+
+    fn one(&mut self, reader: &mut Reader<'_>) -> Read<()> {
+        element::append_string(reader, &mut self.buffer, self.base64)
     }
 }
 
@@ -124,11 +151,16 @@ fn strings(reader: &mut Reader<'_>, array: Array<'_>, base64: bool) -> Read<Alig
 struct Array<'t> {
     shape: &'t [usize],
     count: usize,
+    /// One element without brackets.
+    bare: bool,
 }
 
 impl Array<'_> {
     /// Reads elements, flat or nested, from the opening bracket on.
     fn read(self, reader: &mut Reader<'_>, sink: &mut impl Sink) -> Read<()> {
+        if self.bare {
+            return sink.one(reader);
+        }
         let mut inside = *reader;
         inside.bump();
         if inside.peek() == Some(b'[') && self.shape.len() > 1 {

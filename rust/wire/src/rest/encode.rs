@@ -91,22 +91,37 @@ fn write_head(out: &mut Vec<u8>, spec: &ModelSpec, plan: &AnswerPlan, parameters
     out.extend_from_slice(b",\"outputs\":[");
 }
 
-fn write_parameters(out: &mut Vec<u8>, parameters: &Parameters, strict: bool) {
+pub(super) fn write_parameters(out: &mut Vec<u8>, parameters: &Parameters, strict: bool) {
     let mut separator = b'{';
     for (name, value) in parameters {
         out.push(separator);
         separator = b',';
         text::write(out, name);
         out.push(b':');
-        match value {
-            Parameter::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
-            Parameter::Int(value) => write_integer(out, *value),
-            Parameter::Uint(value) => write_integer(out, *value),
-            Parameter::Float(value) => output_text::double(out, *value, strict),
-            Parameter::String(value) => text::write(out, value),
-        }
+        write_parameter(out, value, strict);
     }
     out.push(b'}');
+}
+
+/// Appends a parameter's value.
+pub(super) fn write_parameter(out: &mut Vec<u8>, value: &Parameter, strict: bool) {
+    match value {
+        Parameter::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Parameter::Int(value) => write_integer(out, *value),
+        Parameter::Uint(value) => write_integer(out, *value),
+        Parameter::Float(value) => output_text::double(out, *value, strict),
+        Parameter::String(value) => text::write(out, value),
+        Parameter::List(values) => {
+            out.push(b'[');
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_parameter(out, value, strict);
+            }
+            out.push(b']');
+        }
+    }
 }
 
 fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {

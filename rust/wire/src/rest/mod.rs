@@ -7,6 +7,7 @@ mod elements;
 mod encode;
 pub mod error;
 mod fault;
+pub mod generate;
 mod head;
 mod input;
 pub mod meta;

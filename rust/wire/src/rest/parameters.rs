@@ -38,23 +38,35 @@ impl RequestParameters {
     /// Reads the object at the reader. Custom parameters are kept only if `keep_custom`.
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, keep_custom: bool) -> Result<()> {
         *self = Self::default();
-        each(reader, |name, value| {
-            match name {
-                "timeout" => {
-                    let micros = unsigned(name, &value)?;
-                    self.timeout = (micros > 0).then(|| Duration::from_micros(micros));
-                }
-                "binary_data_output" => self.binary_output = boolean(name, &value)?,
-                "priority" => drop(unsigned(name, &value)?),
-                "sequence_start" | "sequence_end" => drop(boolean(name, &value)?),
-                "sequence_id" if matches!(value, Parameter::String(_)) => {}
-                "sequence_id" => drop(unsigned(name, &value)?),
-                "headers" => {}
-                _ if keep_custom => put(&mut self.custom, name, value),
-                _ => {}
+        each(reader, |name, value| self.put(name, value, keep_custom))
+    }
+
+    /// Reads the value at the reader as the parameter of that name, in a generate request: there it may
+    /// be a list too, of `stop` texts say, and no name is refused for its beginning.
+    pub(super) fn read_generated(&mut self, reader: &mut Reader<'_>, name: &str, keep_custom: bool) -> Result<()> {
+        let value = match reader.peek() {
+            Some(b'[') => read_list(reader, name)?,
+            _ => read_value(reader, name)?,
+        };
+        self.put(name, value, keep_custom)
+    }
+
+    fn put(&mut self, name: &str, value: Parameter, keep_custom: bool) -> Result<()> {
+        match name {
+            "timeout" => {
+                let micros = unsigned(name, &value)?;
+                self.timeout = (micros > 0).then(|| Duration::from_micros(micros));
             }
-            Ok(())
-        })
+            "binary_data_output" => self.binary_output = boolean(name, &value)?,
+            "priority" => drop(unsigned(name, &value)?),
+            "sequence_start" | "sequence_end" => drop(boolean(name, &value)?),
+            "sequence_id" if matches!(value, Parameter::String(_)) => {}
+            "sequence_id" => drop(unsigned(name, &value)?),
+            "headers" => {}
+            _ if keep_custom => put(&mut self.custom, name, value),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -141,6 +153,23 @@ fn read_value(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
     Err(Error::invalid(format!("parameter '{name}' is {found}, expected a boolean, number or string")))
 }
 
+fn read_list(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
+    let mut values = Vec::new();
+    reader.expect(b'[', "a list")?;
+    let mut first = true;
+    while reader.item(&mut first)? {
+        values.push(match reader.peek() {
+            Some(b'[') => {
+                return Err(Error::invalid(format!(
+                    "parameter '{name}' has an array in its list, expected booleans, numbers or strings"
+                )));
+            }
+            _ => read_value(reader, name)?,
+        });
+    }
+    Ok(Parameter::List(values))
+}
+
 fn read_number(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
     let Some((decimal, text)) = reader.number() else { return Err(reader.fault("a number").into()) };
     if text.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
@@ -168,7 +197,7 @@ fn put(parameters: &mut Parameters, name: &str, value: Parameter) {
     }
 }
 
-fn boolean(name: &str, value: &Parameter) -> Result<bool> {
+pub(super) fn boolean(name: &str, value: &Parameter) -> Result<bool> {
     match value {
         Parameter::Bool(value) => Ok(*value),
         other => Err(wrong(name, other, "a boolean")),
@@ -179,7 +208,7 @@ fn unsigned(name: &str, value: &Parameter) -> Result<u64> {
     let unsigned = match value {
         Parameter::Int(value) => u64::try_from(*value).ok(),
         Parameter::Uint(value) => Some(*value),
-        Parameter::Bool(_) | Parameter::Float(_) | Parameter::String(_) => None,
+        Parameter::Bool(_) | Parameter::Float(_) | Parameter::String(_) | Parameter::List(_) => None,
     };
     unsigned.ok_or_else(|| wrong(name, value, "a non-negative integer"))
 }
@@ -191,6 +220,7 @@ fn wrong(name: &str, value: &Parameter, expected: &str) -> Error {
         Parameter::Uint(value) => value.to_string(),
         Parameter::Float(value) => value.to_string(),
         Parameter::String(_) => "a string".to_owned(),
+        Parameter::List(_) => "a list".to_owned(),
     };
     Error::invalid(format!("parameter '{name}' is {shown}, expected {expected}"))
 }

@@ -1,0 +1,219 @@
+//! The way home of a request with any number of answers: [`Pieces`] that its caller reads, and a
+//! bounded channel that its handler fills.
+//!
+//! The channel is what pauses a handler whose caller reads slowly: nothing beyond [`ROOM`] pieces is
+//! kept. The caller takes all that is there at once, so that a fast handler costs it one lock and one
+//! wake for many pieces.
+
+use crate::{Desk, Error, InferResponse, Kind, Result};
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+/// Pieces that wait for a caller before its handler is paused.
+const ROOM: usize = 64;
+
+/// One of the answers to a request.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The answer.
+    pub response: InferResponse,
+    /// Whether its handler said that it is the last one. A stream may also end without such a piece.
+    pub last: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Result<Piece>>,
+    waker: Option<Waker>,
+    ended: bool,
+}
+
+/// What the handler's side and the caller's side share.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    state: Mutex<State>,
+    room: Condvar,
+    left: AtomicBool,
+}
+
+/// The answers to one request, in order. Dropping it tells the handler that nobody reads any more.
+#[must_use = "dropping the pieces abandons the request"]
+#[derive(Debug)]
+pub struct Pieces {
+    channel: Arc<Channel>,
+    /// Taken out of the channel, and not read yet.
+    ready: VecDeque<Result<Piece>>,
+}
+
+/// A new pair of ends.
+pub(crate) fn channel() -> (Arc<Channel>, Pieces) {
+    let channel = Arc::new(Channel::default());
+    (Arc::clone(&channel), Pieces { channel, ready: VecDeque::new() })
+}
+
+impl Channel {
+    /// Adds a piece; an error, and a piece that is the last, end the stream. After the end nothing is added.
+    pub(crate) fn push(&self, piece: Result<Piece>, desk: Option<&Desk>) {
+        let mut state = self.lock();
+        if state.ended {
+            return;
+        }
+        state.ended = piece.as_ref().map_or(true, |piece| piece.last);
+        state.waiting.push_back(piece);
+        wake(state, desk);
+    }
+
+    /// Ends the stream without a further piece.
+    pub(crate) fn end(&self, desk: Option<&Desk>) {
+        let mut state = self.lock();
+        state.ended = true;
+        wake(state, desk);
+    }
+
+    /// Whether its last piece is in it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// Whether the caller is gone.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
+    }
+
+    /// Whether a piece would have to wait for the caller.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().waiting.len() >= ROOM
+    }
+
+    /// Blocks until there is room or the stream is over. False when there is none after `patience`.
+    pub(crate) fn wait_for_room(&self, patience: Duration) -> bool {
+        let full = |state: &mut State| state.waiting.len() >= ROOM && !state.ended && !self.has_left();
+        let waited = self.room.wait_timeout_while(self.lock(), patience, full);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(mut state: MutexGuard<'_, State>, desk: Option<&Desk>) {
+    let waker = state.waker.take();
+    drop(state);
+    match (waker, desk) {
+        (Some(waker), Some(desk)) => desk.wake_later(waker),
+        (Some(waker), None) => waker.wake(),
+        (None, _) => {}
+    }
+}
+
+impl Pieces {
+    /// The next piece; `None` at the end.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece>>> {
+        if let Some(piece) = self.ready.pop_front() {
+            return Poll::Ready(Some(piece));
+        }
+        let mut state = self.channel.lock();
+        if state.waiting.is_empty() {
+            if state.ended {
+                return Poll::Ready(None);
+            }
+            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        let was_full = state.waiting.len() >= ROOM;
+        std::mem::swap(&mut state.waiting, &mut self.ready);
+        drop(state);
+        if was_full {
+            self.channel.room.notify_all();
+        }
+        Poll::Ready(self.ready.pop_front())
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Piece>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        self.channel.left.store(true, Ordering::Release);
+        // With the lock, so that a handler between its look and its wait is not missed.
+        drop(self.channel.lock());
+        self.channel.room.notify_all();
+    }
+}
+
+/// What a caller is told whose handler was paused for it for too long.
+pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
+    Error::new(Kind::Timeout, format!("the answers of model '{model}' were not read for {} s", patience.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timings;
+    use smallvec::SmallVec;
+
+    fn piece(last: bool) -> Result<Piece> {
+        let response = InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default() };
+        Ok(Piece { response, last })
+    }
+
+    #[tokio::test]
+    async fn pieces_come_in_order_and_end_with_the_last() {
+        let (channel, mut pieces) = channel();
+        channel.push(piece(false), None);
+        channel.push(piece(true), None);
+        channel.push(piece(false), None);
+        assert!(!pieces.next().await.unwrap().unwrap().last);
+        assert!(pieces.next().await.unwrap().unwrap().last);
+        assert!(pieces.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_the_stream() {
+        let (channel, mut pieces) = channel();
+        channel.push(Err(Error::handler("no")), None);
+        channel.push(piece(false), None);
+        assert_eq!(pieces.next().await.unwrap().unwrap_err().message(), "no");
+        assert!(pieces.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_full_channel_waits_for_its_reader() {
+        let (channel, mut pieces) = channel();
+        for _ in 0..ROOM {
+            assert!(!channel.is_full());
+            channel.push(piece(false), None);
+        }
+        assert!(channel.is_full());
+        assert!(!channel.wait_for_room(Duration::from_millis(1)));
+        let waiting = Arc::clone(&channel);
+        let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
+        pieces.next().await.unwrap().unwrap();
+        assert!(handler.join().unwrap());
+    }
+
+    #[test]
+    fn a_handler_that_waits_learns_that_its_caller_left() {
+        let (channel, pieces) = channel();
+        (0..ROOM).for_each(|_| channel.push(piece(false), None));
+        let waiting = Arc::clone(&channel);
+        let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
+        drop(pieces);
+        assert!(handler.join().unwrap());
+        assert!(channel.has_left());
+    }
+}

@@ -1,0 +1,170 @@
+//! A handler that answers in pieces: its generator is run here, on its instance's thread, and is paused
+//! while its callers read slower than it yields.
+
+use crate::{
+    attach::detached,
+    call::{arguments, panicked, thread_time},
+    context::Context,
+    definition::Handling,
+    errors, hand_out,
+};
+use penstock_core::{
+    Error, Inputs, Job, ModelSpec, Result, RowPiece, Shape, Streaming, Tensor, metrics::InterpreterTimes,
+};
+use pyo3::{
+    intern,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyIterator, PyList},
+};
+use smallvec::SmallVec;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
+
+type Outputs = SmallVec<[Tensor; 2]>;
+
+/// Answers a batch with the pieces that its handler yields.
+pub(crate) fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, mut job: Job, inputs: Inputs) {
+    let py = handler.py();
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, &mut job, inputs)));
+    let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
+    let generator = match begun {
+        Ok(generator) => generator,
+        Err(error) => return detached(py, move || job.finish(Err(error))),
+    };
+    let mut streaming = job.stream();
+    let run = catch_unwind(AssertUnwindSafe(|| generator.run(&mut streaming)));
+    let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
+    generator.close(&streaming);
+    detached(py, move || streaming.finish(result));
+}
+
+fn begin<'a, 'py>(
+    handler: &Bound<'py, PyAny>,
+    handling: &'a Handling,
+    job: &mut Job,
+    inputs: Inputs,
+) -> Result<Generator<'a, 'py>> {
+    let py = handler.py();
+    let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
+    let (arguments, context) = arguments(py, handling, job, inputs).map_err(|error| raised(job, &error))?;
+    let returned = handler.call1(arguments).map_err(|error| raised(job, &error))?;
+    match returned.cast_into::<PyIterator>() {
+        Ok(pieces) => Ok(Generator { handling, pieces, context }),
+        Err(other) => Err(Error::handler(format!(
+            "model '{}' returned {}, it streams and must return a generator or another iterator",
+            job.spec().name,
+            hand_out::class_of(&other.into_inner()),
+        ))),
+    }
+}
+
+/// A handler's generator under way.
+struct Generator<'a, 'py> {
+    handling: &'a Handling,
+    pieces: Bound<'py, PyIterator>,
+    context: Option<Bound<'py, Context>>,
+}
+
+impl Generator<'_, '_> {
+    /// Runs it to its end, or until nobody reads any more.
+    fn run(&self, streaming: &mut Streaming) -> Result<InterpreterTimes> {
+        let py = self.pieces.py();
+        let (began, cpu_began) = (Instant::now(), thread_time());
+        let (mut handler, mut paused) = (Duration::ZERO, Duration::ZERO);
+        let mut pieces = self.pieces.clone();
+        while streaming.is_wanted() {
+            if streaming.is_full() {
+                let start = Instant::now();
+                detached(py, || streaming.wait_for_room());
+                paused += start.elapsed();
+                continue;
+            }
+            let start = Instant::now();
+            let piece = pieces.next();
+            handler += start.elapsed();
+            match piece {
+                None => break,
+                Some(Ok(piece)) => self.send(streaming, piece)?,
+                Some(Err(error)) => return Err(errors::from_handler(py, streaming.job().spec(), &error)),
+            }
+        }
+        let boundary = began.elapsed().saturating_sub(handler + paused);
+        let handler_cpu = thread_time().saturating_sub(cpu_began).min(handler);
+        Ok(InterpreterTimes { handler, handler_cpu, boundary, hand_out: boundary })
+    }
+
+    fn send(&self, streaming: &mut Streaming, piece: Bound<'_, PyAny>) -> Result<()> {
+        let parameters = self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default();
+        let spec = streaming.job().spec().clone();
+        if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
+            let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
+            let rows = rows.iter().map(|row| self.row(&spec, row)).collect::<Result<Vec<_>>>()?;
+            return streaming.send_rows(rows, &parameters);
+        }
+        match unwrapped(piece, &spec)? {
+            (Some(piece), last) => {
+                let outputs = hand_out::tensors(&spec, &self.handling.outputs, piece)?;
+                streaming.send(outputs, &parameters, last)
+            }
+            (None, _) => {
+                streaming.end_all();
+                Ok(())
+            }
+        }
+    }
+
+    /// One row's part of a list: None for nothing at this step, `Final` for the end of the row.
+    fn row(&self, spec: &ModelSpec, item: Bound<'_, PyAny>) -> Result<RowPiece> {
+        if item.is_none() {
+            return Ok(RowPiece::Nothing);
+        }
+        let (item, last) = unwrapped(item, spec)?;
+        let Some(item) = item else { return Ok(RowPiece::End) };
+        let outputs = hand_out::tensors(spec, &self.handling.outputs, item)?;
+        let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
+        let outputs = outputs.collect::<Result<Outputs>>()?;
+        Ok(if last { RowPiece::Last(outputs) } else { RowPiece::More(outputs) })
+    }
+
+    /// Lets a generator that was not run to its end clean up.
+    fn close(&self, streaming: &Streaming) {
+        let py = self.pieces.py();
+        let Ok(Some(close)) = self.pieces.getattr_opt(intern!(py, "close")) else { return };
+        if let Err(error) = close.call0() {
+            // What it raises while it is closed has no caller any more; the log gets it.
+            let _ = errors::from_handler(py, streaming.job().spec(), &error);
+        }
+    }
+}
+
+/// What a piece holds, and whether it is `penstock.Final`; nothing for a `Final` without outputs.
+fn unwrapped<'py>(piece: Bound<'py, PyAny>, spec: &ModelSpec) -> Result<(Option<Bound<'py, PyAny>>, bool)> {
+    static FINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = piece.py();
+    let taken = || -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
+        let class =
+            FINAL.get_or_try_init(py, || py.import("penstock.streaming")?.getattr("Final").map(Bound::unbind))?;
+        if !piece.get_type().is(class.bind(py)) {
+            return Ok((Some(piece.clone()), false));
+        }
+        let outputs = piece.getattr(intern!(py, "outputs"))?;
+        Ok(((!outputs.is_none()).then_some(outputs), true))
+    };
+    taken().map_err(|error| errors::from_handler(py, spec, &error))
+}
+
+/// A row's tensor with the batch axis in front. A bare value stands for a row of one element.
+fn one_row(spec: &ModelSpec, index: usize, tensor: Tensor) -> Result<Tensor> {
+    let (datatype, own, buffer) = tensor.into_parts();
+    let mut shape = Shape::new();
+    shape.push(1);
+    if own.is_empty() {
+        shape.extend(spec.outputs[index].dims.iter().map(|_| 1));
+    } else {
+        shape.extend_from_slice(&own);
+    }
+    Tensor::new(datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
+}

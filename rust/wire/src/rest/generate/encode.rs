@@ -1,0 +1,198 @@
+//! Writes generate answers, and the events of streams of any kind.
+
+use super::super::{
+    encode::{self, EncodeOptions, write_parameter, write_parameters},
+    error,
+    output_text::{self, Style},
+    text,
+};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, ModelSpec, Parameters, Result};
+
+/// What the answers of a stream look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As those of the infer protocol, in JSON.
+    Infer,
+    /// Flat objects; with `details`, the handler's parameters are in an object of that name.
+    Generated {
+        /// Whether the request asked for `details`.
+        details: bool,
+    },
+}
+
+/// Writes the answers to one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    /// The model that answers.
+    pub spec: &'a ModelSpec,
+    /// What the request asked for.
+    pub plan: &'a AnswerPlan,
+    /// What the answers look like.
+    pub form: Form,
+    /// Choices of the server.
+    pub options: EncodeOptions,
+}
+
+const BEGIN: &[u8] = b"data: ";
+const END: &[u8] = b"\n\n";
+
+/// An error as a server-sent event.
+pub fn error_event(error: &Error) -> Vec<u8> {
+    [BEGIN, &error::body(error), END].concat()
+}
+
+impl Writer<'_> {
+    /// Appends an answer as one server-sent event: `data: `, its JSON, and an empty line.
+    ///
+    /// # Errors
+    /// As [`Writer::object`]; nothing is appended then.
+    pub fn event(&self, out: &mut Vec<u8>, response: &InferResponse) -> Result<()> {
+        let before = out.len();
+        out.extend_from_slice(BEGIN);
+        let written = self.object(out, response);
+        match written {
+            Ok(()) => out.extend_from_slice(END),
+            Err(_) => out.truncate(before),
+        }
+        written
+    }
+
+    /// Appends an answer as one JSON object.
+    ///
+    /// Generated: `id`, `model_name`, `model_version`, the handler's parameters and all outputs are its
+    /// members. An output of one element is a scalar, any other a flat list.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a BYTES output that is not text; `Internal` when the answer has not the
+    /// model's outputs.
+    pub fn object(&self, out: &mut Vec<u8>, response: &InferResponse) -> Result<()> {
+        match self.form {
+            Form::Infer => {
+                let encoded = encode::encode(self.spec, self.plan, response, &self.options)?;
+                encoded.chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
+                Ok(())
+            }
+            Form::Generated { details } => self.generated(out, response, details),
+        }
+    }
+
+    fn generated(&self, out: &mut Vec<u8>, response: &InferResponse, details: bool) -> Result<()> {
+        let spec = self.spec;
+        if response.outputs.len() != spec.outputs.len() {
+            return Err(Error::new(Kind::Internal, format!("the answer has not the outputs of model '{}'", spec.name)));
+        }
+        out.push(b'{');
+        if !self.plan.id.is_empty() {
+            out.extend_from_slice(b"\"id\":");
+            text::write(out, &self.plan.id);
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"model_name\":");
+        text::write(out, &spec.name);
+        out.extend_from_slice(b",\"model_version\":");
+        text::write(out, &spec.version);
+        let strict = self.options.strict_json;
+        write_told(out, spec, &response.parameters, details, strict);
+        for (declared, tensor) in spec.outputs.iter().zip(&response.outputs) {
+            out.push(b',');
+            text::write(out, &declared.name);
+            out.push(b':');
+            let start = out.len();
+            output_text::write(out, &declared.name, tensor, Style { strict, base64: false })?;
+            if tensor.shape().iter().product::<usize>() == 1 {
+                // The brackets of the only element.
+                out.pop();
+                out.remove(start);
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// The handler's parameters. One that is named like an output, or like a member of ours, would make two
+/// members of one name: it is left out.
+fn write_told(out: &mut Vec<u8>, spec: &ModelSpec, parameters: &Parameters, details: bool, strict: bool) {
+    if details {
+        out.extend_from_slice(b",\"details\":");
+        if parameters.is_empty() {
+            out.extend_from_slice(b"{}");
+        } else {
+            write_parameters(out, parameters, strict);
+        }
+        return;
+    }
+    for (name, value) in parameters {
+        let taken = ["id", "model_name", "model_version"].contains(&name.as_str())
+            || spec.outputs.iter().any(|output| *output.name == **name);
+        if !taken {
+            out.push(b',');
+            text::write(out, name);
+            out.push(b':');
+            write_parameter(out, value, strict);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rest::test_spec::{model, tensor};
+    use bytes::Bytes;
+    use penstock_core::{Buffer, Datatype, Parameter, Tensor, Timings};
+    use smallvec::smallvec;
+
+    fn spec() -> ModelSpec {
+        let outputs = vec![tensor("text", Datatype::Bytes, &[Some(1)]), tensor("n", Datatype::Int32, &[None])];
+        model("m", Vec::new(), outputs)
+    }
+
+    fn response(numbers: &[i32]) -> InferResponse {
+        let text =
+            Tensor::new(Datatype::Bytes, smallvec![1], Buffer::Shared(Bytes::from_static(b"\x02\0\0\0h\""))).unwrap();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let n = Tensor::new(Datatype::Int32, smallvec![numbers.len()], Buffer::Shared(bytes.into())).unwrap();
+        let parameters = vec![("finish".to_owned(), Parameter::Bool(true)), ("n".to_owned(), Parameter::Int(0))];
+        InferResponse { outputs: smallvec![text, n], parameters, timings: Timings::default() }
+    }
+
+    fn written(plan: &AnswerPlan, numbers: &[i32], details: bool) -> String {
+        let (spec, mut out) = (spec(), Vec::new());
+        let form = Form::Generated { details };
+        let writer = Writer { spec: &spec, plan, form, options: EncodeOptions::default() };
+        writer.object(&mut out, &response(numbers)).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_element_is_a_scalar_and_others_a_flat_list() {
+        let plan = AnswerPlan { id: "7".into(), ..AnswerPlan::default() };
+        let head = r#"{"id":"7","model_name":"m","model_version":"1","finish":true,"text":"h\"","n":"#;
+        for (numbers, tail) in [(&[5][..], "5}"), (&[], "[]}"), (&[1, -2], "[1,-2]}")] {
+            assert_eq!(written(&plan, numbers, false), format!("{head}{tail}"));
+        }
+    }
+
+    #[test]
+    fn details_have_an_object_of_their_own() {
+        assert_eq!(
+            written(&AnswerPlan::default(), &[5], true),
+            r#"{"model_name":"m","model_version":"1","details":{"finish":true,"n":0},"text":"h\"","n":5}"#
+        );
+    }
+
+    #[test]
+    fn events_are_framed_exactly() {
+        let mut out = Vec::new();
+        let (spec, plan, options) = (spec(), AnswerPlan::default(), EncodeOptions::default());
+        for form in [Form::Generated { details: false }, Form::Infer] {
+            Writer { spec: &spec, plan: &plan, form, options }.event(&mut out, &response(&[5])).unwrap();
+        }
+        let text = String::from_utf8(out).unwrap();
+        let events: Vec<&str> = text.split_inclusive("\n\n").collect();
+        assert_eq!(events.len(), 2);
+        assert!(events.iter().all(|event| event.starts_with("data: {") && event.ends_with("}\n\n")));
+        assert!(events[1].contains(r#""outputs":[{"name":"text""#));
+        assert_eq!(error_event(&Error::invalid("no")), b"data: {\"error\":\"no\"}\n\n");
+    }
+}
