@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+SECRETS = ("rules", "secret")
+"""Kinds of settings that no message shows."""
+
+_OPTIONAL = ("address", "address|same", "pattern", *SECRETS)
+"""Kinds of settings that may be off, which is None."""
+
 _MAX_INTEGER = 2**63 - 1
 _LONGEST_SECONDS = 366 * 86400.0
 
@@ -45,6 +51,12 @@ def check(kind: str, value: Any) -> None:
         _require(isinstance(value, bool), value, "true or false")
     elif kind == "text":
         _require(isinstance(value, str) and value != "" and value.isprintable(), value, "printable text")
+    elif kind == "pattern":
+        held = value is None or (isinstance(value, str) and value != "" and value.isprintable())
+        _require(held, value, "a regular expression, or off")
+    elif kind in SECRETS:
+        if not (value is None or (isinstance(value, str) and value != "")):
+            raise ValueError("expected text")
     elif kind == "count":
         _require(_is_integer(value) and 0 <= value <= 4096, value, "an integer from 0 to 4096")
     elif kind == "size":
@@ -96,7 +108,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _read(kind: str, text: str) -> Any:
-    if kind in ("address", "address|same"):
+    if kind in _OPTIONAL:
         return None if text.lower() in ("off", "none") else text
     if kind == "switch":
         _require(text.lower() in _SWITCHES, text, "true or false")

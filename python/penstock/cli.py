@@ -116,6 +116,8 @@ def _checked(kind: str) -> Any:
 
 
 def _shown(kind: str, default: Any) -> str:
+    if default is None:
+        return "off"
     if kind == "switch":
         return "on" if default else "off"
     if kind == "seconds":
@@ -146,4 +148,7 @@ _METAVARS = {
     "count": "N",
     "positive": "N",
     "text": "TEXT",
+    "pattern": "PATTERN",
+    "rules": "RULES",
+    "secret": "SECRET",
 }

@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypedDict
 
-from penstock import _settings
+from penstock import _access, _settings
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
 
 
 def _setting(default: Any, kind: str, text: str) -> Any:
-    return field(default=default, metadata={"kind": kind, "help": text})
+    # A configuration is printed, in a notebook say; its secrets are not.
+    return field(default=default, repr=kind not in _settings.SECRETS, metadata={"kind": kind, "help": text})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +58,21 @@ class ServerConfig:
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
+    grpc_compression: Literal["off", "gzip", "deflate", "zstd"] = _setting(
+        "off", "off|gzip|deflate|zstd", "compress gRPC answers for clients that accept it"
+    )
+    http_header_forward_pattern: str | None = _setting(
+        None, "pattern", "HTTP headers whose names match become parameters of the request"
+    )
+    grpc_header_forward_pattern: str | None = _setting(
+        None, "pattern", "gRPC metadata whose keys match becomes parameters of the request"
+    )
+    restricted_access: str | None = _setting(
+        None, "rules", "secrets that requests must carry: CATEGORY[,CATEGORY...]:HEADER=SECRET[;...]"
+    )
+    api_key: str | None = _setting(
+        None, "secret", "the key that every request must carry; better env:NAME or file:/path than the key itself"
+    )
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -66,8 +82,27 @@ class ServerConfig:
                 raise ConfigError(f"{entry.name}: {error}") from None
             if entry.metadata["kind"] == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
+        # Read now, so that a secret that is not there is known before a model is loaded.
+        _ = self.access_rules, self.access_key
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
+
+
+    @property
+    def access_rules(self) -> list[_access.Rule]:
+        """What `restricted_access` asks for: categories, header and secret of each rule. Rust reads it."""
+        try:
+            return _access.rules(self.restricted_access, os.environ)
+        except ValueError as error:
+            raise ConfigError(f"restricted_access: {error}") from None
+
+    @property
+    def access_key(self) -> str | None:
+        """The key that `api_key` names. Rust reads it."""
+        try:
+            return _access.key(self.api_key, os.environ)
+        except ValueError as error:
+            raise ConfigError(f"api_key: {error}") from None
 
 
 class ServerOptions(TypedDict, total=False):
@@ -95,6 +130,11 @@ class ServerOptions(TypedDict, total=False):
     access_log: Literal["off", "text", "json"]
     server_name: str
     grpc_reflection: bool
+    grpc_compression: Literal["off", "gzip", "deflate", "zstd"]
+    http_header_forward_pattern: str | None
+    grpc_header_forward_pattern: str | None
+    restricted_access: str | None
+    api_key: str | None
 
 
 def load_config(

@@ -49,6 +49,11 @@ def test_the_defaults() -> None:
         "access_log": "off",
         "server_name": "penstock",
         "grpc_reflection": True,
+        "grpc_compression": "off",
+        "http_header_forward_pattern": None,
+        "grpc_header_forward_pattern": None,
+        "restricted_access": None,
+        "api_key": None,
     }
 
 

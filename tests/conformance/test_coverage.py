@@ -31,7 +31,6 @@ EXCLUDED: dict[str, str] = {
     "f21": MANAGEMENT,
     "f22": MANAGEMENT,
     "f23": MANAGEMENT,
-    "f25": MANAGEMENT,
     **{f"g{number}": CLIENTS for number in (5, 6, 7, 8, 10, 11)},
 }
 

@@ -1,7 +1,7 @@
 //! `penstock.config.ServerConfig` read into the server's own configuration.
 
 use crate::errors::startup;
-use penstock_server::{AccessLog, Address, Config, Limits, Listener};
+use penstock_server::{Access, AccessLog, Address, Category, Compression, Config, HeaderPattern, Limits, Listener};
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
 
@@ -30,6 +30,13 @@ pub(crate) struct ServerConfig {
     access_log: String,
     server_name: String,
     grpc_reflection: bool,
+    grpc_compression: String,
+    http_header_forward_pattern: Option<String>,
+    grpc_header_forward_pattern: Option<String>,
+    /// Categories, header and secret of each rule; not a setting, but what one says.
+    access_rules: Vec<(Vec<String>, String, String)>,
+    /// The key itself; not a setting, but what one says.
+    access_key: Option<String>,
 }
 
 impl ServerConfig {
@@ -49,12 +56,13 @@ impl ServerConfig {
                 }
             }
         }
-        Ok(Config { listeners, ..self.silent() })
+        Ok(Config { listeners, ..self.silent(py)? })
     }
 
     /// The configuration of a server without listeners.
-    pub(crate) fn silent(self) -> Config {
-        Config {
+    pub(crate) fn silent(self, py: Python<'_>) -> PyResult<Config> {
+        let access = self.access(py)?;
+        Ok(Config {
             listeners: Vec::new(),
             io_threads: self.io_threads,
             limits: Limits {
@@ -81,9 +89,33 @@ impl ServerConfig {
             },
             server_name: self.server_name,
             reflection: self.grpc_reflection,
+            grpc_compression: Compression::from_name(&self.grpc_compression),
+            http_forward: pattern(py, "http_header_forward_pattern", self.http_header_forward_pattern.as_deref())?,
+            grpc_forward: pattern(py, "grpc_header_forward_pattern", self.grpc_header_forward_pattern.as_deref())?,
+            access,
             request_timeout: duration(self.request_timeout),
-        }
+        })
     }
+
+    fn access(&self, py: Python<'_>) -> PyResult<Access> {
+        let wrong = |problem: &str| startup(py, "ConfigError", &format!("restricted_access: {problem}"));
+        let mut access = Access::default();
+        for (categories, header, secret) in &self.access_rules {
+            for name in categories {
+                let category = Category::from_name(name).ok_or_else(|| wrong("an unknown category"))?;
+                access.restrict(category, header, secret).map_err(|problem| wrong(&problem))?;
+            }
+        }
+        if let Some(key) = &self.access_key {
+            access.require_key(key);
+        }
+        Ok(access)
+    }
+}
+
+fn pattern(py: Python<'_>, setting: &str, text: Option<&str>) -> PyResult<Option<HeaderPattern>> {
+    let wrong = |problem| startup(py, "ConfigError", &format!("{setting}: not a regular expression: {problem}"));
+    text.map(|text| HeaderPattern::new(text).map_err(wrong)).transpose()
 }
 
 /// Seconds as a duration; `None` for 0 and for what is not a duration.

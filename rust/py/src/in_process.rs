@@ -29,7 +29,7 @@ impl InProcess {
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
         let loaded = Loaded::new(definitions.py(), read_definitions(definitions)?)?;
         let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
-        let server = penstock_server::InProcess::new(config.silent(), registry, metrics);
+        let server = penstock_server::InProcess::new(config.silent(definitions.py())?, registry, metrics);
         Ok(Self { loaded, server })
     }
 

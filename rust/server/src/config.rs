@@ -1,5 +1,6 @@
 //! Everything that can be set, as plain values. Nothing here reads a file or the environment.
 
+use crate::{access::Access, forward::HeaderPattern};
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -25,6 +26,14 @@ pub struct Config {
     pub server_name: String,
     /// Whether gRPC tells tools of its services and messages.
     pub reflection: bool,
+    /// How gRPC's answers are compressed for clients that accept it.
+    pub grpc_compression: Option<Compression>,
+    /// Which headers of REST requests become parameters.
+    pub http_forward: Option<HeaderPattern>,
+    /// Which metadata of gRPC calls becomes parameters.
+    pub grpc_forward: Option<HeaderPattern>,
+    /// What requests must carry.
+    pub access: Access,
     /// The longest that any request may take; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
 }
@@ -120,6 +129,33 @@ pub enum AccessLog {
     Json,
 }
 
+/// How a message is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// As by gzip.
+    Gzip,
+    /// As by zlib.
+    Deflate,
+    /// As by zstd.
+    Zstd,
+}
+
+impl Compression {
+    /// Its name in headers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Gzip, Self::Deflate, Self::Zstd].into_iter().find(|known| known.name() == name)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -133,6 +169,10 @@ impl Default for Config {
             access_log: AccessLog::Off,
             server_name: "penstock".to_owned(),
             reflection: true,
+            grpc_compression: None,
+            http_forward: None,
+            grpc_forward: None,
+            access: Access::default(),
             request_timeout: None,
         }
     }

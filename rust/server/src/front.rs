@@ -27,6 +27,8 @@ pub(crate) struct Context {
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     context: Context,
+    /// Whether requests must carry something.
+    guarded: bool,
     rest: Option<Router>,
     grpc: Option<Router>,
 }
@@ -46,6 +48,7 @@ impl Front {
     pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, serves_rest: bool, serves_grpc: bool) -> Self {
         let context = Context { app, desk };
         Self {
+            guarded: !context.app.config.access.is_open(),
             rest: serves_rest.then(|| rest::router(context.clone())),
             grpc: serves_grpc.then(|| grpc::router(context.clone())),
             context,
@@ -64,8 +67,14 @@ impl Front {
     }
 
     async fn route<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        let app = &self.context.app;
         if let Some(router) = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request)) {
-            if request.method() == Method::POST && grpc::is_plain_infer(&request) {
+            if self.guarded
+                && let Err(error) = app.config.access.check_call(request.uri().path(), request.headers())
+            {
+                return grpc::refusal(app, &error);
+            }
+            if request.method() == Method::POST && grpc::is_plain_infer(&request, app.config.grpc_compression) {
                 return grpc::infer(&self.context, request).await;
             }
             return routed(router, request).await;
@@ -73,8 +82,13 @@ impl Front {
         let Some(router) = &self.rest else {
             return grpc::not_grpc();
         };
-        if let Err(error) = rest::check_head(&self.context.app.config.limits, request.uri(), request.headers()) {
+        if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
             return error;
+        }
+        if self.guarded
+            && let Err(error) = app.config.access.check_rest(request.method(), request.uri().path(), request.headers())
+        {
+            return rest::refusal(app, &error);
         }
         let (head, body) = request.into_parts();
         if head.method == Method::POST {

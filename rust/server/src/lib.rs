@@ -4,6 +4,7 @@
 //! route), `rest::infer` or `grpc::infer` (read, decode), [`compute`] (queue and wait), encode.
 #![forbid(unsafe_code)]
 
+mod access;
 mod access_log;
 mod activity;
 mod answers;
@@ -13,6 +14,7 @@ mod compute;
 mod config;
 mod connection;
 mod extensions;
+mod forward;
 mod front;
 mod generated;
 mod grpc;
@@ -26,7 +28,9 @@ mod pieces;
 mod rest;
 mod server;
 
-pub use config::{AccessLog, Address, Config, Limits, Listener};
+pub use access::{Access, Category};
+pub use config::{AccessLog, Address, Compression, Config, Limits, Listener};
+pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;
 pub use server::Server;

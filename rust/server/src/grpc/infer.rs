@@ -81,7 +81,10 @@ pub(crate) async fn call(
     let result = async {
         model.check_answers_once()?;
         model.admit()?;
-        let decoded = wire::decode(model.spec(), envelope, &Limits::default())?;
+        let mut decoded = wire::decode(model.spec(), envelope, &Limits::default())?;
+        if let Some(pattern) = &context.app.config.grpc_forward {
+            pattern.forward(headers, &mut decoded)?;
+        }
         let asked = headers.get("grpc-timeout").and_then(|value| wire::timeout(value.as_bytes()));
         let asked = [asked, decoded.timeout].into_iter().flatten().min();
         compute(context, &model, decoded, observed.deadline(asked), || visible(headers)).await

@@ -16,7 +16,9 @@ pub(crate) use infer::infer;
 pub(crate) use unary::{is_grpc, is_plain_infer};
 
 use crate::{
+    app::App,
     body::Body,
+    config::Compression,
     front::Context,
     generated::{
         health::health_server::HealthServer, inference::grpc_inference_service_server::GrpcInferenceServiceServer,
@@ -24,7 +26,7 @@ use crate::{
     rest,
 };
 use axum::Router;
-use http::Response;
+use http::{HeaderValue, Response, header::CONTENT_TYPE};
 use penstock_core::Error;
 use penstock_wire::rest::error as wire;
 use tonic::codec::CompressionEncoding;
@@ -33,6 +35,14 @@ use tonic::codec::CompressionEncoding;
 pub(crate) fn not_grpc() -> Response<Body> {
     let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
     rest::error::json(415, wire::body(&error))
+}
+
+/// The answer to a call that failed before its message was read.
+pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.headers_mut() = status::error_headers(app, error);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
 }
 
 /// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
@@ -45,6 +55,13 @@ pub(crate) fn router(context: Context) -> Router {
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)
         .accept_compressed(CompressionEncoding::Zstd);
+    // tonic looks at what each client accepts.
+    let inference = match context.app.config.grpc_compression {
+        None => inference,
+        Some(Compression::Gzip) => inference.send_compressed(CompressionEncoding::Gzip),
+        Some(Compression::Deflate) => inference.send_compressed(CompressionEncoding::Deflate),
+        Some(Compression::Zstd) => inference.send_compressed(CompressionEncoding::Zstd),
+    };
     let routes = tonic::service::Routes::new(inference).add_service(HealthServer::new(health::Service(context)));
     if reflects { reflection::add(routes) } else { routes }.into_axum_router()
 }

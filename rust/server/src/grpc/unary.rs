@@ -1,6 +1,11 @@
 //! Reading one gRPC message from a request's body without a copy of its own.
 
-use crate::{app::RequestGuard, config::Limits, front::Incoming, pieces::next};
+use crate::{
+    app::RequestGuard,
+    config::{Compression, Limits},
+    front::Incoming,
+    pieces::next,
+};
 use bytes::Bytes;
 use http::{Request, header::CONTENT_TYPE};
 use penstock_core::{Error, Kind, Result};
@@ -19,11 +24,17 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
     request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Whether a request is an inference whose message is not compressed.
-pub(crate) fn is_plain_infer<B>(request: &Request<B>) -> bool {
+/// Whether a request is an inference with messages that are not compressed: its own, and the answer.
+pub(crate) fn is_plain_infer<B>(request: &Request<B>, answers: Option<Compression>) -> bool {
     request.uri().path() == MODEL_INFER
         && request.headers().get("grpc-encoding").is_none_or(|encoding| encoding == "identity")
+        && !answers.is_some_and(|compression| accepts(request, compression))
         && is_grpc(request)
+}
+
+fn accepts<B>(request: &Request<B>, compression: Compression) -> bool {
+    let mut accepted = request.headers().get_all("grpc-accept-encoding").iter();
+    accepted.any(|list| list.to_str().is_ok_and(|list| list.split(',').any(|one| one.trim() == compression.name())))
 }
 
 /// Reads the one message of a unary call.

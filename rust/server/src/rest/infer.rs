@@ -57,9 +57,12 @@ async fn answer<B: Incoming>(
     seen.model = Some(Arc::clone(&model));
     model.check_answers_once()?;
     model.admit()?;
-    let decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
+    let mut decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
     if app.log.is_some() {
         seen.id.clone_from(&decoded.plan.id);
+    }
+    if let Some(pattern) = &app.config.http_forward {
+        pattern.forward(headers, &mut decoded)?;
     }
     let deadline = observed.deadline(decoded.timeout);
     let (plan, response) = compute(context, &model, decoded, deadline, || visible(headers)).await?;

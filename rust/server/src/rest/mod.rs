@@ -13,6 +13,7 @@ mod router;
 mod statistics;
 mod v1;
 
+pub(crate) use error::response as refusal;
 pub(crate) use generate::generate;
 pub(crate) use headers::check_head;
 pub(crate) use infer::{Inference, infer};

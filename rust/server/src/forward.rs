@@ -1,0 +1,44 @@
+//! Headers that become parameters of a request, where the operator asks for it.
+
+use http::HeaderMap;
+use penstock_core::{Error, Parameter, Result};
+use penstock_wire::Decoded;
+use regex_lite::{Regex, RegexBuilder};
+
+/// The names that mean something to the protocol; no header may set them.
+const RESERVED: [&str; 7] =
+    ["sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "headers", "binary_data_output"];
+
+/// Which headers are forwarded: those in whose names the pattern is found, whatever their case.
+#[derive(Clone, Debug)]
+pub struct HeaderPattern(Regex);
+
+impl HeaderPattern {
+    /// A pattern in the usual syntax of regular expressions.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(pattern: &str) -> std::result::Result<Self, String> {
+        RegexBuilder::new(pattern).case_insensitive(true).build().map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Adds the headers that match to a request's parameters, over those of the same names; names are in
+    /// lower case. Nobody but a handler that asks for its context sees them.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a header of a reserved name.
+    pub(crate) fn forward(&self, headers: &HeaderMap, decoded: &mut Decoded) -> Result<()> {
+        for name in headers.keys().map(http::HeaderName::as_str).filter(|name| self.0.is_match(name)) {
+            if RESERVED.contains(&name) || name.starts_with("triton_") {
+                return Err(Error::invalid(format!(
+                    "header '{name}' is forwarded as a parameter, and that name is reserved, expected a request without it"
+                )));
+            }
+            let Some(caller) = &mut decoded.request.caller else { continue };
+            let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+            caller.parameters.retain(|(known, _)| known != name);
+            caller.parameters.push((name.to_owned(), Parameter::String(values.join(", "))));
+        }
+        Ok(())
+    }
+}

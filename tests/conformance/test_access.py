@@ -1,0 +1,144 @@
+"""Restricted access: which secret each category asks for, over both protocols (the protocol's 4.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+import tritonclient.grpc as tgrpc
+import tritonclient.http as thttp
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc import service_pb2_grpc
+from tritonclient.utils import InferenceServerException
+
+from models.protocol import add
+from penstock import Server
+from penstock.testing import Client
+
+from .content import add as asked
+from .doors import GrpcDoor, HttpDoor
+from .transports import Rest
+
+SECRET, KEY = "hush-7f3a", "key-91c2"
+RULES = f"inference,statistics,model-config:admin={SECRET};inference:admin=second;health:probe={SECRET}"
+
+
+@pytest.fixture(scope="module", params=["two ports", "one port"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    ports = {"http": "127.0.0.1:0", "grpc": "127.0.0.1:0" if request.param == "two ports" else "same"}
+    with Server(add, restricted_access=RULES, api_key=KEY, **ports) as server:  # type: ignore[arg-type]
+        yield server
+
+
+def rest(server: Server, method: str, path: str, **headers: str) -> int:
+    reply = Rest(server.http_url).request(method, path, headers=headers)
+    if reply.status == 403:
+        message = reply.refusal(403)
+        assert "restricted, expecting header" in message
+        assert SECRET not in message
+        assert KEY not in message
+    return reply.status
+
+
+RESTRICTED = [
+    ("GET", "/v2/models/stats", "admin"),
+    ("GET", "/v2/models/add/stats", "admin"),
+    ("GET", "/v2/models/add/versions/1/stats", "admin"),
+    ("GET", "/metrics", "admin"),
+    ("GET", "/v2/models/add/config", "admin"),
+    ("GET", "/v2/health/ready", "probe"),
+    ("GET", "/v2/health/live", "probe"),
+    ("GET", "/v2/models/add/ready", "probe"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "header"), RESTRICTED)
+def test_rest_asks_for_the_categories_header(server: Server, method: str, path: str, header: str) -> None:
+    assert rest(server, method, path) == 403
+    for wrong in ("", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper()):
+        assert rest(server, method, path, **{header: wrong}) == 403, wrong
+    # Another category's header, and the key, do not open it.
+    assert rest(server, method, path, Authorization=f"Bearer {KEY}") == 403
+    assert rest(server, method, path, **{header.title(): SECRET}) == 200
+
+
+@pytest.mark.parametrize("path", ["/v2", "/v2/models", "/v2/models/add", "/nowhere"])
+def test_the_key_opens_what_has_no_rule(server: Server, path: str) -> None:
+    assert rest(server, "GET", path) == 403
+    for wrong in (KEY, "Bearer", "Bearer ", f"Bearer {KEY}x", f"Basic {KEY}"):
+        assert rest(server, "GET", path, Authorization=wrong) == 403, wrong
+    for right in (f"Bearer {KEY}", f"bearer {KEY}"):
+        assert rest(server, "GET", path, Authorization=right) == (404 if path == "/nowhere" else 200)
+
+
+def test_inference_over_rest_takes_either_secret(server: Server) -> None:
+    door = HttpDoor("rest", Rest(server.http_url), binary=True)
+    body, headers = door.encode(asked())
+    for secret, status in ((None, 403), ("third", 403), (SECRET, 200), ("second", 200)):
+        sent = headers if secret is None else {**headers, "admin": secret}
+        reply = door.transport.request("POST", "/v2/models/add/infer", body, sent)
+        assert reply.status == status
+    assert "'admin'" in door.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(403)
+
+
+def calls(channel: grpc.Channel) -> dict[str, tuple[Callable[..., Any], Any, str, str]]:
+    """By name: the call, its request, and the metadata that opens it."""
+    stub, health = service_pb2_grpc.GRPCInferenceServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+    message = GrpcDoor.message(GrpcDoor("grpc", "localhost:1", typed=False), asked())
+    admin, probe = ("triton-grpc-protocol-admin", SECRET), ("triton-grpc-protocol-probe", SECRET)
+    bearer = ("authorization", f"Bearer {KEY}")
+    return {
+        "ModelInfer": (stub.ModelInfer, message, *admin),
+        "ModelConfig": (stub.ModelConfig, pb.ModelConfigRequest(name="add"), *admin),
+        "ModelStatistics": (stub.ModelStatistics, pb.ModelStatisticsRequest(), *admin),
+        "ServerLive": (stub.ServerLive, pb.ServerLiveRequest(), *probe),
+        "ModelReady": (stub.ModelReady, pb.ModelReadyRequest(name="add"), *probe),
+        "Check": (health.Check, health_pb2.HealthCheckRequest(), *probe),
+        "ServerMetadata": (stub.ServerMetadata, pb.ServerMetadataRequest(), *bearer),
+        "ModelMetadata": (stub.ModelMetadata, pb.ModelMetadataRequest(name="add"), *bearer),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("ModelInfer", "ModelConfig", "ModelStatistics", "ServerLive"),
+        *("ModelReady", "Check", "ServerMetadata", "ModelMetadata"),
+    ],
+)
+def test_grpc_asks_for_the_categories_metadata(server: Server, name: str) -> None:
+    with grpc.insecure_channel(server.grpc_url) as channel:
+        call, message, key, secret = calls(channel)[name]
+        plain = key.removeprefix("triton-grpc-protocol-")
+        for metadata in ((), ((key, "x"),), ((key, f"{secret}x"),), ((plain, "x"),)):
+            with pytest.raises(grpc.RpcError) as refusal:
+                call(message, metadata=metadata, timeout=20)
+            assert refusal.value.code() == grpc.StatusCode.PERMISSION_DENIED
+            assert f"'{key}'" in refusal.value.details()
+            assert secret.removeprefix("Bearer ") not in refusal.value.details()
+        assert call(message, metadata=((key, secret),), timeout=20) is not None
+
+
+def test_tritonclient_passes_with_the_headers(server: Server) -> None:
+    admin = {"admin": SECRET}
+    with thttp.InferenceServerClient(server.http_url.removeprefix("http://")) as http:
+        assert http.get_model_config("add", headers=admin)["name"] == "add"
+        with pytest.raises(InferenceServerException, match="restricted") as refusal:
+            http.get_model_config("add")
+        assert refusal.value.status() == "403"
+    with tgrpc.InferenceServerClient(server.grpc_url) as client:
+        metadata = {"triton-grpc-protocol-admin": SECRET}
+        assert client.get_model_config("add", headers=metadata).config.name == "add"
+        with pytest.raises(InferenceServerException, match="restricted") as refusal:
+            client.get_model_config("add")
+        assert refusal.value.status() == "StatusCode.PERMISSION_DENIED"
+
+
+def test_a_key_leaves_the_probes_open_and_the_testing_client_asks_too() -> None:
+    with Client(add, api_key=KEY) as client:
+        assert client.get("/v2/health/ready").status == 200
+        assert client.get("/v2/models/add").status == 403
+        assert client.get("/v2/models/add", headers={"Authorization": f"Bearer {KEY}"}).status == 200
