@@ -87,7 +87,6 @@ class ServerConfig:
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
 
-
     @property
     def access_rules(self) -> list[_access.Rule]:
         """What `restricted_access` asks for: categories, header and secret of each rule. Rust reads it."""

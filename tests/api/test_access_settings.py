@@ -55,7 +55,7 @@ def test_wrong_rules_are_refused_without_their_secret(text: str, problem: str) -
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n{SECRET}", f"ü{SECRET}", 7, ""])
 def test_wrong_keys_are_refused_without_the_key(value: Any) -> None:
-    with pytest.raises(ConfigError, match="^api_key: ") as refusal:
+    with pytest.raises(ConfigError, match=r"^api_key: ") as refusal:
         load(api_key=value)
     assert SECRET not in str(refusal.value)
 

@@ -109,7 +109,7 @@ pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<
 
 #[derive(Debug)]
 enum Stage {
-    Made(Config),
+    Made(Box<Config>),
     Running(Arc<penstock_server::Server>),
     Stopping(Arc<penstock_server::Server>),
     Stopped,
@@ -137,7 +137,7 @@ impl Server {
         Ok(Self {
             loaded,
             drain_timeout,
-            stage: Mutex::new(Stage::Made(config.listening(py)?)),
+            stage: Mutex::new(Stage::Made(Box::new(config.listening(py)?))),
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
@@ -149,7 +149,7 @@ impl Server {
             return Err(PyRuntimeError::new_err("a server starts once; make another one"));
         };
         let (registry, metrics) = (Arc::clone(&self.loaded.registry), Arc::clone(&self.loaded.metrics));
-        let started = detached(py, || penstock_server::Server::start(config, registry, metrics));
+        let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
         *lock(&self.addresses) = (text(server.http_address()), text(server.grpc_address()));

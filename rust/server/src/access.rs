@@ -162,7 +162,8 @@ impl Access {
     fn check(&self, category: Category, headers: &HeaderMap, name: impl Fn(&Rule) -> &HeaderName) -> Result<()> {
         let own = || self.rules.iter().filter(|rule| discriminant(&rule.category) == discriminant(&category));
         let Some(first) = own().next() else { return self.check_key(category, headers) };
-        let carries = |rule: &Rule| headers.get_all(name(rule)).iter().any(|given| equal(given.as_bytes(), &rule.secret));
+        let carries =
+            |rule: &Rule| headers.get_all(name(rule)).iter().any(|given| equal(given.as_bytes(), &rule.secret));
         // All are compared, so that the time says nothing of which one it was.
         match own().fold(false, |found, rule| found | carries(rule)) {
             true => Ok(()),
