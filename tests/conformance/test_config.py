@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from tritonclient.grpc import service_pb2 as pb
 
-from penstock import Batching, Tensor, model
+from penstock import Batching, Server, Tensor, model
 from penstock.testing import Client
 
 from .doors import GrpcDoor
@@ -141,6 +141,13 @@ def test_d3_configuration_in_full() -> None:
             },
         },
     }
+
+
+def test_d3_a_model_that_streams_is_decoupled(streams: Server) -> None:
+    door = GrpcDoor("grpc", streams.grpc_url, typed=False)
+    config = door.stub.ModelConfig(pb.ModelConfigRequest(name="stream3"), timeout=20).config
+    assert config.model_transaction_policy.decoupled
+    assert over_rest(Rest(streams.http_url), "stream3")["model_transaction_policy"] == {"decoupled": True}
 
 
 @pytest.mark.parametrize("batching", [None, Batching(dynamic=False)])

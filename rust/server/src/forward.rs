@@ -9,6 +9,9 @@ use regex_lite::{Regex, RegexBuilder};
 const RESERVED: [&str; 7] =
     ["sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "headers", "binary_data_output"];
 
+/// What a stream's client says in metadata of that form; it is no parameter, and no mistake.
+const OF_STREAMS: &str = "triton_grpc_error";
+
 /// Which headers are forwarded: those in whose names the pattern is found, whatever their case.
 #[derive(Clone, Debug)]
 pub struct HeaderPattern(Regex);
@@ -28,7 +31,8 @@ impl HeaderPattern {
     /// # Errors
     /// `InvalidInput` for a header of a reserved name.
     pub(crate) fn forward(&self, headers: &HeaderMap, decoded: &mut Decoded) -> Result<()> {
-        for name in headers.keys().map(http::HeaderName::as_str).filter(|name| self.0.is_match(name)) {
+        let names = headers.keys().map(http::HeaderName::as_str);
+        for name in names.filter(|&name| name != OF_STREAMS && self.0.is_match(name)) {
             if RESERVED.contains(&name) || name.starts_with("triton_") {
                 return Err(Error::invalid(format!(
                     "header '{name}' is forwarded as a parameter, and that name is reserved, expected a request without it"

@@ -121,6 +121,9 @@ impl Calls {
         if let Some(caller) = &mut decoded.request.caller {
             caller.headers = visible(&self.headers);
         }
+        if let Some(pattern) = &app.config.grpc_forward {
+            pattern.forward(&self.headers, &mut decoded).inspect_err(|error| record.fail(error))?;
+        }
         let deadline = observed.deadline(decoded.timeout);
         Answers::start(&self.context, &model, decoded, Call { record, guard, deadline })
     }

@@ -32,7 +32,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         instance_group: vec![instances],
         scheduling_choice: dynamic.map(|batching| dynamic_batching(spec, batching)),
         parameters: parameters(spec),
-        model_transaction_policy: Some(pb::ModelTransactionPolicy { decoupled: false }),
+        model_transaction_policy: Some(pb::ModelTransactionPolicy { decoupled: spec.streams }),
         response_cache: Some(pb::ModelResponseCache { enable: false }),
         ..pb::ModelConfig::default()
     }
