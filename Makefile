@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip
 FORMAT := $(BIN)/ruff format
 WHEEL := .make/wheel-$(PENSTOCK_PROFILE)
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
-	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
+	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name 'page.*' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
 
 .PHONY: help setup build run test test-rust test-py check fmt bench bench-smoke gen clean

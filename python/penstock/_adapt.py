@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock import _documents, _hints, _readers
+from penstock import _documents, _hints, _json_schema, _readers
+from penstock._definition import Document
 from penstock.errors import HandlerError
 from penstock.tensor import Tensor
 
@@ -36,8 +37,8 @@ class Adapter:
     """Makes a value of an input's array; the name is for messages."""
     to_array: Callable[[Any, str], np.ndarray[Any, Any]]
     """Makes an output's array of a value; the name is for messages."""
-    example: str | None = None
-    """The text of a valid document, where the hint tells enough to make one."""
+    document: Document | None = None
+    """What the tensor's one JSON document is, if it carries one."""
 
 
 def adapter(hint: Any, where: str) -> Adapter | None:
@@ -90,7 +91,8 @@ def _document(hint: Any, where: str) -> Adapter:
     def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
         return _documents.loads(array.item(), reader, name)
 
-    return Adapter(tensor, to_python, to_array, example=_documents.example(hint, reader))
+    document = Document(_json_schema.text(hint), _documents.example(hint, reader))
+    return Adapter(tensor, to_python, to_array, document)
 
 
 def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.batching import Batching
 from penstock.tensor import Tensor
 
-__all__ = ["BoundHandler", "Definition", "Handler", "nothing_to_close"]
+__all__ = ["BoundHandler", "Definition", "Document", "Handler", "nothing_to_close"]
 
 
 class Handler(Protocol):
@@ -40,6 +40,16 @@ class BoundHandler:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """The JSON documents that a BYTES tensor carries, for the server's description of itself."""
+
+    schema: str
+    """Their JSON Schema, as JSON text. References in it begin with `#` and mean this schema."""
+    example: str | None = None
+    """A valid one, as JSON text; None where the hint tells too little to make one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A model, ready to be loaded. Made by `Model.definition()`; everything in it is checked."""
 
@@ -63,3 +73,9 @@ class Definition:
     """Builds one instance; called once on each instance's own thread."""
     explainer: Definition | None = None
     """What answers `:explain` for this model; loaded and named beside it."""
+    description: str = ""
+    """What the model does, in its author's words; empty if nothing is said."""
+    input_documents: Mapping[str, Document] = field(default_factory=dict)
+    """Of the inputs that carry a JSON document, by name."""
+    output_documents: Mapping[str, Document] = field(default_factory=dict)
+    """Of the outputs that carry a JSON document, by name."""

@@ -141,6 +141,14 @@ def show(hint: Any) -> str:
     return str(hint).replace("typing.", "")
 
 
+def own_doc(target: Any) -> str:
+    """The docstring that its author wrote, without its indentation; empty if there is none."""
+    said = target.__doc__
+    # A dataclass without one is given its signature in place of it.
+    written = isinstance(said, str) and not said.startswith(f"{getattr(target, '__name__', '')}(")
+    return inspect.cleandoc(said) if written else ""
+
+
 def datatype_text(tensor: Tensor) -> str:
     """What to write as a `Tensor`'s datatype."""
     if tensor.dtype is None:

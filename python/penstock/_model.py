@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock._definition import BoundHandler, Definition, Document, Handler, nothing_to_close
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Threads
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock._explain import Explainer, Shared
-    from penstock._signature import Signature
+    from penstock._signature import Signature, Slot
 
 __all__ = ["Model", "ModelOptions", "model"]
 
@@ -38,6 +38,7 @@ class ModelOptions(TypedDict, total=False):
 
     name: str | None
     version: str | int
+    description: str | None
     inputs: Iterable[Tensor] | None
     outputs: Iterable[Tensor] | None
     batching: Batching | None
@@ -57,6 +58,8 @@ class Model(Generic[P, R]):
     """Its name on the wire."""
     version: str
     """Its version on the wire."""
+    description: str
+    """What it does, as its documentation shows it; empty if nothing is said."""
     inputs: tuple[Tensor, ...]
     """Its inputs, in the order of the handler's parameters."""
     outputs: tuple[Tensor, ...]
@@ -87,6 +90,7 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self._method = _method_of(target, where)
         self.streams = self._reads_streams(where)
+        self.description = _description(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
@@ -124,12 +128,14 @@ class Model(Generic[P, R]):
             streams=self.streams,
             factory=factory,
             explainer=explainer,
+            description=self.description,
+            input_documents=_documents(self._signature.inputs),
+            output_documents=_documents(self._signature.outputs),
         )
 
     def examples(self) -> dict[str, str | None]:
         """A valid JSON document for each input that carries one; None where none can be made."""
-        slots = self._signature.inputs
-        return {slot.tensor.name: slot.adapter.example for slot in slots if slot.adapter and slot.tensor.document}
+        return {name: document.example for name, document in _documents(self._signature.inputs).items()}
 
     def __repr__(self) -> str:
         signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
@@ -200,6 +206,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         target: What is served, where `model` is used without arguments.
         name: The name on the wire; else the function's or class's own.
         version: The version on the wire.
+        description: What it does, for its callers: shown at /docs and in /openapi.json. Else the docstring
+            of the function or class; "" shows none.
         inputs: What the handler takes, as arrays. Without it, its annotations say.
         outputs: What it returns, as arrays. Without it, its return annotation says.
         batching: How requests share a call. Without it each request is one call and no axis is added.
@@ -234,6 +242,22 @@ def _checked_name(kind: str, value: object, where: str = "model") -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
     return value
+
+
+def _description(given: object, target: Any, method: str, where: str) -> str:
+    """What the author says of a model, or else what its docstring does."""
+    from penstock._hints import own_doc, plain_function
+
+    if given is not None:
+        if not isinstance(given, str):
+            raise SignatureError(f"{where}: description must be text, not {given!r}")
+        return inspect.cleandoc(given)
+    # Of the class itself: a base's docstring is of something more general.
+    return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
+
+
+def _documents(slots: Iterable[Slot]) -> dict[str, Document]:
+    return {slot.tensor.name: slot.adapter.document for slot in slots if slot.adapter and slot.adapter.document}
 
 
 def _count(instances: object, where: str) -> int:

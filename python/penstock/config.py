@@ -55,6 +55,7 @@ class ServerConfig:
     timing_headers: bool = _setting(False, "switch", "answer with the time spent in the queue and in the handler")
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
     compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
+    docs: bool = _setting(True, "switch", "serve a description of the API at /openapi.json, and a page of it at /docs")
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
@@ -126,6 +127,7 @@ class ServerOptions(TypedDict, total=False):
     timing_headers: bool
     strict_json: bool
     compress_answers: bool
+    docs: bool
     access_log: Literal["off", "text", "json"]
     server_name: str
     grpc_reflection: bool

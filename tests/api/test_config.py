@@ -46,6 +46,7 @@ def test_the_defaults() -> None:
         "timing_headers": False,
         "strict_json": False,
         "compress_answers": False,
+        "docs": True,
         "access_log": "off",
         "server_name": "penstock",
         "grpc_reflection": True,

@@ -43,7 +43,7 @@ pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
-pub use spec::{Batching, ModelSpec, Oversize, TensorSpec, names, shape_text};
+pub use spec::{Batching, Document, ModelSpec, Oversize, TensorSpec, names, shape_text};
 pub use stream::{Piece, Pieces};
 pub use streaming::{RowPiece, Streaming};
 pub use tensor::{

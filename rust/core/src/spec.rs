@@ -21,6 +21,17 @@ pub struct TensorSpec {
     pub labels: Arc<[Box<str>]>,
     /// Whether the element of a BYTES tensor is a JSON document, which a JSON protocol may carry as it is.
     pub document: bool,
+    /// For a BYTES tensor of JSON documents: what such a document is. Only described, never checked here.
+    pub described: Option<Arc<Document>>,
+}
+
+/// The JSON documents that a BYTES tensor carries, as its description tells them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Their JSON Schema, as JSON text; its references point inside itself.
+    pub schema: String,
+    /// One that is valid, as JSON text.
+    pub example: Option<String>,
 }
 
 /// How requests are joined into batches. All row counts include the batch axis only.
@@ -72,6 +83,8 @@ pub struct ModelSpec {
     pub version: Arc<str>,
     /// The `platform` of its metadata.
     pub platform: Arc<str>,
+    /// What it does, in its author's words; empty if nothing is said.
+    pub description: Arc<str>,
     /// Its inputs, in the order in which the handler takes them.
     pub inputs: Vec<TensorSpec>,
     /// Its outputs, in the order in which a tuple returns them.
@@ -95,6 +108,7 @@ impl Default for ModelSpec {
             name: "".into(),
             version: "1".into(),
             platform: "penstock".into(),
+            description: "".into(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             batching: None,
@@ -195,6 +209,7 @@ impl TensorSpec {
             text: false,
             document: false,
             labels: Arc::default(),
+            described: None,
         }
     }
 

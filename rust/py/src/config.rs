@@ -27,6 +27,7 @@ pub(crate) struct ServerConfig {
     timing_headers: bool,
     strict_json: bool,
     compress_answers: bool,
+    docs: bool,
     access_log: String,
     server_name: String,
     grpc_reflection: bool,
@@ -82,6 +83,7 @@ impl ServerConfig {
             timing_headers: self.timing_headers,
             strict_json: self.strict_json,
             compress_answers: self.compress_answers,
+            docs: self.docs,
             access_log: match self.access_log.as_str() {
                 "text" => AccessLog::Text,
                 "json" => AccessLog::Json,

@@ -3,9 +3,9 @@
 
 use crate::errors::startup;
 use numpy::PyArrayDescr;
-use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
+use penstock_core::{Batching, Datatype, Document, ModelSpec, Oversize, TensorSpec};
 use pyo3::prelude::*;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// The fields of `Definition`.
 #[derive(Debug, FromPyObject)]
@@ -13,14 +13,27 @@ struct Definition {
     name: String,
     version: String,
     platform: String,
+    description: String,
     inputs: Vec<Declared>,
     outputs: Vec<Declared>,
+    input_documents: Documents,
+    output_documents: Documents,
     batching: Option<DeclaredBatching>,
     instances: usize,
     max_queue: usize,
     wants_context: bool,
     streams: bool,
     factory: Py<PyAny>,
+}
+
+/// JSON documents by the tensors that carry them.
+type Documents = HashMap<String, DeclaredDocument>;
+
+/// The fields of `Document`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredDocument {
+    schema: String,
+    example: Option<String>,
 }
 
 /// The fields of `Tensor`.
@@ -75,12 +88,13 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
     let py = object.py();
     let definition: Definition = object.extract()?;
     let name = definition.name;
-    let (inputs, input_forms) = tensors(py, &name, definition.inputs)?;
-    let (outputs, output_forms) = tensors(py, &name, definition.outputs)?;
+    let (inputs, input_forms) = tensors(py, &name, definition.inputs, definition.input_documents)?;
+    let (outputs, output_forms) = tensors(py, &name, definition.outputs, definition.output_documents)?;
     let spec = ModelSpec {
         name: name.as_str().into(),
         version: definition.version.as_str().into(),
         platform: definition.platform.as_str().into(),
+        description: definition.description.as_str().into(),
         inputs,
         outputs,
         batching: definition.batching.map(batching),
@@ -93,7 +107,12 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
     Ok((spec, Arc::new(handling)))
 }
 
-fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Vec<TensorSpec>, Vec<ArrayForm>)> {
+fn tensors(
+    py: Python<'_>,
+    model: &str,
+    declared: Vec<Declared>,
+    mut documents: Documents,
+) -> PyResult<(Vec<TensorSpec>, Vec<ArrayForm>)> {
     let read = |tensor: Declared| {
         let datatype = Datatype::from_name(&tensor.datatype).ok_or_else(|| {
             let problem =
@@ -110,6 +129,9 @@ fn tensors(py: Python<'_>, model: &str, declared: Vec<Declared>) -> PyResult<(Ve
             text: tensor.text,
             labels: tensor.labels.into_iter().map(String::into_boxed_str).collect(),
             document: tensor.document,
+            described: documents
+                .remove(&tensor.name)
+                .map(|DeclaredDocument { schema, example }| Arc::new(Document { schema, example })),
         };
         Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
     };

@@ -20,6 +20,8 @@ pub struct Config {
     pub strict_json: bool,
     /// Whether infer answers are compressed for clients that ask for it.
     pub compress_answers: bool,
+    /// Whether `/openapi.json` and `/docs` are served.
+    pub docs: bool,
     /// How requests are logged.
     pub access_log: AccessLog,
     /// The `name` of the server's metadata.
@@ -166,6 +168,7 @@ impl Default for Config {
             timing_headers: false,
             strict_json: false,
             compress_answers: false,
+            docs: true,
             access_log: AccessLog::Off,
             server_name: "penstock".to_owned(),
             reflection: true,

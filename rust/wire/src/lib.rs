@@ -8,6 +8,7 @@ pub mod generated;
 pub mod grpc;
 mod limits;
 mod number;
+pub mod openapi;
 pub mod rest;
 
 pub use decoded::Decoded;

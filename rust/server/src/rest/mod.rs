@@ -1,6 +1,7 @@
 //! REST: health, metadata and inference of the Open Inference Protocol v2, and `/metrics`.
 
 mod compress;
+mod docs;
 pub(crate) mod error;
 mod events;
 mod generate;

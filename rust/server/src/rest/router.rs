@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{error, statistics, v1};
+use super::{docs, error, statistics, v1};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -38,6 +38,7 @@ pub(crate) fn router(context: Context) -> Router {
         .route("/metrics", get(metrics))
         .merge(statistics::routes())
         .merge(v1::routes())
+        .merge(docs::routes(&context.app.config))
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
         .with_state(context)
@@ -75,9 +76,9 @@ pub(super) async fn models(State(context): State<Context>) -> Response {
 
 /// The `{model}` and `{version}` of a path; the version is absent in half of the routes.
 #[derive(Debug, serde::Deserialize)]
-struct Named {
-    model: String,
-    version: Option<String>,
+pub(super) struct Named {
+    pub(super) model: String,
+    pub(super) version: Option<String>,
 }
 
 fn find(context: &Context, named: &Named) -> Result<Arc<Model>> {

@@ -18,7 +18,7 @@ mod reader;
 mod round_trip;
 mod statistics;
 #[cfg(test)]
-mod test_spec;
+pub(crate) mod test_spec;
 mod text;
 pub mod v1;
 

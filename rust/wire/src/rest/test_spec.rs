@@ -14,7 +14,7 @@ pub(super) fn model(name: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec
 }
 
 /// Two inputs of four columns in batches of at most eight.
-pub(super) fn add() -> ModelSpec {
+pub(crate) fn add() -> ModelSpec {
     let row = [Some(4)];
     let inputs = vec![tensor("a", Datatype::Fp32, &row), tensor("b", Datatype::Fp32, &row)];
     let batching = Batching { hold: false, ..Batching::new(8) };

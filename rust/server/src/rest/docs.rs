@@ -1,0 +1,108 @@
+//! What the server says of itself: `/openapi.json`, and the page that reads it, `/docs`.
+//!
+//! The page is one file without a line from elsewhere, and its policy lets it load nothing and talk to
+//! nobody but this server.
+
+use super::{
+    error,
+    router::{Named, answer, into_axum},
+};
+use crate::{config::Config, front::Context};
+use axum::{
+    Router,
+    extract::{Path, State},
+    response::{Html, IntoResponse as _, Response},
+    routing::get,
+};
+use penstock_core::{Model, Registry};
+use penstock_wire::openapi::{self, Bounds, Served, Site};
+use std::sync::{Arc, LazyLock};
+
+/// SHA-256 of page.css and page.js: the only style and script that a browser takes. A house test compares.
+const STYLE: &str = "sha256-27uSKMHH+BA3NQ5ym7CqfSwsqMBOkfsh5JqhC0aSMTA=";
+const SCRIPT: &str = "sha256-KvrxEb2kWdsuMhq2phRzHFDxL9kJbcxrWNgdVnC1NhE=";
+
+/// The routes, unless they are switched off.
+pub(super) fn routes(config: &Config) -> Router<Context> {
+    if !config.docs {
+        return Router::new();
+    }
+    Router::new()
+        .route("/openapi.json", get(document))
+        .route("/docs", get(page))
+        .route("/v2/docs", get(page))
+        .route("/v2/docs/dataplane.json", get(document))
+        .route("/v2/models/{model}/docs", get(model_page))
+        .route("/v2/models/{model}/docs/dataplane.json", get(model_document))
+}
+
+async fn document(State(context): State<Context>) -> Response {
+    let registry = &context.app.registry;
+    described(&context, &registry.all())
+}
+
+async fn model_document(State(context): State<Context>, Path(named): Path<Named>) -> Response {
+    let registry = &context.app.registry;
+    match registry.find(&named.model, None) {
+        Ok(_) => described(&context, &registry.versions(&named.model)),
+        Err(error) => answer(&context, Err(error)),
+    }
+}
+
+async fn page() -> Response {
+    static PAGE: LazyLock<String> = LazyLock::new(|| {
+        include_str!("docs/page.html")
+            .replace("STYLE", include_str!("docs/page.css"))
+            .replace("SCRIPT", include_str!("docs/page.js"))
+    });
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "default-src 'none'; style-src '{STYLE}'; script-src '{SCRIPT}'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+    });
+    let headers = [
+        ("content-security-policy", POLICY.as_str()),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        // A server of another version may answer here tomorrow.
+        ("cache-control", "no-cache"),
+    ];
+    (headers, Html(PAGE.as_str())).into_response()
+}
+
+async fn model_page(State(context): State<Context>, Path(named): Path<Named>) -> Response {
+    match context.app.registry.find(&named.model, None) {
+        Ok(_) => page().await,
+        Err(error) => into_axum(error::response(&context.app, &error)),
+    }
+}
+
+fn described(context: &Context, models: &[Arc<Model>]) -> Response {
+    let Config { server_name, limits, overload_unavailable, strict_json, timing_headers, .. } = &context.app.config;
+    let served: Vec<Served<'_>> = models
+        .iter()
+        .map(|model| Served { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
+        .collect();
+    let document = openapi::document(&Site {
+        name: server_name,
+        version: env!("CARGO_PKG_VERSION"),
+        models: &served,
+        bounds: Bounds {
+            body_bytes: limits.body_bytes,
+            header_bytes: limits.header_bytes,
+            headers: limits.headers,
+            uri_bytes: limits.uri_bytes,
+            json_depth: limits.json_depth,
+        },
+        overload_unavailable: *overload_unavailable,
+        strict_json: *strict_json,
+        timing_headers: *timing_headers,
+    });
+    into_axum(error::json(200, document))
+}
+
+/// Whether a version answers requests that name none.
+fn is_default(registry: &Registry, model: &Arc<Model>) -> bool {
+    registry.find(&model.spec().name, None).is_ok_and(|found| Arc::ptr_eq(&found, model))
+}

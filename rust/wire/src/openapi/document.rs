@@ -1,0 +1,127 @@
+//! The document as a whole.
+
+use super::{
+    answers,
+    inference::{self, Described},
+    names::{Keys, reference, segment},
+    routes::{Gives, ROUTES, Route, TAGS, Takes},
+    site::Site,
+};
+use serde_json::{Map, Value, json};
+
+/// Components that are the same on every server: schemas, parameters and headers.
+const COMPONENTS: &str = include_str!("components.json");
+
+/// The headers of an answer that say where its time went, and their components.
+pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
+    ("x-penstock-queue-seconds", "QueueSeconds"),
+    ("x-penstock-compute-seconds", "ComputeSeconds"),
+    ("x-penstock-batch-size", "BatchSize"),
+];
+
+/// The OpenAPI 3.1 document of a server, as JSON.
+pub fn document(site: &Site<'_>) -> Vec<u8> {
+    // A constant that a test parses: this cannot fail.
+    let mut components: Value = serde_json::from_str(COMPONENTS).unwrap_or_default();
+    let mut schemas = std::mem::take(&mut components["schemas"]);
+    let mut models = Vec::new();
+    if let Value::Object(schemas) = &mut schemas {
+        let mut keys = Keys::default();
+        models.extend(site.models.iter().map(|served| inference::describe(*served, site, &mut keys, schemas)));
+    }
+    components["schemas"] = schemas;
+    components["responses"] = answers::components(site).into();
+    add_path_parameters(&mut components["parameters"], site);
+    let tags: Vec<Value> = TAGS.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": site.name, "version": site.version, "description": introduction(site)},
+        "tags": tags,
+        "paths": paths(site, &models),
+        "components": components,
+    });
+    Value::to_string(&document).into_bytes()
+}
+
+fn introduction(site: &Site<'_>) -> String {
+    let bounds = &site.bounds;
+    format!(
+        "The Open Inference Protocol v2. Requests and answers are JSON, or JSON followed by raw tensors when the \
+         header `Inference-Header-Content-Length` says how long the JSON is. NaN and infinities are {}.\n\n\
+         A body may have {} and {} levels of nesting. What is refused is answered with `{{\"error\": message}}`, \
+         whatever the route and the status.",
+        if site.strict_json { "written as `null`" } else { "written as `NaN`, `Infinity` and `-Infinity`" },
+        answers::bytes(bounds.body_bytes),
+        bounds.json_depth,
+    )
+}
+
+/// `{model}` and `{version}` with the values that they can have.
+fn add_path_parameters(parameters: &mut Value, site: &Site<'_>) {
+    let distinct = |mut names: Vec<&str>| {
+        names.sort_unstable();
+        names.dedup();
+        json!({"type": "string", "enum": names})
+    };
+    let specs = || site.models.iter().map(|served| served.spec);
+    for (key, name, values) in [
+        ("Model", "model", specs().map(|spec| &*spec.name).collect()),
+        ("Version", "version", specs().map(|spec| &*spec.version).collect()),
+    ] {
+        parameters[key] = json!({"name": name, "in": "path", "required": true, "schema": distinct(values)});
+    }
+}
+
+fn paths(site: &Site<'_>, models: &[Described<'_>]) -> Map<String, Value> {
+    let mut paths = Map::new();
+    let mut add = |path: String, method: &str, operation: Value| {
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        item[method] = operation;
+    };
+    for route in ROUTES {
+        if route.takes != Takes::Inference {
+            if !(route.has_model() && models.is_empty()) {
+                add(route.path.to_owned(), route.method, operation(route));
+            }
+            continue;
+        }
+        for model in models.iter().filter(|model| route.has_version() || model.served.is_default) {
+            let spec = model.served.spec;
+            let path = route.path.replace("{version}", &segment(&spec.version));
+            add(path.replace("{model}", &segment(&spec.name)), route.method, model.operation(route, site));
+        }
+    }
+    paths
+}
+
+fn operation(route: &Route) -> Value {
+    let content = match route.gives {
+        Gives::Json(schema) => json!({"application/json": {"schema": reference("schemas", schema)}}),
+        Gives::Text(media_type) => json!({media_type: {"schema": {"type": "string"}}}),
+        Gives::Inference => json!({}),
+    };
+    let mut responses = json!({"200": {"description": route.summary, "content": content}});
+    if route.may_be_unready {
+        responses["503"] = json!({"description": "Not ready; `error` says why.", "content": content});
+    }
+    let missing = route.has_model().then_some(404);
+    for status in missing.into_iter().chain(answers::OF_ANY) {
+        responses[status.to_string()] = answers::refusal(status);
+    }
+    let mut operation =
+        json!({"operationId": route.id, "tags": [route.tag], "summary": route.summary, "responses": responses});
+    let in_path = [(route.has_model(), "Model"), (route.has_version(), "Version")];
+    let parameters: Vec<Value> =
+        in_path.into_iter().filter(|(has, _)| *has).map(|(_, key)| reference("parameters", key)).collect();
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Takes::Json(schema) = route.takes {
+        let content = json!({"application/json": {"schema": reference("schemas", schema)}});
+        operation["requestBody"] = json!({"content": content});
+    }
+    operation
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use super::*;
+use crate::{
+    openapi::{Bounds, Served},
+    rest::test_spec,
+};
+use penstock_core::{Datatype, Document, ModelSpec, TensorSpec};
+use std::sync::Arc;
+
+const BOUNDS: Bounds = Bounds { body_bytes: 1024, header_bytes: 512, headers: 10, uri_bytes: 256, json_depth: 8 };
+
+fn made(specs: &[ModelSpec]) -> Value {
+    let models: Vec<Served<'_>> = specs.iter().map(|spec| Served { spec, is_default: true }).collect();
+    let site = Site {
+        name: "penstock",
+        version: "1",
+        models: &models,
+        bounds: BOUNDS,
+        overload_unavailable: false,
+        strict_json: false,
+        timing_headers: true,
+    };
+    serde_json::from_slice(&document(&site)).unwrap()
+}
+
+/// Every reference in a value.
+fn references(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str);
+            own.into_iter().chain(members.values().flat_map(references)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let document = made(&[test_spec::add()]);
+    let found = references(&document);
+    assert!(found.len() > 20);
+    for reference in found {
+        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn each_model_has_its_own_operation_and_example() {
+    let document = made(&[test_spec::add()]);
+    let operation = &document["paths"]["/v2/models/add/infer"]["post"];
+    let example = &operation["requestBody"]["content"]["application/json"]["examples"]["request"]["value"];
+    let input = |name: &str| json!({"name": name, "datatype": "FP32", "shape": [1, 4], "data": [1, 1, 1, 1]});
+    assert_eq!(*example, json!({"inputs": [input("a"), input("b")]}));
+    let responses = operation["responses"].as_object().unwrap();
+    let statuses: Vec<&str> = responses.keys().map(String::as_str).collect();
+    assert_eq!(statuses, ["200", "400", "403", "404", "413", "414", "415", "429", "431", "500", "501", "503", "504"]);
+    assert!(document["paths"].get("/v2/models/{model}/infer").is_none());
+    assert!(document["paths"]["/v2/models/add/versions/1/infer"]["post"].is_object());
+}
+
+#[test]
+fn documents_keep_their_own_definitions() {
+    let text = r##"{"$ref": "#/$defs/Node", "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}}"##;
+    let document = Document { schema: text.to_owned(), example: None };
+    let input =
+        TensorSpec { document: Some(Arc::new(document)), ..TensorSpec::new("node", Datatype::Bytes, Vec::new()) };
+    let document = made(&[ModelSpec { name: "a b".into(), inputs: vec![input], ..ModelSpec::default() }]);
+    let schema = &document["components"]["schemas"]["a_b.1.input.node"];
+    assert_eq!(schema["$ref"], "#/components/schemas/a_b.1.input.node/$defs/Node");
+    assert!(references(&document).iter().all(|reference| document.pointer(&reference[1..]).is_some()));
+    let operation = &document["paths"]["/v2/models/a%20b/infer"]["post"];
+    assert!(operation["requestBody"]["content"]["application/json"].get("examples").is_none());
+}
+
+#[test]
+fn a_server_without_models_has_a_document() {
+    let document = made(&[]);
+    assert!(document["paths"]["/v2"]["get"].is_object());
+    assert!(document["paths"].get("/v2/models/{model}").is_none());
+}
+
+#[test]
+fn every_named_schema_is_there() {
+    let components: Value = serde_json::from_str(COMPONENTS).unwrap();
+    for route in ROUTES {
+        if let Gives::Json(schema) = route.gives {
+            assert!(components["schemas"].get(schema).is_some(), "{schema}");
+        }
+        if let Takes::Json(schema) = route.takes {
+            assert!(components["schemas"].get(schema).is_some(), "{schema}");
+        }
+    }
+}

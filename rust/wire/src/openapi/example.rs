@@ -1,0 +1,48 @@
+//! A request that a model takes, made from its declaration.
+
+use super::site::max_rows;
+use penstock_core::{Datatype, ModelSpec, TensorSpec};
+use serde_json::{Value, json};
+
+/// The size that stands for a variable axis.
+const VARIABLE: usize = 2;
+
+/// More elements than this make no readable example.
+const MOST_ELEMENTS: usize = 256;
+
+/// An inference request as JSON; `None` where it would be too long, or no document can be made.
+///
+/// Numbers are 1, texts "text"; inputs that may be left out are, unless one has to say how many rows there are.
+pub(super) fn request(spec: &ModelSpec) -> Option<Value> {
+    let batched = spec.batching.is_some();
+    let mut inputs: Vec<&TensorSpec> = spec.inputs.iter().filter(|input| !input.optional).collect();
+    if inputs.is_empty() && batched {
+        inputs.extend(spec.inputs.first());
+    }
+    let mut left = MOST_ELEMENTS;
+    let mut written = Vec::new();
+    for input in inputs {
+        let shape = shape(input, max_rows(spec));
+        let count = shape.iter().try_fold(1_usize, |count, axis| count.checked_mul(*axis))?;
+        left = left.checked_sub(count)?;
+        let data = vec![element(input)?; count];
+        written.push(json!({"name": &*input.name, "datatype": input.datatype.name(), "shape": shape, "data": data}));
+    }
+    Some(json!({"inputs": written}))
+}
+
+/// A shape of one row, where there is a batch axis of at most `rows`.
+pub(super) fn shape(tensor: &TensorSpec, rows: Option<usize>) -> Vec<usize> {
+    let batch = rows.map(|_| 1);
+    batch.into_iter().chain(tensor.dims.iter().map(|dim| dim.unwrap_or(VARIABLE))).collect()
+}
+
+/// An element; `None` if it is a document that cannot be made.
+pub(super) fn element(tensor: &TensorSpec) -> Option<Value> {
+    match (&tensor.described, tensor.datatype) {
+        (Some(document), _) => document.example.as_deref().map(Value::from),
+        (None, Datatype::Bool) => Some(true.into()),
+        (None, Datatype::Bytes) => Some("text".into()),
+        (None, _) => Some(1.into()),
+    }
+}

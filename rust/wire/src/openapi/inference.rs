@@ -1,0 +1,232 @@
+//! A model's own part of a document: the schemas of its request and answer, and its operation.
+
+use super::{
+    answers, example,
+    names::{Keys, rebase, reference},
+    routes::Route,
+    site::{Served, Site, max_rows},
+    tensor::{self, Elements},
+};
+use penstock_core::{Datatype, ModelSpec, TensorSpec};
+use serde_json::{Map, Value, json};
+
+/// A model whose schemas are among the components.
+#[derive(Debug)]
+pub(super) struct Described<'a> {
+    pub(super) served: Served<'a>,
+    key: String,
+    inputs: Vec<Documented<'a>>,
+    outputs: Vec<Documented<'a>>,
+    example: Option<Value>,
+}
+
+/// Adds a model's schemas.
+pub(super) fn describe<'a>(
+    served: Served<'a>,
+    site: &Site<'_>,
+    keys: &mut Keys,
+    schemas: &mut Map<String, Value>,
+) -> Described<'a> {
+    let spec = served.spec;
+    let key = keys.take(&format!("{}.{}", spec.name, spec.version));
+    let mut documents = |tensor: &TensorSpec, role: &str| {
+        let document = tensor.described.as_ref()?;
+        let mut schema: Value = serde_json::from_str(&document.schema).ok()?;
+        let own = keys.take(&format!("{key}.{role}.{}", tensor.name));
+        rebase(&mut schema, &own);
+        schemas.insert(own.clone(), schema);
+        Some(own)
+    };
+    let inputs: Vec<_> = spec.inputs.iter().map(|input| (input, documents(input, "input"))).collect();
+    let outputs: Vec<_> = spec.outputs.iter().map(|output| (output, documents(output, "output"))).collect();
+    schemas.insert(format!("{key}.Request"), request(spec, &inputs));
+    schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
+    Described { served, key, inputs, outputs, example: example::request(spec) }
+}
+
+/// A tensor, and the component that describes its documents.
+type Documented<'a> = (&'a TensorSpec, Option<String>);
+
+fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
+    let items: Vec<Value> = inputs.iter().map(|(tensor, document)| input(spec, tensor, document.as_deref())).collect();
+    let required = spec.inputs.iter().filter(|input| !input.optional).count();
+    let mut listed = json!({"type": "array", "minItems": required, "maxItems": items.len()});
+    // With one input the bounds say all; else each is there once, in whatever order.
+    if items.len() > 1 {
+        let once = |input: &TensorSpec| json!({"contains": named(&input.name), "minContains": usize::from(!input.optional), "maxContains": 1});
+        listed["allOf"] = spec.inputs.iter().map(once).collect();
+    }
+    listed["items"] = one_of(items);
+    let outputs: Vec<&str> = spec.outputs.iter().map(|output| &*output.name).collect();
+    json!({
+        "type": "object",
+        "title": format!("Request of {}", spec.name),
+        "required": ["inputs"],
+        "properties": {
+            "id": {"type": "string", "description": "Comes back with the answer."},
+            "inputs": listed,
+            "outputs": requested(&outputs),
+            "parameters": reference("schemas", "RequestParameters"),
+        },
+    })
+}
+
+/// The outputs that a request may ask for; none, or no list, is all.
+fn requested(names: &[&str]) -> Value {
+    let mut listed = json!({
+        "type": "array",
+        "description": "The outputs to answer with, in this order; all if it is left out or empty.",
+        "maxItems": names.len(),
+    });
+    if names.is_empty() {
+        return listed;
+    }
+    listed["items"] = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"enum": names}, "parameters": reference("schemas", "OutputParameters")},
+    });
+    if names.len() > 1 {
+        let once = |name: &&str| json!({"contains": named(name), "minContains": 0, "maxContains": 1});
+        listed["allOf"] = names.iter().map(once).collect();
+    }
+    listed
+}
+
+fn named(name: &str) -> Value {
+    json!({"type": "object", "required": ["name"], "properties": {"name": {"const": name}}})
+}
+
+fn one_of(mut schemas: Vec<Value>) -> Value {
+    match schemas.len() {
+        0 => Value::Bool(false),
+        1 => schemas.swap_remove(0),
+        _ => json!({"oneOf": schemas}),
+    }
+}
+
+fn input(spec: &ModelSpec, tensor: &TensorSpec, document: Option<&str>) -> Value {
+    let (batched, rows) = (spec.batching.is_some(), max_rows(spec));
+    let element = tensor::element(tensor.datatype, Elements { document, ..Elements::default() });
+    json!({
+        "type": "object",
+        "title": format!("Input {}", tensor.name),
+        "required": ["name", "datatype", "shape", "data"],
+        "properties": {
+            "name": {"const": &*tensor.name},
+            "datatype": {"const": tensor.datatype.name()},
+            "shape": tensor::shape(tensor, batched, rows),
+            "data": tensor::data(tensor, batched, rows, &element),
+            "parameters": reference("schemas", "InputParameters"),
+        },
+    })
+}
+
+fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], strict_json: bool) -> Value {
+    let items: Vec<Value> = outputs
+        .iter()
+        .map(|(tensor, document)| {
+            let nullable = strict_json && tensor.datatype != Datatype::Bytes;
+            let elements = Elements { document: document.as_deref(), answered: true, nullable };
+            let element = tensor::element(tensor.datatype, elements);
+            json!({
+                "type": "object",
+                "title": format!("Output {}", tensor.name),
+                "required": ["name", "datatype", "shape"],
+                "properties": {
+                    "name": {"const": &*tensor.name},
+                    "datatype": {"const": tensor.datatype.name()},
+                    "shape": tensor::shape(tensor, spec.batching.is_some(), max_rows(spec)),
+                    "data": {"type": "array", "items": element},
+                    "parameters": {"$ref": "#/components/schemas/Parameters"},
+                },
+            })
+        })
+        .collect();
+    json!({
+        "type": "object",
+        "title": format!("Answer of {}", spec.name),
+        "required": ["model_name", "model_version", "outputs"],
+        "properties": {
+            "model_name": {"const": &*spec.name},
+            "model_version": {"const": &*spec.version},
+            "id": {"type": "string", "description": "That of the request, if it has one."},
+            "parameters": reference("schemas", "Parameters"),
+            "outputs": {"type": "array", "maxItems": items.len(), "items": one_of(items)},
+        },
+    })
+}
+
+impl Described<'_> {
+    /// The operation that asks this model on a route.
+    pub(super) fn operation(&self, route: &Route, site: &Site<'_>) -> Value {
+        let spec = self.served.spec;
+        let schema = |part: &str| reference("schemas", &format!("{}.{part}", self.key));
+        let mut json_body = json!({"schema": schema("Request")});
+        if let Some(example) = &self.example {
+            json_body["examples"] = json!({"request": {"summary": "A request that can be sent", "value": example}});
+        }
+        let binary = |text: &str| json!({"schema": {"description": text}});
+        let mut headers = json!({"Inference-Header-Content-Length": reference("headers", "JsonLength")});
+        if site.timing_headers {
+            for (name, key) in super::document::TIMING_HEADERS {
+                headers[*name] = reference("headers", key);
+            }
+        }
+        let mut responses = json!({"200": {
+            "description": "The model's answer.",
+            "headers": headers,
+            "content": {
+                "application/json": {"schema": schema("Answer")},
+                "application/octet-stream": binary("The answer's JSON, then the data of its binary outputs in order."),
+            },
+        }});
+        for status in answers::of_inference(site) {
+            responses[status.to_string()] = answers::refusal(status);
+        }
+        json!({
+            "operationId": format!("{}_{}", route.id, self.key),
+            "tags": [route.tag],
+            "summary": format!("{} by {}", route.summary, self.title(route)),
+            "description": &*spec.description,
+            "parameters": [{"$ref": "#/components/parameters/JsonLength"}],
+            "requestBody": {"required": true, "content": {
+                "application/json": json_body,
+                "application/octet-stream": binary("The request's JSON, then the data of its inputs in order."),
+            }},
+            "responses": responses,
+            "x-penstock": self.summary(),
+        })
+    }
+
+    fn title(&self, route: &Route) -> String {
+        let spec = self.served.spec;
+        if route.has_version() { format!("{} version {}", spec.name, spec.version) } else { spec.name.to_string() }
+    }
+
+    /// What the page at /docs shows of the model.
+    fn summary(&self) -> Value {
+        let spec = self.served.spec;
+        let tensor = |(tensor, schema): &Documented<'_>| {
+            let document = tensor.described.as_ref();
+            json!({
+                "name": &*tensor.name,
+                "datatype": tensor.datatype.name(),
+                "shape": tensor.wire_shape(spec.batching.is_some()),
+                "optional": tensor.optional,
+                "schema": schema,
+                "example": document.and_then(|document| document.example.as_deref()),
+                "example_shape": example::shape(tensor, max_rows(spec)),
+            })
+        };
+        json!({
+            "model": &*spec.name,
+            "version": &*spec.version,
+            "is_default": self.served.is_default,
+            "description": &*spec.description,
+            "max_rows": max_rows(spec),
+            "inputs": self.inputs.iter().map(tensor).collect::<Vec<_>>(),
+            "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! The server's description of itself as an OpenAPI 3.1 document, made from its models' declarations.
+//!
+//! Nothing here is on a request's way; a document is made when it is asked for.
+
+mod answers;
+mod document;
+mod example;
+mod inference;
+mod names;
+mod routes;
+mod site;
+mod tensor;
+
+pub use document::document;
+pub use routes::{Gives, ROUTES, Route, Takes};
+pub use site::{Bounds, Served, Site};

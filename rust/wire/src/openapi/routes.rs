@@ -1,0 +1,151 @@
+//! Every REST route in one table. The house tests compare it with the routers and with docs/protocol.md:
+//! a new route is added to all three.
+
+/// What a request's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// There is none.
+    Nothing,
+    /// An inference request of the path's model: described once for each model, by its own schema.
+    Inference,
+    /// JSON of a schema in `schemas.json`. An empty body stands for `{}`.
+    Json(&'static str),
+}
+
+/// What a successful answer's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// JSON of a schema in `schemas.json`.
+    Json(&'static str),
+    /// Text of this media type.
+    Text(&'static str),
+    /// An inference answer of the path's model.
+    Inference,
+}
+
+/// One method of one path.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// `get` or `post`.
+    pub method: &'static str,
+    /// As the router has it, with `{model}` and `{version}`.
+    pub path: &'static str,
+    /// The group that it is listed in.
+    pub tag: &'static str,
+    /// A name for generated clients; that of the path without a version ends where `_version` is added.
+    pub id: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// What is sent.
+    pub takes: Takes,
+    /// What is answered.
+    pub gives: Gives,
+    /// Whether 503 carries the same body, with the reason in it.
+    pub may_be_unready: bool,
+}
+
+/// The groups, with what is in them.
+pub(super) const TAGS: &[(&str, &str)] = &[
+    ("inference", "Ask a model. Each model has its own path and its own schema."),
+    ("models", "What a model takes and gives, and whether it takes requests."),
+    ("server", "The server as a whole."),
+    ("documentation", "This document, and a page made of it."),
+];
+
+const HTML: &str = "text/html; charset=utf-8";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Every REST route.
+pub const ROUTES: &[Route] = &[
+    get("/v2").called("server_metadata", "server", "The server's name, version and extensions").json("ServerMetadata"),
+    get("/v2/health/live").called("server_live", "server", "Whether the server runs").json("Live"),
+    get("/v2/health/ready").called("server_ready", "server", "Whether all models are loaded").json("Ready").unready(),
+    get("/v2/models").called("models", "models", "The names of all models").json("ModelNames"),
+    get("/v2/models/{model}")
+        .called("model_metadata", "models", "Inputs, outputs, ready versions")
+        .json("ModelMetadata"),
+    get("/v2/models/{model}/ready").called("model_ready", "models", READY).json("ModelReady").unready(),
+    get("/v2/models/{model}/config").called("model_config", "models", CONFIG).json("ModelConfig"),
+    post("/v2/models/{model}/infer").called("infer", "inference", "Inference").infers(),
+    get("/v2/models/{model}/versions/{version}").called("model_metadata_version", "models", ONE).json("ModelMetadata"),
+    get("/v2/models/{model}/versions/{version}/ready")
+        .called("model_ready_version", "models", READY)
+        .json("ModelReady")
+        .unready(),
+    get("/v2/models/{model}/versions/{version}/config")
+        .called("model_config_version", "models", CONFIG)
+        .json("ModelConfig"),
+    post("/v2/models/{model}/versions/{version}/infer").called("infer_version", "inference", "Inference").infers(),
+    get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
+    get("/openapi.json").called("openapi", "documentation", "This document").json("OpenApi"),
+    get("/docs").called("docs", "documentation", "A page to read and try this API").text(HTML),
+    get("/v2/docs").called("docs_v2", "documentation", "The same page").text(HTML),
+    get("/v2/docs/dataplane.json").called("openapi_v2", "documentation", "This document").json("OpenApi"),
+    get("/v2/models/{model}/docs").called("docs_model", "documentation", "The page of one model").text(HTML),
+    get("/v2/models/{model}/docs/dataplane.json")
+        .called("openapi_model", "documentation", "This document, of one model")
+        .json("OpenApi"),
+];
+
+const READY: &str = "Whether the model takes requests";
+const CONFIG: &str = "The model's configuration in Triton's form";
+const ONE: &str = "Inputs and outputs of one version";
+
+const fn get(path: &'static str) -> Route {
+    route("get", path)
+}
+
+const fn post(path: &'static str) -> Route {
+    route("post", path)
+}
+
+const fn route(method: &'static str, path: &'static str) -> Route {
+    let (takes, gives) = (Takes::Nothing, Gives::Json("Object"));
+    Route { method, path, tag: "", id: "", summary: "", takes, gives, may_be_unready: false }
+}
+
+impl Route {
+    const fn called(self, id: &'static str, tag: &'static str, summary: &'static str) -> Self {
+        Self { id, tag, summary, ..self }
+    }
+
+    const fn json(self, schema: &'static str) -> Self {
+        Self { gives: Gives::Json(schema), ..self }
+    }
+
+    const fn text(self, media_type: &'static str) -> Self {
+        Self { gives: Gives::Text(media_type), ..self }
+    }
+
+    const fn infers(self) -> Self {
+        Self { takes: Takes::Inference, gives: Gives::Inference, ..self }
+    }
+
+    const fn unready(self) -> Self {
+        Self { may_be_unready: true, ..self }
+    }
+
+    /// Whether it names a model in its path.
+    pub(super) fn has_model(&self) -> bool {
+        self.path.contains("{model}")
+    }
+
+    /// Whether it names a version in its path.
+    pub(super) fn has_version(&self) -> bool {
+        self.path.contains("{version}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_route_is_named_once_and_in_a_known_group() {
+        let ids: BTreeSet<&str> = ROUTES.iter().map(|route| route.id).collect();
+        assert_eq!(ids.len(), ROUTES.len());
+        assert!(ROUTES.iter().all(|route| TAGS.iter().any(|(tag, _)| *tag == route.tag)));
+        assert!(ROUTES.iter().all(|route| !route.summary.is_empty() && !route.id.is_empty()));
+    }
+}

@@ -1,0 +1,54 @@
+//! What a document is made from.
+
+use penstock_core::{ModelSpec, Oversize};
+
+/// A server, as its document tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The server's name.
+    pub name: &'a str,
+    /// The server's version.
+    pub version: &'a str,
+    /// Every version of every model that is described.
+    pub models: &'a [Served<'a>],
+    /// What a request may use up.
+    pub bounds: Bounds,
+    /// Whether a full queue answers 503 in place of 429.
+    pub overload_unavailable: bool,
+    /// Whether NaN and infinities are written as `null`.
+    pub strict_json: bool,
+    /// Whether answers say in headers where their time went.
+    pub timing_headers: bool,
+}
+
+/// A version of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Served<'a> {
+    /// Its declaration.
+    pub spec: &'a ModelSpec,
+    /// Whether it answers requests that name no version.
+    pub is_default: bool,
+}
+
+/// What a request may use up, in bytes, counts and levels.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// Bytes of all header names and values.
+    pub header_bytes: usize,
+    /// Headers.
+    pub headers: usize,
+    /// Bytes of path and query.
+    pub uri_bytes: usize,
+    /// Levels of nested JSON.
+    pub json_depth: usize,
+}
+
+/// The most rows that a request may have; `None` without a batch axis.
+pub(super) fn max_rows(spec: &ModelSpec) -> Option<usize> {
+    spec.batching.as_ref().map(|batching| match batching.oversize {
+        Oversize::Refuse => batching.max_size,
+        Oversize::Split => batching.max_size.saturating_mul(spec.max_queue),
+    })
+}

@@ -1,0 +1,148 @@
+//! The JSON Schema of one tensor: its elements, its shape, and its data, flat or nested.
+
+use penstock_core::{Datatype, TensorSpec};
+use serde_json::{Value, json};
+
+/// Halfway between the largest number and what would be the next: from here on numbers are out of range.
+const FP16_END: f64 = 65520.0;
+const BF16_END: f64 = 3.396_177_529_230_495_7e38;
+const FP32_END: f64 = 3.402_823_567_797_336_6e38;
+
+/// How the schema of a tensor's elements is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Elements<'a> {
+    /// The component that describes the documents in a BYTES tensor.
+    pub(super) document: Option<&'a str>,
+    /// Whether they are of an answer, whose numbers may be `NaN` or `Infinity`.
+    pub(super) answered: bool,
+    /// Whether such numbers are `null`.
+    pub(super) nullable: bool,
+}
+
+/// One element.
+pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
+    let integer = |format: &str, low: Value, high: Value| json!({"type": "integer", "format": format, "minimum": low, "maximum": high});
+    let kind = if elements.nullable { json!(["number", "null"]) } else { json!("number") };
+    let number = |end: f64| match elements.answered {
+        true => json!({"type": kind}),
+        false => json!({"type": kind, "exclusiveMinimum": -end, "exclusiveMaximum": end}),
+    };
+    match datatype {
+        Datatype::Bool => json!({"type": ["boolean", "integer"], "minimum": 0, "maximum": 1}),
+        Datatype::Uint8 => integer("uint8", 0.into(), u8::MAX.into()),
+        Datatype::Uint16 => integer("uint16", 0.into(), u16::MAX.into()),
+        Datatype::Uint32 => integer("uint32", 0.into(), u32::MAX.into()),
+        Datatype::Uint64 => integer("uint64", 0.into(), u64::MAX.into()),
+        Datatype::Int8 => integer("int8", i8::MIN.into(), i8::MAX.into()),
+        Datatype::Int16 => integer("int16", i16::MIN.into(), i16::MAX.into()),
+        Datatype::Int32 => integer("int32", i32::MIN.into(), i32::MAX.into()),
+        Datatype::Int64 => integer("int64", i64::MIN.into(), i64::MAX.into()),
+        Datatype::Fp16 => number(FP16_END),
+        Datatype::Bf16 => number(BF16_END),
+        Datatype::Fp32 => number(FP32_END),
+        Datatype::Fp64 => json!({"type": kind, "format": "double"}),
+        Datatype::Bytes => match elements.document {
+            None => json!({"type": "string"}),
+            Some(key) => json!({
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": super::names::reference("schemas", key),
+            }),
+        },
+    }
+}
+
+/// The sizes that an axis may have.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    least: usize,
+    most: Option<usize>,
+}
+
+/// All axes; the batch axis first, of at most `rows` if that is known.
+fn axes(spec: &TensorSpec, batched: bool, rows: Option<usize>) -> Vec<Axis> {
+    let batch = batched.then_some(Axis { least: 0, most: rows });
+    let own = spec.dims.iter().map(|dim| Axis { least: dim.unwrap_or(0), most: *dim });
+    batch.into_iter().chain(own).collect()
+}
+
+/// The `shape` of a tensor.
+pub(super) fn shape(spec: &TensorSpec, batched: bool, rows: Option<usize>) -> Value {
+    let axes = axes(spec, batched, rows);
+    if axes.is_empty() {
+        return json!({"type": "array", "maxItems": 0});
+    }
+    let axis = |axis: &Axis| match axis.most {
+        Some(most) if most == axis.least => json!({"const": most}),
+        Some(most) => json!({"type": "integer", "minimum": axis.least, "maximum": most}),
+        None => json!({"type": "integer", "minimum": axis.least}),
+    };
+    let count = axes.len();
+    json!({
+        "type": "array",
+        "prefixItems": axes.iter().map(axis).collect::<Vec<_>>(),
+        "items": false,
+        "minItems": count,
+    })
+}
+
+/// The `data` of an input: all elements in a row, or nested as the shape is.
+pub(super) fn data(spec: &TensorSpec, batched: bool, rows: Option<usize>, element: &Value) -> Value {
+    let axes = axes(spec, batched, rows);
+    let least = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.least));
+    let most = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.most?));
+    let flat = array(Axis { least: least.unwrap_or(usize::MAX), most }, element.clone());
+    if axes.len() < 2 {
+        return flat;
+    }
+    let nested = axes.iter().rev().fold(element.clone(), |inner, &axis| array(axis, inner));
+    json!({"anyOf": [flat, nested]})
+}
+
+fn array(axis: Axis, items: Value) -> Value {
+    let mut schema = json!({"type": "array", "items": items});
+    if axis.least > 0 {
+        schema["minItems"] = axis.least.into();
+    }
+    if let Some(most) = axis.most {
+        schema["maxItems"] = most.into();
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(dims: &[Option<usize>]) -> TensorSpec {
+        TensorSpec::new("x", Datatype::Uint8, dims.to_vec())
+    }
+
+    #[test]
+    fn a_fixed_shape_fixes_the_lengths() {
+        let one = element(Datatype::Uint8, Elements::default());
+        assert_eq!(one, json!({"type": "integer", "format": "uint8", "minimum": 0, "maximum": 255}));
+        let fixed = spec(&[Some(2), Some(3)]);
+        assert_eq!(shape(&fixed, false, None)["prefixItems"], json!([{"const": 2}, {"const": 3}]));
+        let data = data(&fixed, false, None, &one);
+        assert_eq!((&data["anyOf"][0]["minItems"], &data["anyOf"][0]["maxItems"]), (&json!(6), &json!(6)));
+        assert_eq!(data["anyOf"][1]["items"]["minItems"], 3);
+    }
+
+    #[test]
+    fn a_batch_axis_bounds_the_rows() {
+        let one = element(Datatype::Uint8, Elements::default());
+        let batched = spec(&[Some(3)]);
+        assert_eq!(shape(&batched, true, Some(8))["prefixItems"][0]["maximum"], 8);
+        assert_eq!(data(&batched, true, Some(8), &one)["anyOf"][0]["maxItems"], 24);
+        let open = data(&spec(&[None]), true, Some(8), &one);
+        assert_eq!(open["anyOf"][0], json!({"type": "array", "items": one}));
+    }
+
+    #[test]
+    fn a_scalar_has_one_element() {
+        assert_eq!(shape(&spec(&[]), false, None), json!({"type": "array", "maxItems": 0}));
+        let data = data(&spec(&[]), false, None, &json!({}));
+        assert_eq!(data, json!({"type": "array", "items": {}, "minItems": 1, "maxItems": 1}));
+    }
+}

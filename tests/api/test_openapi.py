@@ -1,0 +1,297 @@
+"""/openapi.json: a valid document, true of the server, whose examples work."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import jsonschema
+import numpy as np
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from models import documents, protocol
+from penstock import Batching, SignatureError, Tensor, model
+from penstock.testing import Client
+
+PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
+FAILING = {"slow", "boom", "typed_err", "nonutf8", "wrong_dtype", "wrong_shape"}
+"""Fixture models that wait for a test, or fail whatever they are asked."""
+
+Document = dict[str, Any]
+
+
+@model(
+    name="a b{ü}",
+    inputs=[Tensor("x", np.uint8, [2, 3]), Tensor("scale", np.float32, [], optional=True)],
+    outputs=[Tensor("y", np.uint8, [2, 3])],
+)
+def odd(x: Any, scale: Any = None) -> Any:
+    return x
+
+
+@model(
+    inputs=[Tensor("x", np.int8, [1], optional=True)],
+    outputs=[Tensor("y", np.int8, [1])],
+    batching=Batching(max_size=4, oversize="split"),
+    max_queue=2,
+)
+def sparse(x: Any = None) -> Any:
+    return x
+
+
+@model(inputs=[Tensor("x", np.float32, [20, 20])], outputs=[Tensor("y", np.float32, [])])
+def large(x: Any) -> Any:
+    return x.sum()
+
+
+MODELS = (*protocol.MODELS, *documents.MODELS, odd, sparse, large)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with Client(*MODELS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def document(client: Client) -> Document:
+    return dict(client.get("/openapi.json").json())
+
+
+def inferences(document: Document) -> Iterator[tuple[str, Document]]:
+    """Each path that asks a model, with its operation."""
+    for path, item in document["paths"].items():
+        if path.endswith("/infer"):
+            yield path, item["post"]
+
+
+def example(operation: Document) -> Any:
+    examples = operation["requestBody"]["content"]["application/json"].get("examples")
+    return examples and examples["request"]["value"]
+
+
+def checker(document: Document, schema: Document) -> jsonschema.Draft202012Validator:
+    """Validates against a schema whose references lead into the document."""
+    return jsonschema.Draft202012Validator({"components": document["components"], **schema})
+
+
+def test_it_is_valid(document: Document) -> None:
+    OpenAPIV31SpecValidator(document).validate()
+    schemas = document["components"]["schemas"]
+    assert len(schemas) > 60
+    for schema in schemas.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_route_of_the_protocol_is_in_it_and_no_other(document: Document) -> None:
+    names = sorted((re.escape(path.split("/")[3]) for path, _ in inferences(document)), key=len, reverse=True)
+    known = rf"/v2/models/(?:{'|'.join(names)})(/versions/\d+)?/infer"
+    described = set()
+    for path, item in document["paths"].items():
+        found = re.fullmatch(known, path)
+        versions = "/versions/{version}" if found and found[1] else ""
+        template = f"/v2/models/{{model}}{versions}/infer" if found else path
+        described |= {(method.upper(), template) for method in item}
+    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", PROTOCOL.read_text(), re.MULTILINE)
+    assert described == set(table)
+
+
+def test_each_version_of_each_model_has_its_own_path(document: Document) -> None:
+    paths = {unquote(path) for path, _ in inferences(document)}
+    for one in MODELS:
+        assert {f"/v2/models/{one.name}/infer", f"/v2/models/{one.name}/versions/{one.version}/infer"} <= paths
+    assert document["paths"]["/v2/models/ver/infer"]["post"]["x-penstock"]["version"] == "2"
+
+
+def test_every_example_is_answered_and_all_is_as_the_schemas_say(client: Client, document: Document) -> None:
+    answered = set()
+    for path, operation in inferences(document):
+        name, body = operation["x-penstock"]["model"], example(operation)
+        if body is None:
+            assert name in ("weigh", "large"), path
+            continue
+        request = operation["requestBody"]["content"]["application/json"]["schema"]
+        checker(document, request).validate(body)
+        if name in FAILING:
+            continue
+        answer = client.post(path, json.dumps(body))
+        assert answer.status == 200, (path, answer.body)
+        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        checker(document, schema).validate(answer.json())
+        answered.add(name)
+    assert answered == {one.name for one in MODELS} - FAILING - {"weigh", "large"}
+
+
+def test_every_other_route_answers_as_it_says(client: Client, document: Document) -> None:
+    for path, item in document["paths"].items():
+        operation = item.get("get")
+        if operation is None:
+            continue
+        answer = client.get(path.replace("{model}", "add").replace("{version}", "1"))
+        assert answer.status == 200, (path, answer.body)
+        [(media_type, content)] = operation["responses"]["200"]["content"].items()
+        assert answer.headers["content-type"] == media_type, path
+        if media_type == "application/json":
+            checker(document, content["schema"]).validate(answer.json())
+
+
+def test_refusals_are_as_they_say(client: Client, document: Document) -> None:
+    responses = document["paths"]["/v2/models/add/infer"]["post"]["responses"]
+    assert " ".join(responses) == "200 400 403 404 413 414 415 429 431 500 501 503 504"
+    error = checker(document, {"$ref": "#/components/schemas/Error"})
+    for path, body, headers, status in [
+        ("add", "{", {}, 400),
+        ("zzz", "{}", {}, 404),
+        ("add", "{}", {"Content-Encoding": "br"}, 415),
+        ("boom", json.dumps(example(document["paths"]["/v2/models/boom/infer"]["post"])), {}, 500),
+    ]:
+        answer = client.post(f"/v2/models/{path}/infer", body, headers=headers)
+        assert answer.status == status
+        assert str(status) in responses
+        error.validate(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({}, False),
+        ({"data": [[1, 2, 3], [4, 5, 6]]}, False),
+        ({"data": [1, 2, 3, 4, 5]}, True),
+        ({"data": [1, 2, 3, 4, 5, 256]}, True),
+        ({"data": [1, 2, 3, 4, 5, -1]}, True),
+        ({"data": [1, 2, 3, 4, 5, 0.5]}, True),
+        ({"data": [[1, 2], [3, 4], [5, 6]]}, True),
+        ({"data": ["1", 2, 3, 4, 5, 6]}, True),
+        ({"shape": [3, 2]}, True),
+        ({"shape": [6]}, True),
+        ({"datatype": "UINT16"}, True),
+        ({"name": "y"}, True),
+        ({"parameters": {"anything": 1}}, False),
+        ({"parameters": {"anything": None}}, True),
+        ({"parameters": {"triton_x": 1}}, True),
+        ({"parameters": {"binary_data_size": 6}}, True),
+        ({"unknown": [1]}, False),
+    ],
+)
+def test_the_schema_and_the_server_agree(client: Client, document: Document, change: Document, refused: bool) -> None:
+    tensor = {"name": "x", "datatype": "UINT8", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 255], **change}
+    body = {"inputs": [tensor]}
+    operation = document["paths"]["/v2/models/a%20b%7B%C3%BC%7D/infer"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert checker(document, schema).is_valid(body) is not refused
+    assert client.post("/v2/models/a%20b%7B%C3%BC%7D/infer", json.dumps(body)).status == (400 if refused else 200)
+
+
+def test_an_input_is_there_once_in_any_order(client: Client, document: Document) -> None:
+    schema = document["paths"]["/v2/models/add/infer"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    a, b = ({"name": name, "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]} for name in "ab")
+    for inputs, status in [([a, b], 200), ([b, a], 200), ([a], 400), ([a, a], 400), ([a, b, a], 400)]:
+        assert checker(document, schema).is_valid({"inputs": inputs}) is (status == 200)
+        assert client.post("/v2/models/add/infer", json.dumps({"inputs": inputs})).status == status
+
+
+def test_rows_are_bounded_as_the_model_takes_them(document: Document) -> None:
+    def rows(name: str) -> Any:
+        items = document["components"]["schemas"][f"{name}.1.Request"]["properties"]["inputs"]["items"]
+        first = items["oneOf"][0] if "oneOf" in items else items
+        return first["properties"]["shape"]["prefixItems"][0]
+
+    assert rows("add") == {"type": "integer", "minimum": 0, "maximum": 8}
+    assert rows("sparse")["maximum"] == 4 * 2
+
+
+def test_documents_have_their_own_schemas(client: Client, document: Document) -> None:
+    def schema(name: str) -> jsonschema.Draft202012Validator:
+        return checker(document, {"$ref": f"#/components/schemas/{name}"})
+
+    user = {"name": "Ada", "age": 36, "address": {"city": "London"}}
+    for change, valid in [
+        ({}, True),
+        ({"level": "old", "tags": ["a"], "color": "blue"}, True),
+        ({"address": {"city": "London", "zip": None}}, True),
+        ({"age": "36"}, False),
+        ({"age": 0.5}, False),
+        ({"address": {}}, False),
+        ({"level": "odd"}, False),
+        ({"color": "green"}, False),
+        ({"unknown": 1}, False),
+    ]:
+        changed = {**user, **change}
+        assert schema("greet.1.input.user").is_valid(changed) is valid
+        data = [json.dumps(changed)]
+        body = {"inputs": [{"name": "user", "datatype": "BYTES", "shape": [], "data": data}]}
+        assert client.post("/v2/models/greet/infer", json.dumps(body)).status == (200 if valid else 400)
+    assert schema("chain.1.input.node").is_valid({"value": 1.5, "next": {"value": 2, "next": None}})
+    assert not schema("chain.1.input.node").is_valid({"value": 1.5, "next": {"next": None}})
+    assert schema("movie.1.input.film").is_valid({"title": "M", "scores": {"a": 0.5}})
+    assert not schema("movie.1.input.film").is_valid({"title": "M", "scores": {"a": "0.5"}})
+    assert schema("ask.1.input.question").is_valid({"text": "?", "leaf": {"weight": 2, "below": [{"weight": 3}]}})
+    assert not schema("ask.1.input.question").is_valid({"text": "?", "leaf": {"weight": 2, "below": [{"weight": 1}]}})
+    assert schema("greet.1.output.output").is_valid({"text": "Hello", "score": 1})
+
+
+def test_descriptions_are_the_authors_words(document: Document) -> None:
+    def said(name: str) -> str:
+        return str(document["paths"][f"/v2/models/{name}/infer"]["post"]["description"])
+
+    assert said("greet") == "Greets a user, louder if asked to."
+    assert said("movie") == "What a film is worth."
+    assert said("ask") == "Answers `question`, not <b>markup</b>."
+    assert said("chain") == ""
+
+
+def test_a_model_has_its_own_document(client: Client) -> None:
+    own = client.get("/v2/models/ver/docs/dataplane.json").json()
+    asked = [path for path, _ in inferences(own)]
+    assert asked == ["/v2/models/ver/infer", "/v2/models/ver/versions/1/infer", "/v2/models/ver/versions/2/infer"]
+    assert own["components"]["parameters"]["Version"]["schema"]["enum"] == ["1", "2"]
+    assert client.get("/v2/docs/dataplane.json").body == client.get("/openapi.json").body
+    for path in ("/v2/models/zzz/docs", "/v2/models/zzz/docs/dataplane.json"):
+        refused = client.get(path)
+        assert (refused.status, refused.error()) == (404, "unknown model 'zzz'")
+
+
+def test_settings_show(document: Document) -> None:
+    settings = {"strict_json": True, "overload_status": 503, "max_body_bytes": 1000, "server_name": "mine"}
+    with Client(protocol.add, odd, timing_headers=True, **settings) as client:
+        changed = client.get("/openapi.json").json()
+    assert changed["info"]["title"] == "mine"
+    responses = changed["paths"]["/v2/models/add/infer"]["post"]["responses"]
+    assert "429" not in responses
+    assert "x-penstock-batch-size" in responses["200"]["headers"]
+    assert "1000 bytes" in changed["components"]["responses"]["Refused413"]["description"]
+    outputs = changed["components"]["schemas"]["add.1.Answer"]["properties"]["outputs"]["items"]
+    assert outputs["properties"]["data"]["items"]["type"] == ["number", "null"]
+    assert "x-penstock-batch-size" not in json.dumps(document["paths"]["/v2/models/add/infer"])
+
+
+@pytest.mark.parametrize("path", ["/docs", "/v2/docs", "/v2/models/add/docs"])
+def test_the_page_may_load_nothing_from_elsewhere(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy.pop("style-src").startswith("'sha256-")
+    assert policy.pop("script-src").startswith("'sha256-")
+    none = dict.fromkeys(["default-src", "base-uri", "form-action", "frame-ancestors"], "'none'")
+    assert policy == {**none, "connect-src": "'self'"}
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert len(answer.body) < 40_000
+
+
+def test_it_can_be_switched_off() -> None:
+    with Client(protocol.add, docs=False) as client:
+        for path in ("/docs", "/openapi.json", "/v2/docs", "/v2/docs/dataplane.json", "/v2/models/add/docs"):
+            answer = client.get(path)
+            assert (answer.status, answer.error()) == (404, "Not Found")
+        assert client.get("/v2/models/add").status == 200
+
+
+def test_what_is_no_description_is_refused() -> None:
+    with pytest.raises(SignatureError, match="model 'odd': description must be text, not 1"):
+        model(lambda: None, name="odd", inputs=[], outputs=[], description=1)  # type: ignore[call-overload]
