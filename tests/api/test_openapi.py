@@ -265,7 +265,7 @@ def test_settings_show(document: Document) -> None:
     assert "429" not in responses
     assert "x-penstock-batch-size" in responses["200"]["headers"]
     assert "1000 bytes" in changed["components"]["responses"]["Refused413"]["description"]
-    outputs = changed["components"]["schemas"]["add.1.Answer"]["properties"]["outputs"]["items"]
+    outputs = changed["components"]["schemas"]["add.1.Answer"]["properties"]["outputs"]["items"]["oneOf"][0]
     assert outputs["properties"]["data"]["items"]["type"] == ["number", "null"]
     assert "x-penstock-batch-size" not in json.dumps(document["paths"]["/v2/models/add/infer"])
 

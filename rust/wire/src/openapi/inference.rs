@@ -7,7 +7,7 @@ use super::{
     site::{Served, Site, max_rows},
     tensor::{self, Elements},
 };
-use penstock_core::{Datatype, ModelSpec, TensorSpec};
+use penstock_core::{Datatype, ModelSpec, TensorSpec, classify};
 use serde_json::{Map, Value, json};
 
 /// A model whose schemas are among the components.
@@ -57,7 +57,6 @@ fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
         listed["allOf"] = spec.inputs.iter().map(once).collect();
     }
     listed["items"] = one_of(items);
-    let outputs: Vec<&str> = spec.outputs.iter().map(|output| &*output.name).collect();
     json!({
         "type": "object",
         "title": format!("Request of {}", spec.name),
@@ -65,30 +64,29 @@ fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
         "properties": {
             "id": {"type": "string", "description": "Comes back with the answer."},
             "inputs": listed,
-            "outputs": requested(&outputs),
+            "outputs": requested(&spec.outputs),
             "parameters": reference("schemas", "RequestParameters"),
         },
     })
 }
 
 /// The outputs that a request may ask for; none, or no list, is all.
-fn requested(names: &[&str]) -> Value {
+fn requested(outputs: &[TensorSpec]) -> Value {
+    let one = |output: &TensorSpec| {
+        let kind = if classify::check(output).is_ok() { "ClassifiedParameters" } else { "OutputParameters" };
+        let mut item = named(&output.name);
+        item["properties"]["parameters"] = reference("schemas", kind);
+        item
+    };
     let mut listed = json!({
         "type": "array",
         "description": "The outputs to answer with, in this order; all if it is left out or empty.",
-        "maxItems": names.len(),
+        "maxItems": outputs.len(),
     });
-    if names.is_empty() {
-        return listed;
-    }
-    listed["items"] = json!({
-        "type": "object",
-        "required": ["name"],
-        "properties": {"name": {"enum": names}, "parameters": reference("schemas", "OutputParameters")},
-    });
-    if names.len() > 1 {
-        let once = |name: &&str| json!({"contains": named(name), "minContains": 0, "maxContains": 1});
-        listed["allOf"] = names.iter().map(once).collect();
+    listed["items"] = one_of(outputs.iter().map(one).collect());
+    if outputs.len() > 1 {
+        let once = |output: &TensorSpec| json!({"contains": named(&output.name), "minContains": 0, "maxContains": 1});
+        listed["allOf"] = outputs.iter().map(once).collect();
     }
     listed
 }
@@ -123,26 +121,17 @@ fn input(spec: &ModelSpec, tensor: &TensorSpec, document: Option<&str>) -> Value
 }
 
 fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], strict_json: bool) -> Value {
-    let items: Vec<Value> = outputs
-        .iter()
-        .map(|(tensor, document)| {
-            let nullable = strict_json && tensor.datatype != Datatype::Bytes;
-            let elements = Elements { document: document.as_deref(), answered: true, nullable };
-            let element = tensor::element(tensor.datatype, elements);
-            json!({
-                "type": "object",
-                "title": format!("Output {}", tensor.name),
-                "required": ["name", "datatype", "shape"],
-                "properties": {
-                    "name": {"const": &*tensor.name},
-                    "datatype": {"const": tensor.datatype.name()},
-                    "shape": tensor::shape(tensor, spec.batching.is_some(), max_rows(spec)),
-                    "data": {"type": "array", "items": element},
-                    "parameters": {"$ref": "#/components/schemas/Parameters"},
-                },
-            })
-        })
-        .collect();
+    let items = outputs.iter().flat_map(|(tensor, document)| {
+        let nullable = strict_json && tensor.datatype != Datatype::Bytes;
+        let elements = Elements { document: document.as_deref(), answered: true, nullable };
+        let shape = tensor::shape(tensor, spec.batching.is_some(), max_rows(spec));
+        let computed = output(tensor, tensor.datatype, &shape, &tensor::element(tensor.datatype, elements));
+        let text = tensor::element(Datatype::Bytes, Elements::default());
+        let classified =
+            classify::check(tensor).is_ok().then(|| output(tensor, Datatype::Bytes, &json!({"type": "array"}), &text));
+        [Some(computed), classified].into_iter().flatten()
+    });
+    let items: Vec<Value> = items.collect();
     json!({
         "type": "object",
         "title": format!("Answer of {}", spec.name),
@@ -152,7 +141,22 @@ fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], strict_json: bool) -> Va
             "model_version": {"const": &*spec.version},
             "id": {"type": "string", "description": "That of the request, if it has one."},
             "parameters": reference("schemas", "Parameters"),
-            "outputs": {"type": "array", "maxItems": items.len(), "items": one_of(items)},
+            "outputs": {"type": "array", "maxItems": outputs.len(), "items": one_of(items)},
+        },
+    })
+}
+
+fn output(tensor: &TensorSpec, datatype: Datatype, shape: &Value, element: &Value) -> Value {
+    json!({
+        "type": "object",
+        "title": format!("Output {}", tensor.name),
+        "required": ["name", "datatype", "shape"],
+        "properties": {
+            "name": {"const": &*tensor.name},
+            "datatype": {"const": datatype.name()},
+            "shape": shape,
+            "data": {"type": "array", "items": element},
+            "parameters": reference("schemas", "Parameters"),
         },
     })
 }
