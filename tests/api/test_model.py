@@ -175,6 +175,9 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "wants_context": False,
         "explainer": None,
         "streams": False,
+        "description": double.__wrapped__.__doc__ or "",
+        "input_documents": {},
+        "output_documents": {},
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__
@@ -311,7 +314,7 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_options_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"^model\(\) has no option 'input'; it has name, version, inputs, outputs,"):
+    with pytest.raises(TypeError, match=r"^model\(\) has no option 'input'; it has name, version, description, inputs, outputs,"):
         model(input=[X])  # type: ignore[call-overload]
 
 

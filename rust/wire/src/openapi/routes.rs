@@ -76,6 +76,11 @@ pub const ROUTES: &[Route] = &[
         .called("model_config_version", "models", CONFIG)
         .json("ModelConfig"),
     post("/v2/models/{model}/versions/{version}/infer").called("infer_version", "inference", "Inference").infers(),
+    get("/v2/models/stats").called("statistics", "models", "What all models have done").json("Statistics"),
+    get("/v2/models/{model}/stats").called("model_statistics", "models", DONE).json("Statistics"),
+    get("/v2/models/{model}/versions/{version}/stats")
+        .called("model_statistics_version", "models", DONE)
+        .json("Statistics"),
     get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
     get("/openapi.json").called("openapi", "documentation", "This document").json("OpenApi"),
     get("/docs").called("docs", "documentation", "A page to read and try this API").text(HTML),
@@ -89,6 +94,7 @@ pub const ROUTES: &[Route] = &[
 
 const READY: &str = "Whether the model takes requests";
 const CONFIG: &str = "The model's configuration in Triton's form";
+const DONE: &str = "What the model has done";
 const ONE: &str = "Inputs and outputs of one version";
 
 const fn get(path: &'static str) -> Route {
