@@ -314,7 +314,9 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_options_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"^model\(\) has no option 'input'; it has name, version, description, inputs, outputs,"):
+    with pytest.raises(
+        TypeError, match=r"^model\(\) has no option 'input'; it has name, version, description, inputs, outputs,"
+    ):
         model(input=[X])  # type: ignore[call-overload]
 
 
