@@ -11,7 +11,7 @@ from typing import Any
 from penstock import _hints
 from penstock._call import bind
 from penstock._definition import BoundHandler, Definition, Handler
-from penstock._signature import Signature, read_signature
+from penstock._signature import Signature, documents, read_signature
 from penstock.batching import Batching
 from penstock.errors import Unavailable
 from penstock.tensor import Tensor
@@ -25,6 +25,7 @@ class Explainer:
 
     signature: Signature
     batching: Batching | None
+    description: str
 
     def definition(self, name: str, version: str, max_queue: int, shared: Shared) -> Definition:
         """What the server loads beside the model `name`."""
@@ -41,6 +42,9 @@ class Explainer:
             wants_context=self.signature.wants_context,
             streams=False,
             factory=lambda: BoundHandler(bind(shared.explain, self.signature)),
+            description=self.description,
+            input_documents=documents(self.signature.inputs),
+            output_documents=documents(self.signature.outputs),
         )
 
 
@@ -70,7 +74,7 @@ def read_explainer(
         outputs=None,
         batched=batching is not None,
     )
-    return Explainer(signature, batching)
+    return Explainer(signature, batching, _hints.own_doc(method))
 
 
 def _is_arrays(hint: Any) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from penstock._definition import BoundHandler, Definition, Document, Handler, nothing_to_close
+from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Threads
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock._explain import Explainer, Shared
-    from penstock._signature import Signature, Slot
+    from penstock._signature import Signature
 
 __all__ = ["Model", "ModelOptions", "model"]
 
@@ -107,6 +107,8 @@ class Model(Generic[P, R]):
 
     def definition(self) -> Definition:
         """What the server loads."""
+        from penstock._signature import documents
+
         explainer = None
         factory: Callable[[], Handler] = self._build
         if self._explainer is not None:
@@ -129,13 +131,15 @@ class Model(Generic[P, R]):
             factory=factory,
             explainer=explainer,
             description=self.description,
-            input_documents=_documents(self._signature.inputs),
-            output_documents=_documents(self._signature.outputs),
+            input_documents=documents(self._signature.inputs),
+            output_documents=documents(self._signature.outputs),
         )
 
     def examples(self) -> dict[str, str | None]:
         """A valid JSON document for each input that carries one; None where none can be made."""
-        return {name: document.example for name, document in _documents(self._signature.inputs).items()}
+        from penstock._signature import documents
+
+        return {name: document.example for name, document in documents(self._signature.inputs).items()}
 
     def __repr__(self) -> str:
         signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
@@ -254,10 +258,6 @@ def _description(given: object, target: Any, method: str, where: str) -> str:
         return inspect.cleandoc(given)
     # Of the class itself: a base's docstring is of something more general.
     return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
-
-
-def _documents(slots: Iterable[Slot]) -> dict[str, Document]:
-    return {slot.tensor.name: slot.adapter.document for slot in slots if slot.adapter and slot.adapter.document}
 
 
 def _count(instances: object, where: str) -> int:

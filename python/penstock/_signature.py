@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock import _hints
 from penstock._adapt import Adapter, adapter
+from penstock._definition import Document
 from penstock.errors import SignatureError
 from penstock.tensor import Tensor
 
@@ -49,6 +50,11 @@ class Signature:
         plain = all(slot.adapter is None and slot.default is None for slot in (*self.inputs, *self.outputs))
         in_order = self.positional == tuple(range(len(self.inputs) + self.wants_context))
         return plain and in_order and not self.keywords
+
+
+def documents(slots: Iterable[Slot]) -> dict[str, Document]:
+    """What the tensors that carry a JSON document hold, by name."""
+    return {slot.tensor.name: slot.adapter.document for slot in slots if slot.adapter and slot.adapter.document}
 
 
 def read_signature(

@@ -44,7 +44,10 @@ async fn document(State(context): State<Context>) -> Response {
 async fn model_document(State(context): State<Context>, Path(named): Path<Named>) -> Response {
     let registry = &context.app.registry;
     match registry.find(&named.model, None) {
-        Ok(_) => described(&context, &registry.versions(&named.model)),
+        Ok(found) => {
+            let explainers = registry.versions(&found.spec().explainer());
+            described(&context, &[registry.versions(&named.model), explainers].concat())
+        }
         Err(error) => answer(&context, Err(error)),
     }
 }

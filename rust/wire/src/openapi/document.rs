@@ -63,7 +63,8 @@ fn add_path_parameters(parameters: &mut Value, site: &Site<'_>) {
         names.dedup();
         json!({"type": "string", "enum": names})
     };
-    let specs = || site.models.iter().map(|served| served.spec);
+    // An explainer is asked under the name of its model.
+    let specs = || site.models.iter().map(|served| served.spec).filter(|spec| !spec.name.contains(':'));
     for (key, name, values) in [
         ("Model", "model", specs().map(|spec| &*spec.name).collect()),
         ("Version", "version", specs().map(|spec| &*spec.version).collect()),
@@ -79,16 +80,16 @@ fn paths(site: &Site<'_>, models: &[Described<'_>]) -> Map<String, Value> {
         item[method] = operation;
     };
     for route in ROUTES {
-        if route.takes != Takes::Inference {
+        if matches!(route.takes, Takes::Nothing | Takes::Json(_)) {
             if !(route.has_model() && models.is_empty()) {
                 add(route.path.to_owned(), route.method, operation(route));
             }
             continue;
         }
-        for model in models.iter().filter(|model| route.has_version() || model.served.is_default) {
-            let spec = model.served.spec;
-            let path = route.path.replace("{version}", &segment(&spec.version));
-            add(path.replace("{model}", &segment(&spec.name)), route.method, model.operation(route, site));
+        let asked = models.iter().filter(|model| model.is_asked(route));
+        for model in asked.filter(|model| route.has_version() || model.served.is_default) {
+            let path = route.path.replace("{version}", &segment(&model.served.spec.version));
+            add(path.replace("{model}", &segment(model.name())), route.method, model.operation(route, site));
         }
     }
     paths
@@ -98,7 +99,7 @@ fn operation(route: &Route) -> Value {
     let content = match route.gives {
         Gives::Json(schema) => json!({"application/json": {"schema": reference("schemas", schema)}}),
         Gives::Text(media_type) => json!({media_type: {"schema": {"type": "string"}}}),
-        Gives::Inference => json!({}),
+        Gives::OfModel => json!({}),
     };
     let mut responses = json!({"200": {"description": route.summary, "content": content}});
     if route.may_be_unready {

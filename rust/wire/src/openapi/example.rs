@@ -14,21 +14,27 @@ const MOST_ELEMENTS: usize = 256;
 ///
 /// Numbers are 1, texts "text"; inputs that may be left out are, unless one has to say how many rows there are.
 pub(super) fn request(spec: &ModelSpec) -> Option<Value> {
-    let batched = spec.batching.is_some();
-    let mut inputs: Vec<&TensorSpec> = spec.inputs.iter().filter(|input| !input.optional).collect();
-    if inputs.is_empty() && batched {
-        inputs.extend(spec.inputs.first());
-    }
-    let mut left = MOST_ELEMENTS;
     let mut written = Vec::new();
-    for input in inputs {
+    for input in sent(spec)? {
         let shape = shape(input, max_rows(spec));
-        let count = shape.iter().try_fold(1_usize, |count, axis| count.checked_mul(*axis))?;
-        left = left.checked_sub(count)?;
-        let data = vec![element(input)?; count];
+        let data = vec![element(input)?; shape.iter().product()];
         written.push(json!({"name": &*input.name, "datatype": input.datatype.name(), "shape": shape, "data": data}));
     }
     Some(json!({"inputs": written}))
+}
+
+/// The inputs that an example has; `None` if they are too long for one.
+pub(super) fn sent(spec: &ModelSpec) -> Option<Vec<&TensorSpec>> {
+    let mut inputs: Vec<&TensorSpec> = spec.inputs.iter().filter(|input| !input.optional).collect();
+    if inputs.is_empty() && spec.batching.is_some() {
+        inputs.extend(spec.inputs.first());
+    }
+    let mut left = MOST_ELEMENTS;
+    for input in &inputs {
+        let mut shape = shape(input, max_rows(spec)).into_iter();
+        left = left.checked_sub(shape.try_fold(1_usize, usize::checked_mul)?)?;
+    }
+    Some(inputs)
 }
 
 /// A shape of one row, where there is a batch axis of at most `rows`.

@@ -3,12 +3,16 @@
 use super::{
     answers, example,
     names::{Keys, rebase, reference},
-    routes::Route,
+    routes::{Route, Takes},
     site::{Served, Site, max_rows},
     tensor::{self, Elements},
+    v1,
 };
 use penstock_core::{Datatype, ModelSpec, TensorSpec, classify};
 use serde_json::{Map, Value, json};
+
+/// The end of an explainer's name; before it is the name of the model that it explains.
+const EXPLAINER: &str = ":explain";
 
 /// A model whose schemas are among the components.
 #[derive(Debug)]
@@ -17,7 +21,6 @@ pub(super) struct Described<'a> {
     key: String,
     inputs: Vec<Documented<'a>>,
     outputs: Vec<Documented<'a>>,
-    example: Option<Value>,
 }
 
 /// Adds a model's schemas.
@@ -39,13 +42,18 @@ pub(super) fn describe<'a>(
     };
     let inputs: Vec<_> = spec.inputs.iter().map(|input| (input, documents(input, "input"))).collect();
     let outputs: Vec<_> = spec.outputs.iter().map(|output| (output, documents(output, "output"))).collect();
-    schemas.insert(format!("{key}.Request"), request(spec, &inputs));
-    schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
-    Described { served, key, inputs, outputs, example: example::request(spec) }
+    let explains = spec.name.ends_with(EXPLAINER);
+    if !explains {
+        schemas.insert(format!("{key}.Request"), request(spec, &inputs));
+        schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
+    }
+    schemas.insert(format!("{key}.V1Request"), v1::request(spec, &inputs));
+    schemas.insert(format!("{key}.V1Answer"), v1::answer(spec, &outputs, explains, site.strict_json));
+    Described { served, key, inputs, outputs }
 }
 
 /// A tensor, and the component that describes its documents.
-type Documented<'a> = (&'a TensorSpec, Option<String>);
+pub(super) type Documented<'a> = (&'a TensorSpec, Option<String>);
 
 fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
     let items: Vec<Value> = inputs.iter().map(|(tensor, document)| input(spec, tensor, document.as_deref())).collect();
@@ -162,50 +170,63 @@ fn output(tensor: &TensorSpec, datatype: Datatype, shape: &Value, element: &Valu
 }
 
 impl Described<'_> {
+    /// The name that it is asked by.
+    pub(super) fn name(&self) -> &str {
+        let name = &self.served.spec.name;
+        name.strip_suffix(EXPLAINER).unwrap_or(name)
+    }
+
+    /// Whether a route asks it: an explainer is asked for explanations only.
+    pub(super) fn is_asked(&self, route: &Route) -> bool {
+        self.served.spec.name.ends_with(EXPLAINER) == (route.takes == Takes::Explain)
+    }
+
     /// The operation that asks this model on a route.
     pub(super) fn operation(&self, route: &Route, site: &Site<'_>) -> Value {
         let spec = self.served.spec;
-        let schema = |part: &str| reference("schemas", &format!("{}.{part}", self.key));
-        let mut json_body = json!({"schema": schema("Request")});
-        if let Some(example) = &self.example {
-            json_body["examples"] = json!({"request": {"summary": "A request that can be sent", "value": example}});
+        let is_v2 = route.takes == Takes::Inference;
+        let (example, form) = if is_v2 { (example::request(spec), "") } else { (v1::request_example(spec), "V1") };
+        let schema = |part: &str| reference("schemas", &format!("{}.{form}{part}", self.key));
+        let mut request = json!({"application/json": {"schema": schema("Request")}});
+        if let Some(example) = example {
+            let example = json!({"summary": "A request that can be sent", "value": example});
+            request["application/json"]["examples"] = json!({"request": example});
         }
-        let binary = |text: &str| json!({"schema": {"description": text}});
-        let mut headers = json!({"Inference-Header-Content-Length": reference("headers", "JsonLength")});
+        let mut content = json!({"application/json": {"schema": schema("Answer")}});
+        let mut headers = json!({});
+        if is_v2 {
+            headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
+            request[BINARY] = raw("The request's JSON, then the data of its inputs in order.");
+            content[BINARY] = raw("The answer's JSON, then the data of its binary outputs in order.");
+        }
         if site.timing_headers {
             for (name, key) in super::document::TIMING_HEADERS {
                 headers[*name] = reference("headers", key);
             }
         }
-        let mut responses = json!({"200": {
-            "description": "The model's answer.",
-            "headers": headers,
-            "content": {
-                "application/json": {"schema": schema("Answer")},
-                "application/octet-stream": binary("The answer's JSON, then the data of its binary outputs in order."),
-            },
-        }});
+        let mut responses =
+            json!({"200": {"description": "The model's answer.", "headers": headers, "content": content}});
         for status in answers::of_inference(site) {
             responses[status.to_string()] = answers::refusal(status);
         }
-        json!({
+        let mut operation = json!({
             "operationId": format!("{}_{}", route.id, self.key),
             "tags": [route.tag],
             "summary": format!("{} by {}", route.summary, self.title(route)),
             "description": &*spec.description,
-            "parameters": [{"$ref": "#/components/parameters/JsonLength"}],
-            "requestBody": {"required": true, "content": {
-                "application/json": json_body,
-                "application/octet-stream": binary("The request's JSON, then the data of its inputs in order."),
-            }},
+            "requestBody": {"required": true, "content": request},
             "responses": responses,
-            "x-penstock": self.summary(),
-        })
+        });
+        if is_v2 {
+            operation["parameters"] = json!([{"$ref": "#/components/parameters/JsonLength"}]);
+            operation["x-penstock"] = self.summary();
+        }
+        operation
     }
 
     fn title(&self, route: &Route) -> String {
-        let spec = self.served.spec;
-        if route.has_version() { format!("{} version {}", spec.name, spec.version) } else { spec.name.to_string() }
+        let name = self.name();
+        if route.has_version() { format!("{name} version {}", self.served.spec.version) } else { name.to_owned() }
     }
 
     /// What the page at /docs shows of the model.
@@ -233,4 +254,10 @@ impl Described<'_> {
             "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),
         })
     }
+}
+
+const BINARY: &str = "application/octet-stream";
+
+fn raw(text: &str) -> Value {
+    json!({"schema": {"description": text}})
 }

@@ -10,6 +10,7 @@ mod names;
 mod routes;
 mod site;
 mod tensor;
+mod v1;
 
 pub use document::document;
 pub use routes::{Gives, ROUTES, Route, Takes};

@@ -8,6 +8,10 @@ pub enum Takes {
     Nothing,
     /// An inference request of the path's model: described once for each model, by its own schema.
     Inference,
+    /// Instances of the path's model in V1's form, likewise.
+    Predict,
+    /// The same, of models that have an explainer.
+    Explain,
     /// JSON of a schema in `schemas.json`. An empty body stands for `{}`.
     Json(&'static str),
 }
@@ -19,8 +23,8 @@ pub enum Gives {
     Json(&'static str),
     /// Text of this media type.
     Text(&'static str),
-    /// An inference answer of the path's model.
-    Inference,
+    /// An answer of the path's model.
+    OfModel,
 }
 
 /// One method of one path.
@@ -49,6 +53,7 @@ pub(super) const TAGS: &[(&str, &str)] = &[
     ("inference", "Ask a model. Each model has its own path and its own schema."),
     ("models", "What a model takes and gives, and whether it takes requests."),
     ("server", "The server as a whole."),
+    ("v1", "KServe's V1 protocol, which is TensorFlow Serving's REST form."),
     ("documentation", "This document, and a page made of it."),
 ];
 
@@ -66,7 +71,7 @@ pub const ROUTES: &[Route] = &[
         .json("ModelMetadata"),
     get("/v2/models/{model}/ready").called("model_ready", "models", READY).json("ModelReady").unready(),
     get("/v2/models/{model}/config").called("model_config", "models", CONFIG).json("ModelConfig"),
-    post("/v2/models/{model}/infer").called("infer", "inference", "Inference").infers(),
+    post("/v2/models/{model}/infer").called("infer", "inference", "Inference").asks(Takes::Inference),
     get("/v2/models/{model}/versions/{version}").called("model_metadata_version", "models", ONE).json("ModelMetadata"),
     get("/v2/models/{model}/versions/{version}/ready")
         .called("model_ready_version", "models", READY)
@@ -75,13 +80,27 @@ pub const ROUTES: &[Route] = &[
     get("/v2/models/{model}/versions/{version}/config")
         .called("model_config_version", "models", CONFIG)
         .json("ModelConfig"),
-    post("/v2/models/{model}/versions/{version}/infer").called("infer_version", "inference", "Inference").infers(),
+    post("/v2/models/{model}/versions/{version}/infer")
+        .called("infer_version", "inference", "Inference")
+        .asks(Takes::Inference),
     get("/v2/models/stats").called("statistics", "models", "What all models have done").json("Statistics"),
     get("/v2/models/{model}/stats").called("model_statistics", "models", DONE).json("Statistics"),
     get("/v2/models/{model}/versions/{version}/stats")
         .called("model_statistics_version", "models", DONE)
         .json("Statistics"),
     get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
+    get("/").called("alive", "v1", "Whether the server runs").json("Alive"),
+    get("/v1/models").called("v1_models", "v1", "The names of all models").json("ModelNames"),
+    get("/v1/models/{model}").called("v1_ready", "v1", READY).json("ModelReady").unready(),
+    get("/v1/models/{model}/versions/{version}").called("v1_ready_version", "v1", READY).json("ModelReady").unready(),
+    post("/v1/models/{model}:predict").called("predict", "v1", "Predictions").asks(Takes::Predict),
+    post("/v1/models/{model}:explain").called("explain", "v1", "Explanations").asks(Takes::Explain),
+    post("/v1/models/{model}/versions/{version}:predict")
+        .called("predict_version", "v1", "Predictions")
+        .asks(Takes::Predict),
+    post("/v1/models/{model}/versions/{version}:explain")
+        .called("explain_version", "v1", "Explanations")
+        .asks(Takes::Explain),
     get("/openapi.json").called("openapi", "documentation", "This document").json("OpenApi"),
     get("/docs").called("docs", "documentation", "A page to read and try this API").text(HTML),
     get("/v2/docs").called("docs_v2", "documentation", "The same page").text(HTML),
@@ -123,8 +142,8 @@ impl Route {
         Self { gives: Gives::Text(media_type), ..self }
     }
 
-    const fn infers(self) -> Self {
-        Self { takes: Takes::Inference, gives: Gives::Inference, ..self }
+    const fn asks(self, takes: Takes) -> Self {
+        Self { takes, gives: Gives::OfModel, ..self }
     }
 
     const fn unready(self) -> Self {

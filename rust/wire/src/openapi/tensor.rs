@@ -54,9 +54,9 @@ pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
 
 /// The sizes that an axis may have.
 #[derive(Clone, Copy, Debug)]
-struct Axis {
-    least: usize,
-    most: Option<usize>,
+pub(super) struct Axis {
+    pub(super) least: usize,
+    pub(super) most: Option<usize>,
 }
 
 /// All axes; the batch axis first, of at most `rows` if that is known.
@@ -99,7 +99,8 @@ pub(super) fn data(spec: &TensorSpec, batched: bool, rows: Option<usize>, elemen
     json!({"anyOf": [flat, nested]})
 }
 
-fn array(axis: Axis, items: Value) -> Value {
+/// An array along one axis.
+pub(super) fn array(axis: Axis, items: Value) -> Value {
     let mut schema = json!({"type": "array", "items": items});
     if axis.least > 0 {
         schema["minItems"] = axis.least.into();

@@ -62,8 +62,11 @@ fn each_model_has_its_own_operation_and_example() {
 fn documents_keep_their_own_definitions() {
     let text = r##"{"$ref": "#/$defs/Node", "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}}"##;
     let document = Document { schema: text.to_owned(), example: None };
-    let input =
-        TensorSpec { document: Some(Arc::new(document)), ..TensorSpec::new("node", Datatype::Bytes, Vec::new()) };
+    let input = TensorSpec {
+        document: true,
+        described: Some(Arc::new(document)),
+        ..TensorSpec::new("node", Datatype::Bytes, Vec::new())
+    };
     let document = made(&[ModelSpec { name: "a b".into(), inputs: vec![input], ..ModelSpec::default() }]);
     let schema = &document["components"]["schemas"]["a_b.1.input.node"];
     assert_eq!(schema["$ref"], "#/components/schemas/a_b.1.input.node/$defs/Node");
