@@ -22,6 +22,8 @@ PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 FAILING = {"slow", "boom", "typed_err", "nonutf8", "wrong_dtype", "wrong_shape"}
 """Fixture models that wait for a test, or fail whatever they are asked."""
 
+ASKED = ("/infer", "/infer_stream", "/generate", "/generate_stream", ":predict", ":explain")
+
 Document = dict[str, Any]
 
 
@@ -78,7 +80,7 @@ def inferences(document: Document) -> Iterator[tuple[str, Document]]:
 def questions(document: Document) -> Iterator[tuple[str, Document]]:
     """Each path that asks a model, with its operation."""
     for path, item in document["paths"].items():
-        if path.endswith(("/infer", ":predict", ":explain")):
+        if path.endswith(ASKED):
             yield path, item["post"]
 
 
@@ -101,7 +103,7 @@ def test_it_is_valid(document: Document) -> None:
 
 
 def test_every_route_of_the_protocol_is_in_it_and_no_other(document: Document) -> None:
-    known = r"/(v1|v2)/models/(?!\{)[^/:]+(/versions/\d+)?(/infer|:predict|:explain)"
+    known = rf"/(v1|v2)/models/(?!\{{)[^/:]+(/versions/\d+)?({'|'.join(ASKED)})"
     described = set()
     for path, item in document["paths"].items():
         found = re.fullmatch(known, path)
@@ -131,8 +133,14 @@ def test_every_example_is_answered_and_all_is_as_the_schemas_say(client: Client,
             continue
         answer = client.post(path, json.dumps(body))
         assert answer.status == 200, (path, body, answer.body)
-        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-        checker(document, schema).validate(answer.json())
+        content = operation["responses"]["200"]["content"]
+        if path.endswith("_stream"):
+            schema = content["text/event-stream"]["x-event-data"]
+            texts = [line.removeprefix("data: ") for line in answer.body.decode().splitlines() if line]
+        else:
+            schema, texts = content["application/json"]["schema"], [answer.body.decode()]
+        for text in texts:
+            checker(document, schema).validate(json.loads(text))
         answered.add(name)
     assert silent == {"weigh", "large"}
     assert answered == {one.name for one in MODELS} - FAILING - silent

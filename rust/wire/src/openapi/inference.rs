@@ -1,7 +1,7 @@
 //! A model's own part of a document: the schemas of its request and answer, and its operation.
 
 use super::{
-    answers, example,
+    answers, example, generate,
     names::{Keys, rebase, reference},
     routes::{Route, Takes},
     site::{Served, Site, max_rows},
@@ -46,6 +46,10 @@ pub(super) fn describe<'a>(
     if !explains {
         schemas.insert(format!("{key}.Request"), request(spec, &inputs));
         schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
+    }
+    if !explains {
+        schemas.insert(format!("{key}.FlatRequest"), generate::request(spec, &inputs));
+        schemas.insert(format!("{key}.FlatAnswer"), generate::answer(spec, &outputs, site.strict_json));
     }
     schemas.insert(format!("{key}.V1Request"), v1::request(spec, &inputs));
     schemas.insert(format!("{key}.V1Answer"), v1::answer(spec, &outputs, explains, site.strict_json));
@@ -176,16 +180,23 @@ impl Described<'_> {
         name.strip_suffix(EXPLAINER).unwrap_or(name)
     }
 
-    /// Whether a route asks it: an explainer is asked for explanations only.
+    /// Whether a route asks it: an explainer is asked for explanations only, one that streams not for one answer.
     pub(super) fn is_asked(&self, route: &Route) -> bool {
-        self.served.spec.name.ends_with(EXPLAINER) == (route.takes == Takes::Explain)
+        let explains = route.takes == Takes::Explain;
+        let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
+        self.served.spec.name.ends_with(EXPLAINER) == explains && !(gives_one && self.served.spec.streams)
     }
 
     /// The operation that asks this model on a route.
     pub(super) fn operation(&self, route: &Route, site: &Site<'_>) -> Value {
         let spec = self.served.spec;
-        let is_v2 = route.takes == Takes::Inference;
-        let (example, form) = if is_v2 { (example::request(spec), "") } else { (v1::request_example(spec), "V1") };
+        let is_v2 = matches!(route.takes, Takes::Inference | Takes::InferStream);
+        let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream);
+        let (example, form) = match route.takes {
+            Takes::Inference | Takes::InferStream => (example::request(spec), ""),
+            Takes::Generate | Takes::GenerateStream => (generate::request_example(spec), "Flat"),
+            Takes::Predict | Takes::Explain | Takes::Nothing | Takes::Json(_) => (v1::request_example(spec), "V1"),
+        };
         let schema = |part: &str| reference("schemas", &format!("{}.{form}{part}", self.key));
         let mut request = json!({"application/json": {"schema": schema("Request")}});
         if let Some(example) = example {
@@ -193,10 +204,15 @@ impl Described<'_> {
             request["application/json"]["examples"] = json!({"request": example});
         }
         let mut content = json!({"application/json": {"schema": schema("Answer")}});
+        if streams {
+            content = json!({"text/event-stream": generate::events(&format!("{}.{form}Answer", self.key))});
+        }
         let mut headers = json!({});
         if is_v2 {
-            headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
             request[BINARY] = raw("The request's JSON, then the data of its inputs in order.");
+        }
+        if route.takes == Takes::Inference {
+            headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
             content[BINARY] = raw("The answer's JSON, then the data of its binary outputs in order.");
         }
         if site.timing_headers {
@@ -219,7 +235,7 @@ impl Described<'_> {
         });
         if is_v2 {
             operation["parameters"] = json!([{"$ref": "#/components/parameters/JsonLength"}]);
-            operation["x-penstock"] = self.summary();
+            operation["x-penstock"] = self.summary(streams);
         }
         operation
     }
@@ -230,7 +246,7 @@ impl Described<'_> {
     }
 
     /// What the page at /docs shows of the model.
-    fn summary(&self) -> Value {
+    fn summary(&self, streams: bool) -> Value {
         let spec = self.served.spec;
         let tensor = |(tensor, schema): &Documented<'_>| {
             let document = tensor.described.as_ref();
@@ -250,6 +266,7 @@ impl Described<'_> {
             "is_default": self.served.is_default,
             "description": &*spec.description,
             "max_rows": max_rows(spec),
+            "streams": streams,
             "inputs": self.inputs.iter().map(tensor).collect::<Vec<_>>(),
             "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),
         })

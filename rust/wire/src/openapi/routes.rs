@@ -8,6 +8,12 @@ pub enum Takes {
     Nothing,
     /// An inference request of the path's model: described once for each model, by its own schema.
     Inference,
+    /// The same, answered any number of times.
+    InferStream,
+    /// One flat JSON object for the path's model.
+    Generate,
+    /// The same, answered any number of times.
+    GenerateStream,
     /// Instances of the path's model in V1's form, likewise.
     Predict,
     /// The same, of models that have an explainer.
@@ -83,6 +89,20 @@ pub const ROUTES: &[Route] = &[
     post("/v2/models/{model}/versions/{version}/infer")
         .called("infer_version", "inference", "Inference")
         .asks(Takes::Inference),
+    post("/v2/models/{model}/generate").called("generate", "inference", FLAT).asks(Takes::Generate),
+    post("/v2/models/{model}/generate_stream")
+        .called("generate_stream", "inference", FLAT_STREAM)
+        .asks(Takes::GenerateStream),
+    post("/v2/models/{model}/infer_stream").called("infer_stream", "inference", STREAM).asks(Takes::InferStream),
+    post("/v2/models/{model}/versions/{version}/generate")
+        .called("generate_version", "inference", FLAT)
+        .asks(Takes::Generate),
+    post("/v2/models/{model}/versions/{version}/generate_stream")
+        .called("generate_stream_version", "inference", FLAT_STREAM)
+        .asks(Takes::GenerateStream),
+    post("/v2/models/{model}/versions/{version}/infer_stream")
+        .called("infer_stream_version", "inference", STREAM)
+        .asks(Takes::InferStream),
     get("/v2/models/stats").called("statistics", "models", "What all models have done").json("Statistics"),
     get("/v2/models/{model}/stats").called("model_statistics", "models", DONE).json("Statistics"),
     get("/v2/models/{model}/versions/{version}/stats")
@@ -114,6 +134,9 @@ pub const ROUTES: &[Route] = &[
 const READY: &str = "Whether the model takes requests";
 const CONFIG: &str = "The model's configuration in Triton's form";
 const DONE: &str = "What the model has done";
+const FLAT: &str = "Inference with one flat object each way";
+const FLAT_STREAM: &str = "Flat objects as server-sent events";
+const STREAM: &str = "Answers as server-sent events";
 const ONE: &str = "Inputs and outputs of one version";
 
 const fn get(path: &'static str) -> Route {

@@ -80,7 +80,7 @@
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
   function curl(model) {
-    const url = quoted(`${location.origin}${base}${model.path}`);
+    const url = `${model.streams ? "-N " : ""}${quoted(`${location.origin}${base}${model.path}`)}`;
     if (elements(model) <= MOST_SHOWN) {
       return `curl -s ${url} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(request(model))}`;
     }
@@ -228,7 +228,7 @@
           headers: { "Content-Type": "application/json" },
           body: isLong && !field.value ? request(model) : field.value,
         });
-        const bytes = await answer.arrayBuffer();
+        const bytes = await received(answer);
         show(answer, bytes, performance.now() - start);
       } catch (error) {
         outcome.replaceChildren(chip("bad", "no answer"), String(error.message || error));
@@ -236,11 +236,27 @@
       }
       button.disabled = false;
     };
+    // Events are shown as they come.
+    const received = async (answer) => {
+      const chunks = [];
+      const reader = answer.body.getReader();
+      const isStream = (answer.headers.get("content-type") || "").startsWith("text/event-stream");
+      const text = new TextDecoder();
+      const block = h("pre", { class: "wrap", tabindex: "0" });
+      if (isStream) result.replaceChildren(block);
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        chunks.push(piece.value);
+        if (isStream) block.append(text.decode(piece.value, { stream: true }));
+      }
+      return new Uint8Array(await new Blob(chunks).arrayBuffer());
+    };
     const show = (answer, bytes, took) => {
       const status = `${answer.status} ${answer.statusText}`.trim();
       outcome.replaceChildren(chip(answer.ok ? "good" : "bad", status), h("span", { class: "quiet" }, `${took.toFixed(1)} ms · ${counted(bytes.byteLength, "byte")}`));
       say(`Answered ${status}`);
-      const isJson = (answer.headers.get("content-type") || "").startsWith("application/json");
+      const type = answer.headers.get("content-type") || "";
+      if (type.startsWith("text/event-stream")) return undefined;
+      const isJson = type.startsWith("application/json");
       if (!isJson) return result.replaceChildren(h("p", { class: "quiet" }, "The answer is binary and is not shown."));
       const text = new TextDecoder().decode(bytes);
       result.replaceChildren(code(text.length > 1e5 ? `${text.slice(0, 1e5)} …` : layOut(text), true));
@@ -259,7 +275,7 @@
 
   function modelView(model) {
     const rows = model.max_rows === null
-      ? "Each request is one call."
+      ? `Each request is one call${model.streams ? ", answered in pieces as they are made" : ""}.`
       : `A request has up to ${counted(model.max_rows, "row")}; rows of several requests may share a call.`;
     const axes = [...model.inputs, ...model.outputs].flatMap((tensor) => tensor.shape);
     const under = model.max_rows !== null
@@ -274,7 +290,7 @@
       ...tensors("Outputs", model.outputs),
       under && h("p", { class: "under" }, under),
       h("h2", {}, "Ask it"),
-      ...tabs("Clients", [["curl", curl(model)], ["tritonclient", triton(model)]]),
+      ...tabs("Clients", [["curl", curl(model)], ...(model.streams ? [] : [["tritonclient", triton(model)]])]),
       ...attempt(model),
     ];
   }
@@ -314,8 +330,9 @@
       const about = item.post && item.post["x-penstock"];
       if (!about) continue;
       const key = JSON.stringify([about.model, about.version]);
-      // A path without a version is the shorter one.
-      if (!known.has(key) || path.length < known.get(key).path.length) known.set(key, { ...about, path });
+      // One answer before a stream of them, a path without a version before one with it.
+      const rank = about.streams * 1e4 + path.length;
+      if (!known.has(key) || rank < known.get(key).rank) known.set(key, { ...about, path, rank });
     }
     return [...known.values()].sort((a, b) => a.model.localeCompare(b.model, "en", { numeric: true }) || a.version.localeCompare(b.version, "en", { numeric: true }));
   }

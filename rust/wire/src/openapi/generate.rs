@@ -1,0 +1,73 @@
+//! A model's requests and answers in one flat JSON object each way, as `generate` has them.
+
+use super::{
+    example,
+    inference::Documented,
+    names::reference,
+    tensor::{self, Elements},
+};
+use penstock_core::{ModelSpec, TensorSpec};
+use serde_json::{Map, Value, json};
+
+/// The body of `generate` and `generate_stream`: a member for each input, other members are parameters.
+pub(super) fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
+    let mut properties: Map<String, Value> = members(inputs, Elements::default());
+    for (name, schema) in [
+        ("id", json!({"type": "string", "description": "Comes back with every answer."})),
+        (
+            "details",
+            json!({"type": "boolean", "description": "Whether parameters come back in an object of their own."}),
+        ),
+        ("parameters", json!({"type": "object", "description": "Inputs and parameters may stand here too."})),
+    ] {
+        properties.entry(name).or_insert(schema);
+    }
+    let required: Vec<&str> = spec.inputs.iter().filter(|input| !input.optional).map(|input| &*input.name).collect();
+    json!({
+        "type": "object",
+        "title": format!("Generate request of {}", spec.name),
+        "properties": properties,
+        "anyOf": [{"required": required}, {"required": ["parameters"]}],
+    })
+}
+
+/// Its answer, and each event of its stream: a member for each output.
+pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], nullable: bool) -> Value {
+    let elements = Elements { answered: true, nullable, ..Elements::default() };
+    let mut properties = members(outputs, elements);
+    properties.entry("model_name").or_insert(json!({"const": &*spec.name}));
+    properties.entry("model_version").or_insert(json!({"const": &*spec.version}));
+    json!({
+        "type": "object",
+        "title": format!("Generate answer of {}", spec.name),
+        "required": ["model_name", "model_version"],
+        "properties": properties,
+    })
+}
+
+/// A request; `None` where no document can be made, or it would be too long.
+pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
+    let value = |input: &TensorSpec| {
+        let element = example::element(input)?;
+        let count = example::shape(input, spec.batching.as_ref().map(|_| 1)).iter().product();
+        Some((input.name.to_string(), if count == 1 { element } else { vec![element; count].into() }))
+    };
+    example::sent(spec)?.into_iter().map(value).collect::<Option<Map<_, _>>>().map(Value::from)
+}
+
+fn members(tensors: &[Documented<'_>], elements: Elements<'_>) -> Map<String, Value> {
+    let member = |(tensor, document): &Documented<'_>| {
+        let element = tensor::element(tensor.datatype, Elements { document: document.as_deref(), ..elements });
+        let several = json!({"type": "array", "items": element});
+        (tensor.name.to_string(), json!({"anyOf": [element, several]}))
+    };
+    tensors.iter().map(member).collect()
+}
+
+/// What a stream of answers is, in a document.
+pub(super) fn events(schema: &str) -> Value {
+    json!({
+        "schema": {"type": "string"},
+        "x-event-data": reference("schemas", schema),
+    })
+}
