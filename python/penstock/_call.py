@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -38,12 +37,17 @@ def bind_stream(handler: Callable[..., Any], signature: Signature, driver: Drive
     give = _giver(signature)
 
     def pieces(*inputs: Any) -> Iterator[Any]:
-        with closing(driver.iterate(call(*inputs))) as yielded:
+        yielded = driver.iterate(call(*inputs))
+        try:
             for piece in yielded:
                 if type(piece) is not Final:
                     yield give(piece)
                 else:
                     yield piece if piece.outputs is None else Final(give(piece.outputs))
+        finally:
+            # Left alone, it would be closed when it is collected, which may be late.
+            if hasattr(yielded, "close"):
+                yielded.close()
 
     return pieces
 

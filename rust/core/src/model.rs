@@ -128,6 +128,7 @@ impl Model {
     /// # Errors
     /// What the queue, the batch or the handler answered.
     pub async fn infer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
+        self.check_answers_once()?;
         let max_rows = self.spec.max_batch_size();
         if max_rows == 0 || request.rows <= max_rows {
             return self.queue.submit(request, desk)?.await;

@@ -29,6 +29,8 @@ pub(crate) struct Activity {
     heard: AtomicBool,
     under_way: AtomicU32,
     bodies_open: AtomicU32,
+    /// Answers that are made while they are sent. Silence in them is the handler's.
+    streams: AtomicU32,
     answered: AtomicBool,
     /// Whether the socket would not take the rest of an answer.
     blocked: AtomicBool,
@@ -48,6 +50,7 @@ impl Activity {
             heard: AtomicBool::new(false),
             under_way: AtomicU32::new(0),
             bodies_open: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             answered: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             writing,
@@ -61,6 +64,12 @@ impl Activity {
         Busy(Arc::clone(self))
     }
 
+    /// Counts an answer that is made while it is sent, until the guard is dropped.
+    pub(crate) fn stream(self: &Arc<Self>) -> OpenStream {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(Arc::clone(self))
+    }
+
     /// Whether it could be closed in between requests. Before its first answer an HTTP/1 connection
     /// cannot: its client has no way to know that the request was not taken.
     pub(crate) fn may_be_closed(&self) -> bool {
@@ -71,6 +80,9 @@ impl Activity {
     pub(crate) fn overdue(&self, limits: &Limits) -> bool {
         if self.under_way.load(Ordering::Relaxed) > 0 {
             return self.bodies_open.load(Ordering::Relaxed) > 0 && self.since(&self.last_ms) > limits.body_timeout;
+        }
+        if self.streams.load(Ordering::Relaxed) > 0 && !self.blocked.load(Ordering::Relaxed) {
+            return false;
         }
         let head_open = self.head_open.load(Ordering::Relaxed) && !self.http2.load(Ordering::Relaxed);
         if head_open && self.since(&self.head_since_ms) > limits.header_timeout {
@@ -133,6 +145,17 @@ impl Drop for Busy {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
         self.0.answered.store(true, Ordering::Relaxed);
         // The next idle time counts from the answer, not from the request.
+        self.0.touch();
+    }
+}
+
+/// An answer that is still being made.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Arc<Activity>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
         self.0.touch();
     }
 }

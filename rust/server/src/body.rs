@@ -1,11 +1,13 @@
 //! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
 
+use crate::activity::{Activity, OpenStream};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use penstock_core::Chunks;
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -19,8 +21,8 @@ pub(crate) enum Body {
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
     },
-    /// Made by axum or tonic.
-    Streamed(axum::body::Body),
+    /// Made by axum or tonic, or one event after the other.
+    Streamed(axum::body::Body, #[expect(dead_code, reason = "held for its drop")] Option<OpenStream>),
 }
 
 impl Body {
@@ -47,6 +49,14 @@ impl Body {
         }
     }
 
+    /// The same body; one that is made while it is sent keeps its connection from counting as idle.
+    pub(crate) fn on(self, activity: &Arc<Activity>) -> Self {
+        match self {
+            Self::Streamed(body, _) => Self::Streamed(body, Some(activity.stream())),
+            known => known,
+        }
+    }
+
     /// No bytes at all.
     pub(crate) fn empty() -> Self {
         Self::new(Chunks::new())
@@ -69,14 +79,14 @@ impl HttpBody for Body {
                 Some(chunk) => Some(Ok(Frame::data(chunk))),
                 None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
             }),
-            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+            Self::Streamed(body, _) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Chunks { reversed, trailers } => reversed.is_empty() && trailers.is_none(),
-            Self::Streamed(body) => body.is_end_stream(),
+            Self::Streamed(body, _) => body.is_end_stream(),
         }
     }
 
@@ -85,7 +95,7 @@ impl HttpBody for Body {
             Self::Chunks { reversed, .. } => {
                 SizeHint::with_exact(reversed.iter().map(|chunk| chunk.len() as u64).sum())
             }
-            Self::Streamed(body) => body.size_hint(),
+            Self::Streamed(body, _) => body.size_hint(),
         }
     }
 }

@@ -59,10 +59,11 @@ where
     let service = service_fn(|request: Request<Incoming>| {
         let (front, busy) = (front.clone(), activity.enter());
         let request = request.map(|body| ReadBody::new(body, Arc::clone(&activity)));
+        let activity = Arc::clone(&activity);
         async move {
             let response = front.handle(request, Protocol::Http).await;
             drop(busy);
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| body.on(&activity)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));

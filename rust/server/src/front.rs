@@ -112,7 +112,7 @@ impl Front {
 async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {
     let response: Result<_, Infallible> = router.clone().oneshot(request).await;
     match response {
-        Ok(response) => response.map(Body::Streamed),
+        Ok(response) => response.map(|body| Body::Streamed(body, None)),
         Err(never) => match never {},
     }
 }

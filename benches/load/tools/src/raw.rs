@@ -9,6 +9,9 @@ use tonic::{
 /// The path of the call that every benchmark makes.
 pub const INFER_PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
+/// The messages of each stream of the bare servers.
+pub const STREAM_MESSAGES: usize = 10_000;
+
 /// The largest message: above any workload's.
 pub const MAX_MESSAGE: usize = 1 << 30;
 

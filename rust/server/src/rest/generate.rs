@@ -155,7 +155,7 @@ async fn alone(app: &App, mut answers: Answers, form: Form) -> Result<Response<B
 async fn stream(app: &App, mut answers: Answers, form: Form) -> Result<Response<Body>> {
     let first = answers.next().await.transpose()?;
     let events = Events::new(answers, form, options(app), first)?;
-    let mut response = Response::new(Body::Streamed(axum::body::Body::new(events)));
+    let mut response = Response::new(Body::Streamed(axum::body::Body::new(events), None));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

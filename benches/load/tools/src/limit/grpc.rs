@@ -1,7 +1,7 @@
 //! Bare tonic.
 
 use bytes::Bytes;
-use penstock_bench_tools::raw::{CONNECTION_WINDOW, MAX_MESSAGE, RawCodec, STREAM_WINDOW};
+use penstock_bench_tools::raw::{CONNECTION_WINDOW, MAX_MESSAGE, RawCodec, STREAM_MESSAGES, STREAM_WINDOW};
 use std::{
     convert::Infallible,
     future::{Ready, ready},
@@ -9,10 +9,11 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+use tokio_stream::Stream;
 use tonic::{
     Request, Response, Status,
     body::Body,
-    server::{Grpc, NamedService, UnaryService},
+    server::{Grpc, NamedService, ServerStreamingService, UnaryService},
     transport::{self, Server},
 };
 
@@ -32,6 +33,18 @@ impl UnaryService<Bytes> for Echo {
     }
 }
 
+impl ServerStreamingService<Bytes> for Echo {
+    type Response = Bytes;
+    type ResponseStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
+    type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, _request: Request<Bytes>) -> Self::Future {
+        let answer = self.0.clone();
+        let answers = tokio_stream::iter((0..STREAM_MESSAGES).map(move |_| Ok(answer.clone())));
+        ready(Ok(Response::new(Box::pin(answers))))
+    }
+}
+
 impl tower::Service<http::Request<Body>> for Echo {
     type Response = http::Response<Body>;
     type Error = Infallible;
@@ -46,6 +59,9 @@ impl tower::Service<http::Request<Body>> for Echo {
         Box::pin(async move {
             let mut grpc =
                 Grpc::new(RawCodec).max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE);
+            if request.uri().path().ends_with("/ModelStreamInfer") {
+                return Ok(grpc.server_streaming(own, request).await);
+            }
             Ok(grpc.unary(own, request).await)
         })
     }

@@ -2,16 +2,21 @@
 
 use axum::{
     Router,
-    body::Bytes,
+    body::{Body, Bytes},
     extract::DefaultBodyLimit,
     http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE},
     response::IntoResponse,
+    routing::post,
     serve::ListenerExt,
 };
-use std::{io, net::Ipv4Addr};
+use penstock_bench_tools::raw::STREAM_MESSAGES;
+use std::{convert::Infallible, io, net::Ipv4Addr};
 use tokio::net::TcpListener;
 
 const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+
+/// As long as the events of the models that are compared with it.
+const EVENT: &[u8] = b"data: {\"model_name\":\"tokens\",\"model_version\":\"1\",\"i\":1234}\n\n";
 
 /// What is answered: `binary` to requests with a header length, `json` to all others.
 #[derive(Clone)]
@@ -32,7 +37,12 @@ pub(crate) async fn serve(port: u16, answers: Answers) -> io::Result<()> {
         };
         async move { ([(CONTENT_TYPE, HeaderValue::from_static(kind))], answer).into_response() }
     };
-    let routes = Router::new().fallback(answer).layer(DefaultBodyLimit::disable());
+    let events = || async {
+        let event = || Ok::<_, Infallible>(Bytes::from_static(EVENT));
+        let events = Body::from_stream(tokio_stream::iter((0..STREAM_MESSAGES).map(move |_| event())));
+        ([(CONTENT_TYPE, "text/event-stream")], events)
+    };
+    let routes = Router::new().route("/stream", post(events)).fallback(answer).layer(DefaultBodyLimit::disable());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let listener = listener.tap_io(|stream| {
         // Without it small answers wait for acknowledgements; a failure shows in the numbers.

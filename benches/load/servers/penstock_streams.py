@@ -1,0 +1,28 @@
+"""Penstock: `tokens`, a generator for each of 64 streams, and `batched`, one generator for all of them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from penstock import Batching, Tensor, Threads, model, serve
+
+N = [Tensor("n", np.int32, [1])]
+TOKEN = [Tensor("i", np.int32, [1])]
+
+
+@model(inputs=N, outputs=TOKEN, instances=Threads(64))
+def tokens(n):
+    for i in range(n[0]):
+        yield np.array([i], np.int32)
+
+
+@model(inputs=N, outputs=TOKEN, batching=Batching(max_size=64, max_delay=0.02))
+def batched(n):
+    for i in range(n[0, 0]):
+        yield np.full((len(n), 1), i, np.int32)
+
+
+if __name__ == "__main__":
+    serve(tokens, batched, http=f"127.0.0.1:{sys.argv[1]}", grpc=f"127.0.0.1:{sys.argv[2]}")

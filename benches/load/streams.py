@@ -1,0 +1,146 @@
+"""Streams side by side: many long streams at once, read by one loader.
+
+    python -m benches.load.streams --clients 64 --repeats 3
+
+Server-sent events of penstock, of FastAPI written by hand, and of bare axum; `ModelStreamInfer` of penstock, of
+PyTriton's decoupled model, and of bare tonic. Every stream is 10,000 messages of one INT32. The servers take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+MESSAGES = 10_000
+CALL = "/inference.GRPCInferenceService/ModelStreamInfer"
+GENERATE = "/v2/models/tokens/generate_stream"
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def binary(name: str) -> str:
+    """One of the compiled tools; `BENCH_TOOLS` names a folder that has them."""
+    folder = os.environ.get("BENCH_TOOLS")
+    if folder is None:
+        subprocess.run(["cargo", "build", "--release", "-q"], cwd=HERE / "tools", check=True)
+        folder = str(HERE / "tools/target/release")
+    return f"{folder}/{name}"
+
+
+def request() -> bytes:
+    """A gRPC request for `tokens`: `ModelInferRequest` with one INT32 `n` of shape [1], raw."""
+    from tritonclient.grpc import service_pb2 as pb
+
+    message = pb.ModelInferRequest(model_name="tokens", id="1")
+    message.inputs.add(name="n", datatype="INT32", shape=[1])
+    message.raw_input_contents.append(MESSAGES.to_bytes(4, "little"))
+    return bytes(message.SerializeToString())
+
+
+class Side:
+    """A server, and how its streams are asked for."""
+
+    def __init__(self, name: str, wire: str, command: list[str], port: int, path: str) -> None:
+        self.name, self.wire, self.command, self.port, self.path = name, wire, command, port, path
+        self.runs: list[dict[str, Any]] = []
+
+    def run(self, bodies: dict[str, str], clients: int) -> None:
+        """Reads as many streams at once, to their ends."""
+        command = [binary("streams"), self.wire, f"127.0.0.1:{self.port}", self.path, bodies[self.wire]]
+        done = subprocess.run([*command, str(clients), str(MESSAGES)], capture_output=True, text=True, check=False)
+        if done.returncode or not done.stdout:
+            sys.exit(f"{self.name}: {done.stdout}{done.stderr}")
+        self.runs.append(json.loads(done.stdout))
+
+    def median(self, key: str) -> float:
+        """Over all runs."""
+        return statistics.median(run[key] for run in self.runs)
+
+
+def sides(folder: str, names: list[str]) -> list[Side]:
+    """The servers whose environments are there."""
+    venvs = Path(os.environ.get("BENCH_VENVS", "bench-data/venvs"))
+    ports = [free_port() for _ in range(8)]
+    answer = f"{folder}/answer"
+    # As long as an answer of penstock's.
+    Path(answer).write_bytes(b"\x12\x40" + bytes(64))
+    limit = [binary("limit"), str(ports[0]), str(ports[1]), answer, answer, answer]
+    own = [sys.executable, str(HERE / "servers/penstock_streams.py"), str(ports[2]), str(ports[3])]
+    fastapi = [str(venvs / "fastapi/bin/python"), str(HERE / "servers/fastapi_streams.py"), str(ports[4])]
+    pytriton = [str(venvs / "pytriton/bin/python"), str(HERE / "servers/pytriton_streams.py")]
+    pytriton += [str(port) for port in ports[5:8]]
+    found = [
+        Side("axum", "http", limit, ports[0], "/stream"),
+        Side("penstock", "http", own, ports[2], GENERATE),
+        Side("penstock, batched", "http", own, ports[2], GENERATE.replace("tokens", "batched")),
+        Side("fastapi", "http", fastapi, ports[4], "/stream"),
+        Side("tonic", "grpc", limit, ports[1], CALL),
+        Side("penstock", "grpc", own, ports[3], CALL),
+        Side("pytriton", "grpc", pytriton, ports[6], CALL),
+    ]
+    return [side for side in found if Path(side.command[0]).exists() and (not names or side.name in names)]
+
+
+@contextlib.contextmanager
+def started(found: list[Side], log: Any) -> Iterator[None]:
+    """The servers, up."""
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for side in found:
+            key = " ".join(side.command)
+            if key not in processes:
+                processes[key] = subprocess.Popen(side.command, stdout=log, stderr=log)
+            for _ in range(600):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", side.port), 1):
+                    break
+                time.sleep(0.1)
+        time.sleep(1.0)
+        yield
+    finally:
+        for process in processes.values():
+            process.terminate()
+        for process in processes.values():
+            process.wait(30)
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("sides", nargs="*", help="names of servers; all by default")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
+        bodies = {"http": f"{folder}/http", "grpc": f"{folder}/grpc"}
+        Path(bodies["http"]).write_bytes(b'{"n":%d}' % MESSAGES)
+        Path(bodies["grpc"]).write_bytes(request())
+        found = sides(folder, options.sides)
+        with started(found, log):
+            for _ in range(options.repeats):
+                for side in found:
+                    side.run(bodies, options.clients)
+    print("| server | wire | messages/s | first message p50 ms | p99 ms |\n|---|---|--:|--:|--:|")
+    for side in found:
+        first = side.median("first_p50_us") / 1000, side.median("first_p99_us") / 1000
+        print(f"| {side.name} | {side.wire} | {side.median('per_second'):,.0f} | {first[0]:.1f} | {first[1]:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
