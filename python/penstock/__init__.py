@@ -41,12 +41,13 @@ from penstock.errors import (
     UnsupportedEncoding,
 )
 from penstock.instances import Threads
+from penstock.scheduling import Queueing, Sequences
 from penstock.server import Server, serve
 from penstock.streaming import Final
 from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
-    from penstock._core import Context, RequestInfo
+    from penstock._core import Context, RequestInfo, SequenceInfo
 
     __version__: str
 
@@ -67,7 +68,10 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "PenstockError",
+    "Queueing",
     "RequestInfo",
+    "SequenceInfo",
+    "Sequences",
     "Server",
     "ServerConfig",
     "SignatureError",
@@ -86,7 +90,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Loaded at first use: describing models does not need the compiled part.
-    if name in ("Context", "RequestInfo"):
+    if name in ("Context", "RequestInfo", "SequenceInfo"):
         from penstock import _core
 
         return getattr(_core, name)

@@ -6,7 +6,7 @@ from typing import Any, final
 from penstock._definition import Definition
 from penstock.config import ServerConfig
 
-__all__ = ["Context", "InProcess", "RequestInfo", "Server", "copies", "debug_build", "version"]
+__all__ = ["Context", "InProcess", "RequestInfo", "SequenceInfo", "Server", "copies", "debug_build", "version"]
 
 version: str
 """The version of the package."""
@@ -89,12 +89,40 @@ class RequestInfo:
         """Seconds left until the caller stops waiting; None if it set no limit."""
 
     @property
+    def priority(self) -> int:
+        """The priority that its caller asked for; 0 if it named none."""
+
+    @property
+    def sequence(self) -> SequenceInfo | None:
+        """Its place in a sequence; None where the model keeps none."""
+
+    @property
     def rows(self) -> int:
         """How many rows of the batch are this caller's; 1 without batching."""
 
     @property
     def cancelled(self) -> bool:
         """Whether the caller left."""
+
+@final
+class SequenceInfo:
+    """One request's place in a sequence."""
+
+    @property
+    def id(self) -> int | str:
+        """The id that the caller chose."""
+
+    @property
+    def start(self) -> bool:
+        """Whether it is the first request."""
+
+    @property
+    def end(self) -> bool:
+        """Whether it is the last request. In `close_sequence`: whether that was computed."""
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """The sequence's own: empty at the start, and kept on the instance until the sequence is over."""
 
 @final
 class Context:
@@ -123,6 +151,10 @@ class Context:
     @property
     def deadline(self) -> float | None:
         """Seconds left of the only request; None if it set no limit."""
+
+    @property
+    def sequence(self) -> SequenceInfo | None:
+        """The only request's place in a sequence; None where the model keeps none."""
 
     @property
     def cancelled(self) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.batching import Batching
+from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
+
+if TYPE_CHECKING:
+    from penstock._core import SequenceInfo
 
 __all__ = ["BoundHandler", "Definition", "Document", "Handler", "nothing_to_close"]
 
@@ -26,17 +30,22 @@ class Handler(Protocol):
     def close(self) -> Callable[[], object]:
         """Called once at shutdown, on the instance's thread."""
 
+    @property
+    def close_sequence(self) -> Callable[[SequenceInfo], object]:
+        """Called when a sequence is over, on the instance's thread, after its last request."""
 
-def nothing_to_close() -> None:
-    """The `close` of a handler that holds nothing."""
+
+def nothing_to_close(*_: object) -> None:
+    """The `close` and `close_sequence` of a handler that holds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundHandler:
-    """A `Handler` made of two callables."""
+    """A `Handler` made of callables."""
 
     call: Callable[..., Any]
     close: Callable[[], object] = nothing_to_close
+    close_sequence: Callable[[SequenceInfo], object] = nothing_to_close
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +88,7 @@ class Definition:
     """Of the inputs that carry a JSON document, by name."""
     output_documents: Mapping[str, Document] = field(default_factory=dict)
     """Of the outputs that carry a JSON document, by name."""
+    queueing: Queueing | None = None
+    """None: one level, and no limit on the wait."""
+    sequences: Sequences | None = None
+    """None: no request belongs to another."""

@@ -103,7 +103,7 @@ class Shared:
             with lock:
                 handler.close()
 
-        return BoundHandler(call, close)
+        return BoundHandler(call, close, handler.close_sequence)
 
     def explain(self, *arguments: Any, **named: Any) -> Any:
         """Calls the instance's `explain`."""

@@ -12,6 +12,7 @@ from penstock._definition import BoundHandler, Definition, Handler, nothing_to_c
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Threads
+from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["Model", "ModelOptions", "model"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 DEFAULT_MAX_QUEUE = 1024
 """Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
@@ -45,6 +47,8 @@ class ModelOptions(TypedDict, total=False):
     instances: int | Threads
     max_queue: int
     streams: bool | None
+    queueing: Queueing | None
+    sequences: Sequences | None
 
 
 class Model(Generic[P, R]):
@@ -72,6 +76,10 @@ class Model(Generic[P, R]):
     """The most requests that wait."""
     streams: bool
     """Whether its handler gives any number of answers to a request, as an iterator."""
+    queueing: Queueing | None
+    """How they wait; None for one line without a limit."""
+    sequences: Sequences | None
+    """How it keeps state between requests; None where it keeps none."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -88,6 +96,8 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
         if self.batching is not None and not isinstance(self.batching, Batching):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
+        self.queueing = _checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
+        self.sequences = _checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self._method = _method_of(target, where)
         self.streams = self._reads_streams(where)
         self.description = _description(options.get("description"), target, self._method, where)
@@ -95,6 +105,7 @@ class Model(Generic[P, R]):
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
+        self._check_sequences(where)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, or builds an instance of the class."""
@@ -133,6 +144,8 @@ class Model(Generic[P, R]):
             description=self.description,
             input_documents=documents(self._signature.inputs),
             output_documents=documents(self._signature.outputs),
+            queueing=self.queueing,
+            sequences=self.sequences,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -172,6 +185,14 @@ class Model(Generic[P, R]):
             streams=self.streams,
         )
 
+    def _check_sequences(self, where: str) -> None:
+        if self.sequences is None:
+            return
+        if not self._signature.wants_context:
+            raise SignatureError(f"{where}: a model with sequences takes `ctx: Context`, where their state is")
+        if self.queueing is not None and self.queueing.priorities > 1:
+            raise SignatureError(f"{where}: sequences are computed in order of arrival, so they have no priorities")
+
     def _read_explainer(self, where: str) -> Explainer | None:
         # Few classes have one.
         if not self._method or not hasattr(self.__wrapped__, "explain"):
@@ -188,11 +209,12 @@ class Model(Generic[P, R]):
         instance: Any = target() if self._method else None
         handler = getattr(instance, self._method) if self._method else target
         close: Callable[[], object] = getattr(instance, "close", nothing_to_close)
+        close_sequence = getattr(instance, "close_sequence", nothing_to_close)
         if self.streams:
             driver = Driver()
-            bound = BoundHandler(bind_stream(handler, self._signature, driver), driver.closing(close))
+            bound = BoundHandler(bind_stream(handler, self._signature, driver), driver.closing(close), close_sequence)
         else:
-            bound = BoundHandler(bind(handler, self._signature), close)
+            bound = BoundHandler(bind(handler, self._signature), close, close_sequence)
         return bound if shared is None or not self._method else shared.put(instance, bound)
 
 
@@ -218,6 +240,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         instances: How many calls may run at once, as a number or `Threads(n)`.
         max_queue: The most requests that wait; one more is refused as `Overloaded`.
         streams: That the handler returns an iterator of answers; a generator need not say so.
+        queueing: Levels of priority, and how long a request may wait.
+        sequences: Makes the model keep state between requests that belong together.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.
@@ -258,6 +282,12 @@ def _description(given: object, target: Any, method: str, where: str) -> str:
         return inspect.cleandoc(given)
     # Of the class itself: a base's docstring is of something more general.
     return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
+
+
+def _checked_option(value: object, kind: type[T], what: str) -> T | None:
+    if value is None or isinstance(value, kind):
+        return value
+    raise SignatureError(f"{what} must be a {kind.__name__}, not {value!r}")
 
 
 def _count(instances: object, where: str) -> int:

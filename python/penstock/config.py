@@ -52,6 +52,7 @@ class ServerConfig:
     request_timeout: float = _setting(0.0, "seconds", "the longest a request may take from arrival; 0 is no limit")
     drain_timeout: float = _setting(30.0, "seconds", "how long a stopping server waits for requests to finish")
     overload_status: Literal[429, 503] = _setting(429, "429|503", "the HTTP status of a refusal for overload")
+    timeout_status: Literal[504, 503] = _setting(504, "504|503", "the HTTP status when a deadline has passed")
     timing_headers: bool = _setting(False, "switch", "answer with the time spent in the queue and in the handler")
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
     compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
@@ -124,6 +125,7 @@ class ServerOptions(TypedDict, total=False):
     request_timeout: float
     drain_timeout: float
     overload_status: Literal[429, 503]
+    timeout_status: Literal[504, 503]
     timing_headers: bool
     strict_json: bool
     compress_answers: bool

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Batching, Context, NotFound, Tensor, model
+from penstock import Batching, Context, NotFound, Queueing, Sequences, Tensor, model
 
 DATATYPES = (
     "BOOL",
@@ -189,6 +189,36 @@ def wrong_shape(x: Any) -> Any:
     return np.zeros(3, np.float32)
 
 
+@model(
+    inputs=[Tensor("x", np.float32, [1])],
+    outputs=[Tensor("total", np.float32, [1]), Tensor("steps", np.int32, [1])],
+    batching=Batching(max_size=4),
+    sequences=Sequences(idle_timeout=30.0, max_active=8),
+)
+def stateful(x: Any, ctx: Context) -> Any:
+    """Adds up what a sequence sends, and counts its requests."""
+    totals, steps = np.empty_like(x), np.empty(x.shape, np.int32)
+    for row, request in enumerate(ctx.requests):
+        assert request.sequence is not None
+        state = request.sequence.state
+        state["total"] = state.get("total", 0.0) + float(x[row, 0])
+        state["steps"] = state.get("steps", 0) + 1
+        totals[row], steps[row] = state["total"], state["steps"]
+    return totals, steps
+
+
+@model(inputs=[X], outputs=[Y], queueing=Queueing(priorities=3, default_priority=2))
+def ranked(x: Any, ctx: Context) -> Any:
+    GATE.pass_through(float(x[0]), ctx)
+    return x
+
+
+@model(inputs=[X], outputs=[Y], queueing=Queueing(timeout=0.05))
+def impatient(x: Any, ctx: Context) -> Any:
+    GATE.pass_through(float(x[0]), ctx)
+    return x
+
+
 MODELS = (
     add,
     rows,
@@ -210,4 +240,7 @@ MODELS = (
     parameters,
     wrong_dtype,
     wrong_shape,
+    stateful,
+    ranked,
+    impatient,
 )

@@ -24,7 +24,8 @@ pub struct Desk(Arc<Mutex<Trays>>);
 #[derive(Debug, Default)]
 struct Trays {
     deliveries: Vec<Delivery>,
-    to_ring: Vec<Arc<Queue>>,
+    /// Queues, and which of their lanes.
+    to_ring: Vec<(Arc<Queue>, usize)>,
     to_wake: Vec<Waker>,
     waker: Option<Waker>,
 }
@@ -51,11 +52,11 @@ impl Desk {
         wake(trays);
     }
 
-    /// Notes that `queue` has work for an idle instance.
-    pub(crate) fn ring_later(&self, queue: &Arc<Queue>) {
+    /// Notes that a lane of `queue` has work for an idle instance.
+    pub(crate) fn ring_later(&self, queue: &Arc<Queue>, lane: usize) {
         let mut trays = self.lock();
-        if !trays.to_ring.iter().any(|noted| Arc::ptr_eq(noted, queue)) {
-            trays.to_ring.push(Arc::clone(queue));
+        if !trays.to_ring.iter().any(|(noted, other)| *other == lane && Arc::ptr_eq(noted, queue)) {
+            trays.to_ring.push((Arc::clone(queue), lane));
         }
         wake(trays);
     }
@@ -76,8 +77,8 @@ impl Desk {
             trays.waker = Some(cx.waker().clone());
         }
         drop(trays);
-        for queue in to_ring {
-            queue.ring();
+        for (queue, lane) in to_ring {
+            queue.ring(lane);
         }
         for (reply, result) in deliveries {
             reply.send(result);

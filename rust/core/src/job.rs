@@ -8,8 +8,9 @@ use crate::{
     },
     desk::Delivery,
     metrics::{InterpreterTimes, ModelMetrics},
-    queue::Queue,
+    queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
+    sequence::SequenceId,
     statistics::Ended,
 };
 use std::{
@@ -52,6 +53,9 @@ pub struct BatchOutput {
 #[derive(Debug)]
 pub struct Job {
     queue: Arc<Queue>,
+    lane: usize,
+    /// The sequences of its requests; empty for a model without them.
+    steps: Vec<SequenceId>,
     parts: Vec<Part>,
     rows: usize,
     reason: Reason,
@@ -60,9 +64,13 @@ pub struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(queue: Arc<Queue>, parts: Vec<Part>, reason: Reason) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, lane: usize, parts: Vec<Part>, reason: Reason) -> Self {
         let rows = parts.iter().map(|part| part.request.rows).sum();
-        Self { queue, parts, rows, reason, cut_at: Instant::now(), answered: false }
+        let steps = match queue.spec().sequences {
+            None => Vec::new(),
+            Some(_) => parts.iter().filter_map(|part| Some(part.request.schedule.step.as_ref()?.id.clone())).collect(),
+        };
+        Self { queue, lane, steps, parts, rows, reason, cut_at: Instant::now(), answered: false }
     }
 
     /// The model's declaration.
@@ -95,9 +103,11 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join. With preferred sizes a batch has the size that it was cut to.
+    /// Whether more rows could join. With preferred sizes a batch has the size that it was cut to, and
+    /// with sequences each row in it is of another one.
     pub fn has_room(&self) -> bool {
         self.rows < self.spec().max_batch_size()
+            && self.spec().sequences.is_none()
             && self
                 .spec()
                 .batching
@@ -110,7 +120,7 @@ impl Job {
     /// For executors that had to wait after the cut, for the interpreter say: the batch stays open until then.
     pub fn admit_late_joiners(&mut self, inputs: Inputs) -> Inputs {
         let room = self.spec().max_batch_size().saturating_sub(self.rows);
-        let mut late = self.queue.late_joiners(&inputs, room);
+        let mut late = self.queue.late_joiners(self.lane, &inputs, room);
         if late.is_empty() {
             return inputs;
         }
@@ -135,7 +145,7 @@ impl Job {
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
         let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
         // The policy must know of the answer before the first caller can come back.
-        self.queue.answered(rows.len(), self.rows, duration);
+        self.free(rows.len(), duration);
         let mut answers = Answers::default();
         match result {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
@@ -155,7 +165,13 @@ impl Job {
         self.observe(times);
         self.answered = true;
         let duration = times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler);
-        self.queue.answered(self.parts.len(), self.rows, duration);
+        self.free(self.parts.len(), duration);
+    }
+
+    /// Tells the queue that the instance is free, and the sequences too.
+    fn free(&self, requests: usize, duration: Duration) {
+        let Self { lane, rows, ref steps, .. } = *self;
+        self.queue.answered(&Answered { lane, requests, rows, duration, steps });
     }
 
     /// How long ago it was cut.
@@ -215,7 +231,7 @@ impl Drop for Job {
         if self.answered {
             return;
         }
-        self.queue.answered(self.parts.len(), self.rows, self.cut_at.elapsed());
+        self.free(self.parts.len(), self.cut_at.elapsed());
         let error = self.lost();
         for part in self.parts.drain(..) {
             part.reply.send(Err(error.clone()));

@@ -19,11 +19,14 @@ mod datatype;
 mod desk;
 mod error;
 mod job;
+mod lane;
 pub mod metrics;
 mod model;
+mod priority;
 pub mod queue;
 mod reply;
 mod request;
+mod sequence;
 mod spec;
 pub mod statistics;
 mod stream;
@@ -38,11 +41,13 @@ pub use desk::Desk;
 pub use error::{Error, Kind, Result};
 pub use job::{BatchOutput, Job, Part};
 pub use model::{Model, Readiness, Registry};
+pub use priority::Queueing;
 pub use reply::{CancelProbe, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
+pub use sequence::{Schedule, SequenceId, Sequences, Step};
 pub use spec::{Batching, Document, ModelSpec, Oversize, TensorSpec, names, shape_text};
 pub use stream::{Piece, Pieces};
 pub use streaming::{RowPiece, Streaming};

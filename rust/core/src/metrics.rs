@@ -74,6 +74,8 @@ pub struct Metrics {
     boundary: Family<ModelLabels, Seconds>,
     queue_depth: Family<ModelLabels, Gauge>,
     in_flight: Family<ModelLabels, Gauge>,
+    sequences: Family<ModelLabels, Gauge>,
+    sequences_lapsed: Family<ModelLabels, Counter>,
     /// Open connections.
     pub connections: Gauge,
     /// Bytes of request bodies that are held.
@@ -108,6 +110,8 @@ impl Default for Metrics {
             boundary: Family::default(),
             queue_depth: Family::default(),
             in_flight: Family::default(),
+            sequences: Family::default(),
+            sequences_lapsed: Family::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
             refused: Counter::default(),
@@ -157,6 +161,12 @@ impl Metrics {
         );
         registry.register("queue_depth", "Requests that wait in the queue", self.queue_depth.clone());
         registry.register("in_flight", "Requests that were accepted and not yet answered", self.in_flight.clone());
+        registry.register("sequences", "Sequences that are active", self.sequences.clone());
+        registry.register(
+            "sequences_lapsed",
+            "Sequences given up after their idle timeout",
+            self.sequences_lapsed.clone(),
+        );
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
         registry.register("refused", "Requests refused before their model was known", self.refused.clone());
@@ -204,6 +214,14 @@ impl Metrics {
             queue_depth: self.queue_depth.get_or_create(&labels).clone(),
             in_flight: self.in_flight.get_or_create(&labels).clone(),
             statistics: Statistics::default(),
+            sequences: spec
+                .sequences
+                .as_ref()
+                .map_or_else(Gauge::default, |_| self.sequences.get_or_create(&labels).clone()),
+            sequences_lapsed: spec
+                .sequences
+                .as_ref()
+                .map_or_else(Counter::default, |_| self.sequences_lapsed.get_or_create(&labels).clone()),
             labels,
         }
     }
@@ -247,6 +265,10 @@ pub struct ModelMetrics {
     pub in_flight: Gauge,
     /// The protocol's statistics, from zero at each load.
     pub statistics: Statistics,
+    /// Sequences that are active.
+    pub sequences: Gauge,
+    /// Sequences given up after their idle timeout.
+    pub sequences_lapsed: Counter,
 }
 
 impl ModelMetrics {

@@ -130,7 +130,8 @@ impl Model {
     pub async fn infer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
         self.check_answers_once()?;
         let max_rows = self.spec.max_batch_size();
-        if max_rows == 0 || request.rows <= max_rows {
+        // A step of a sequence is never parted; the queue says that it has too many rows.
+        if max_rows == 0 || request.rows <= max_rows || self.spec.sequences.is_some() {
             return self.queue.submit(request, desk)?.await;
         }
         let batches = request.rows.div_ceil(max_rows);
@@ -141,11 +142,12 @@ impl Model {
                 request.rows, self.spec.name
             )));
         }
-        let InferRequest { inputs, rows, caller, deadline, protocol } = request;
+        let InferRequest { inputs, rows, caller, deadline, protocol, schedule } = request;
         let tickets = split(inputs, rows, max_rows)
             .into_iter()
             .map(|(inputs, rows)| {
-                let part = InferRequest { inputs, rows, caller: caller.clone(), deadline, protocol };
+                let (caller, schedule) = (caller.clone(), schedule.clone());
+                let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule };
                 self.queue.submit(part, desk)
             })
             .collect::<Result<Vec<_>>>()?;

@@ -4,15 +4,16 @@ use crate::{
     Desk, Error, InferRequest, Inputs, Kind, ModelSpec, Result,
     batch::{
         gather::{RowKey, row_key},
-        policy::{Decision, State, View, decide},
+        policy::{Decision, decide},
     },
     job::{Job, Part},
+    lane::{Dropped, Lane, Pending, Want},
     metrics::ModelMetrics,
     reply::{Reply, Ticket, replies, reply},
+    sequence::{SequenceId, Table},
     stream::Pieces,
 };
 use std::{
-    collections::VecDeque,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -32,6 +33,13 @@ pub struct Queue {
     epoch: Instant,
     fixed_rows: bool,
     inner: Mutex<Inner>,
+    /// One for each lane.
+    bells: Box<[Bell]>,
+}
+
+/// Wakes the instances of a lane.
+#[derive(Debug, Default)]
+struct Bell {
     work: Condvar,
     /// Counts rings, for an instance that watches for them instead of sleeping.
     rings: AtomicUsize,
@@ -39,44 +47,48 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Pending>,
-    policy: State,
-    busy: usize,
-    parked: usize,
-    /// The number of waiting requests from which on a parked instance wants to look again.
-    ring_at: usize,
+    lanes: Box<[Lane]>,
+    /// For a model with sequences: the lane of each.
+    sequences: Option<Table>,
     draining: bool,
     closed: bool,
 }
 
+/// What an instance is to do next.
 #[derive(Debug)]
-struct Pending {
-    request: InferRequest,
-    reply: Reply,
-    key: RowKey,
-    arrived_ns: u64,
+pub enum Work {
+    /// To compute a batch.
+    Batch(Job),
+    /// To let go of the state of sequences that are over. It may not hold any of them.
+    Over(Vec<SequenceId>),
+}
+
+/// A batch that was answered.
+pub(crate) struct Answered<'a> {
+    pub(crate) lane: usize,
+    pub(crate) requests: usize,
+    pub(crate) rows: usize,
+    pub(crate) duration: Duration,
+    /// The sequences of its requests.
+    pub(crate) steps: &'a [SequenceId],
 }
 
 impl Queue {
     /// An empty queue.
     pub fn new(spec: Arc<ModelSpec>, metrics: Arc<ModelMetrics>) -> Self {
-        let policy = State::new(spec.batching.as_ref(), spec.instances);
+        let lanes = if spec.sequences.is_some() { spec.instances.max(1) } else { 1 };
         Self {
             fixed_rows: spec.has_fixed_rows(),
-            spec,
             metrics,
             epoch: Instant::now(),
             inner: Mutex::new(Inner {
-                waiting: VecDeque::new(),
-                policy,
-                busy: 0,
-                parked: 0,
-                ring_at: 1,
+                lanes: (0..lanes).map(|_| Lane::new(&spec)).collect(),
+                sequences: spec.sequences.as_ref().map(|limits| Table::new(limits, lanes)),
                 draining: false,
                 closed: false,
             }),
-            work: Condvar::new(),
-            rings: AtomicUsize::new(0),
+            bells: (0..lanes).map(|_| Bell::default()).collect(),
+            spec,
         }
     }
 
@@ -93,7 +105,12 @@ impl Queue {
     /// Whether a request is sure to be refused. Asked before its body is read.
     pub fn is_full(&self) -> bool {
         let mut inner = self.lock();
-        inner.waiting.len() >= self.spec.max_queue && !self.make_room(&mut inner)
+        inner.waiting() >= self.spec.max_queue && !self.make_room(&mut inner)
+    }
+
+    /// Sequences that are active.
+    pub fn active_sequences(&self) -> usize {
+        self.lock().sequences.as_ref().map_or(0, Table::len)
     }
 
     /// Puts a request in the queue.
@@ -101,7 +118,8 @@ impl Queue {
     /// With a `desk`, an idle instance is rung when that desk's thread has queued all that is ready.
     ///
     /// # Errors
-    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed.
+    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
+    /// model with sequences also `InvalidInput` if the request is no step of an active one.
     pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Ticket> {
         let (reply, ticket) = reply(desk.cloned());
         self.enqueue(request, reply, desk)?;
@@ -125,83 +143,115 @@ impl Queue {
         if inner.closed {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
         }
-        if inner.waiting.len() >= self.spec.max_queue && !self.make_room(&mut inner) {
+        if inner.waiting() >= self.spec.max_queue && !self.make_room(&mut inner) {
             return Err(self.overloaded(&inner));
         }
-        inner.policy.arrival(now_ns);
-        inner.waiting.push_back(Pending { request, reply, key, arrived_ns: now_ns });
+        let index = self.route(&mut inner, &request, now_ns)?;
+        let lane = &mut inner.lanes[index];
+        lane.policy.arrival(now_ns);
+        let level = self.spec.queueing.level(request.schedule.priority);
+        lane.waiting.push(level, self.pending(request, reply, key, now_ns));
         self.metrics.queue_depth.inc();
-        let ring = inner.parked > 0 && inner.waiting.len() >= inner.ring_at;
+        let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
         drop(inner);
         if ring {
             match desk {
-                Some(desk) => desk.ring_later(self),
-                None => self.ring(),
+                Some(desk) => desk.ring_later(self, index),
+                None => self.ring(index),
             }
         }
         Ok(())
     }
 
-    /// Wakes an idle instance.
-    pub(crate) fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::Release);
-        self.work.notify_one();
+    fn pending(&self, request: InferRequest, reply: Reply, key: RowKey, arrived_ns: u64) -> Pending {
+        let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
+        let limit = self.spec.queueing.timeout;
+        let expires_ns = limit.map_or(u64::MAX, |limit| arrived_ns.saturating_add(nanoseconds(limit)));
+        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns }
     }
 
-    /// The next batch, as soon as the policy says so. Blocks. `None` when the queue is closed and empty.
+    /// Wakes an idle instance of a lane.
+    pub(crate) fn ring(&self, lane: usize) {
+        self.bells[lane].rings.fetch_add(1, Ordering::Release);
+        self.bells[lane].work.notify_one();
+    }
+
+    /// The next batch of a model without sequences, as soon as the policy says so. Blocks. `None` when the
+    /// queue is closed and empty.
     pub fn pull(self: &Arc<Self>) -> Option<Job> {
+        loop {
+            if let Work::Batch(job) = self.next(0)? {
+                return Some(job);
+            }
+        }
+    }
+
+    /// The next work of an instance, counted from 0. Blocks. `None` when the queue is closed and empty.
+    pub fn next(self: &Arc<Self>, instance: usize) -> Option<Work> {
+        let index = instance % self.bells.len();
         let mut inner = self.lock();
         let mut watched = false;
         loop {
             let now_ns = self.now_ns();
-            let view = self.view(&inner);
-            match decide(now_ns, &inner.policy, &view) {
+            if let Some(over) = self.tidy(&mut inner, index, now_ns) {
+                return Some(Work::Over(over));
+            }
+            let lapse_ns = inner.sequences.as_ref().map_or(u64::MAX, Table::lapse_ns);
+            let (draining, closed) = (inner.draining, inner.closed);
+            let lane = &mut inner.lanes[index];
+            let view = lane.view(self.spec.max_batch_size().max(1), draining);
+            match decide(now_ns, &lane.policy, &view) {
                 Decision::Cut(rows, reason) => {
-                    let parts = self.take(&mut inner, rows, now_ns, None);
+                    let parts = self.take(&mut inner, index, now_ns, rows, None);
                     if parts.is_empty() {
                         continue;
                     }
-                    inner.busy += 1;
-                    inner.policy.started(now_ns);
+                    let lane = &mut inner.lanes[index];
+                    lane.busy += 1;
+                    lane.policy.started(now_ns);
                     // What was left may be enough for another idle instance.
-                    let ring = !inner.waiting.is_empty() && inner.parked > 0;
+                    let ring = !lane.waiting.is_empty() && lane.parked > 0;
                     drop(inner);
                     if ring {
-                        self.ring();
+                        self.ring(index);
                     }
-                    return Some(Job::new(Arc::clone(self), parts, reason));
+                    return Some(Work::Batch(Job::new(Arc::clone(self), index, parts, reason)));
                 }
-                Decision::Wait { .. } if inner.closed && view.requests == 0 => return None,
+                Decision::Wait { .. } if closed && view.requests == 0 => return None,
                 Decision::Wait { until_ns, requests } => {
-                    inner.ring_at = requests;
-                    inner.parked += 1;
-                    if until_ns.is_none() && !watched && inner.policy.is_brisk() {
+                    lane.ring_at = requests;
+                    lane.parked += 1;
+                    if until_ns.is_none() && !watched && lane.policy.is_brisk() {
                         // Asleep it would be back in tens of microseconds, many times what a brisk batch takes.
-                        let seen = self.rings.load(Ordering::Acquire);
+                        let seen = self.bells[index].rings.load(Ordering::Acquire);
                         drop(inner);
-                        self.watch(seen);
+                        self.watch(index, seen);
                         watched = true;
                         inner = self.lock();
-                        inner.parked -= 1;
+                        inner.lanes[index].parked -= 1;
                         continue;
                     }
-                    inner = match until_ns {
-                        None => self.work.wait(inner).unwrap_or_else(PoisonError::into_inner),
-                        Some(until_ns) => {
-                            let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-                            self.work.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0
-                        }
-                    };
-                    inner.parked -= 1;
+                    inner = self.park(inner, index, until_ns.unwrap_or(u64::MAX).min(lapse_ns), now_ns);
+                    inner.lanes[index].parked -= 1;
                 }
             }
         }
     }
 
+    /// Sleeps until the lane is rung, or that time.
+    fn park<'a>(&self, inner: MutexGuard<'a, Inner>, lane: usize, until_ns: u64, now_ns: u64) -> MutexGuard<'a, Inner> {
+        let work = &self.bells[lane].work;
+        if until_ns == u64::MAX {
+            return work.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+        work.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Waits for a ring, awake and not for long. Gives the core to any other thread that wants it.
-    fn watch(&self, seen: usize) {
+    fn watch(&self, lane: usize, seen: usize) {
         let end = Instant::now() + WATCH;
-        while self.rings.load(Ordering::Acquire) == seen && Instant::now() < end {
+        while self.bells[lane].rings.load(Ordering::Acquire) == seen && Instant::now() < end {
             for _ in 0..32 {
                 std::hint::spin_loop();
             }
@@ -210,27 +260,34 @@ impl Queue {
     }
 
     /// Waiting requests that fit beside `inputs`.
-    pub(crate) fn late_joiners(&self, inputs: &Inputs, room: usize) -> Vec<Part> {
+    pub(crate) fn late_joiners(&self, lane: usize, inputs: &Inputs, room: usize) -> Vec<Part> {
         let mut inner = self.lock();
-        if inner.waiting.is_empty() || room == 0 {
+        if inner.lanes[lane].waiting.is_empty() || room == 0 {
             return Vec::new();
         }
         let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, inputs) };
-        self.take(&mut inner, room, self.now_ns(), Some(key))
+        self.take(&mut inner, lane, self.now_ns(), room, Some(key))
     }
 
-    /// A batch was answered: the policy learns from it, and its instance is free again.
-    pub(crate) fn answered(&self, requests: usize, rows: usize, duration: Duration) {
+    /// A batch was answered: the policy learns from it, its instance is free again, and its sequences go on.
+    pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let now_ns = self.now_ns();
         let mut inner = self.lock();
-        inner.busy = inner.busy.saturating_sub(1);
-        inner.policy.answered(now_ns, requests, rows, u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        let Inner { lanes, sequences, .. } = &mut *inner;
+        let lane = &mut lanes[answered.lane];
+        lane.busy = lane.busy.saturating_sub(1);
+        lane.policy.answered(now_ns, answered.requests, answered.rows, nanoseconds(answered.duration));
+        if let Some(table) = sequences {
+            let over = answered.steps.iter().filter(|id| table.computed(now_ns, id).is_some());
+            lane.over.extend(over.cloned());
+            self.metrics.sequences.set(table.len() as i64);
+        }
     }
 
-    /// From now on nothing waits for company.
+    /// From now on nothing waits for company, and no sequence begins.
     pub fn drain(&self) {
         self.lock().draining = true;
-        self.work.notify_all();
+        self.ring_all();
     }
 
     /// Refuses new requests; instances end when what waits is computed.
@@ -238,13 +295,17 @@ impl Queue {
         let mut inner = self.lock();
         (inner.draining, inner.closed) = (true, true);
         drop(inner);
-        self.work.notify_all();
+        self.ring_all();
+    }
+
+    fn ring_all(&self) {
+        self.bells.iter().for_each(|bell| bell.work.notify_all());
     }
 
     /// Answers everything that waits with `error`, and closes. Returns how many there were.
     pub fn cut_off(&self, error: &Error) -> usize {
         self.close();
-        let waiting = std::mem::take(&mut self.lock().waiting);
+        let waiting: Vec<Pending> = self.lock().lanes.iter_mut().flat_map(|lane| lane.waiting.clear()).collect();
         self.metrics.queue_depth.dec_by(waiting.len() as i64);
         let count = waiting.len();
         for pending in waiting {
@@ -253,90 +314,98 @@ impl Queue {
         count
     }
 
+    /// Answers those who have waited for too long, without waiting for an instance to come by.
+    pub fn expire(&self) {
+        self.make_room(&mut self.lock());
+    }
+
     /// What the policy has learned so far: fixed cost, cost a row (both in nanoseconds), returning share.
     pub fn learned(&self) -> (u64, u64, f64) {
         let inner = self.lock();
-        (inner.policy.cost.fixed_ns(), inner.policy.cost.per_row_ns(), inner.policy.returns.share())
+        let policy = &inner.lanes[0].policy;
+        (policy.cost.fixed_ns(), policy.cost.per_row_ns(), policy.returns.share())
     }
 
-    fn view(&self, inner: &Inner) -> View {
-        let Some(first) = inner.waiting.front() else { return View { draining: inner.draining, ..View::default() } };
-        let max_size = self.spec.batching.as_ref().map_or(1, |batching| batching.max_size);
-        let (mut rows, mut deadline_ns) = (0, None);
-        // Beyond a full batch nothing changes the decision.
-        for pending in inner.waiting.iter().filter(|pending| pending.key == first.key).take(max_size) {
-            rows += pending.request.rows;
-            if let Some(deadline) = pending.request.deadline {
-                let at_ns = self.to_ns(deadline);
-                deadline_ns = Some(deadline_ns.map_or(at_ns, |earliest: u64| earliest.min(at_ns)));
-            }
+    /// The lane of a request.
+    fn route(&self, inner: &mut Inner, request: &InferRequest, now_ns: u64) -> Result<usize> {
+        if inner.sequences.is_none() {
+            return Ok(0);
         }
-        View {
-            rows,
-            requests: inner.waiting.len(),
-            oldest_ns: first.arrived_ns,
-            deadline_ns,
-            busy: inner.busy,
-            draining: inner.draining,
+        self.lapse(inner, now_ns);
+        let draining = inner.draining;
+        let Some(table) = &mut inner.sequences else { return Ok(0) };
+        let lane = table.route(now_ns, draining, request, &self.spec)?;
+        self.metrics.sequences.set(table.len() as i64);
+        Ok(lane)
+    }
+
+    /// For models with sequences: drops what is dead, and takes the sequences that are over.
+    fn tidy(&self, inner: &mut Inner, lane: usize, now_ns: u64) -> Option<Vec<SequenceId>> {
+        inner.sequences.as_ref()?;
+        self.lapse(inner, now_ns);
+        let dropped = inner.lanes[lane].sweep(now_ns);
+        self.bury(inner, dropped, now_ns);
+        let over = std::mem::take(&mut inner.lanes[lane].over);
+        (!over.is_empty()).then_some(over)
+    }
+
+    /// Tells the instances of the sequences that were silent for too long.
+    fn lapse(&self, inner: &mut Inner, now_ns: u64) {
+        let Some(table) = &mut inner.sequences else { return };
+        let lapsed = table.lapse(now_ns);
+        if lapsed.is_empty() {
+            return;
+        }
+        self.metrics.sequences.set(table.len() as i64);
+        self.metrics.sequences_lapsed.inc_by(lapsed.len() as u64);
+        for (lane, id) in lapsed {
+            inner.lanes[lane].over.push(id);
+            self.ring(lane);
         }
     }
 
-    /// Takes the oldest requests that fit together, in order. Who has left, or is too late, is dropped here.
-    fn take(&self, inner: &mut Inner, max_rows: usize, now_ns: u64, mut key: Option<RowKey>) -> Vec<Part> {
-        let mut parts = Vec::with_capacity(max_rows.min(inner.waiting.len()));
-        let (mut rows, mut index) = (0, 0);
-        while rows < max_rows && index < inner.waiting.len() {
-            let next = &inner.waiting[index];
-            if self.is_dead(next, now_ns) {
-                if let Some(dead) = inner.waiting.remove(index) {
-                    self.bury(dead);
-                }
-                continue;
-            }
-            if key.as_ref().is_some_and(|key| *key != next.key) {
-                index += 1;
-                continue;
-            }
-            // A request goes whole; the next ones may not overtake it.
-            if rows + next.request.rows > max_rows && !parts.is_empty() {
-                break;
-            }
-            let Some(pending) = inner.waiting.remove(index) else { break };
-            self.metrics.queue_depth.dec();
-            rows += pending.request.rows;
-            let Pending { request, reply, key: own, arrived_ns } = pending;
-            let waited = Duration::from_nanos(now_ns.saturating_sub(arrived_ns));
-            parts.push(Part { request, reply, waited });
-            if !self.joins() {
-                break;
-            }
-            key.get_or_insert(own);
-        }
+    /// Takes the first requests that fit together, in order. Who has left, or is too late, is dropped here.
+    fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Vec<Part> {
+        let joins = self.spec.batching.as_ref().is_some_and(|batching| batching.dynamic);
+        let mut dropped = Dropped::default();
+        let parts = inner.lanes[lane].take(Want { rows, key, joins }, now_ns, &mut dropped);
+        self.metrics.queue_depth.dec_by(parts.len() as i64);
+        self.bury(inner, dropped, now_ns);
         parts
     }
 
-    fn joins(&self) -> bool {
-        self.spec.batching.as_ref().is_some_and(|batching| batching.dynamic)
-    }
-
-    fn is_dead(&self, pending: &Pending, now_ns: u64) -> bool {
-        pending.reply.is_abandoned() || pending.request.deadline.is_some_and(|deadline| self.to_ns(deadline) <= now_ns)
-    }
-
-    fn bury(&self, dead: Pending) {
-        self.metrics.queue_depth.dec();
-        self.metrics.abandoned.inc();
-        dead.reply.send(Err(Error::new(Kind::Timeout, "the deadline passed while the request waited in the queue")));
+    fn bury(&self, inner: &mut Inner, dropped: Dropped, now_ns: u64) {
+        let Inner { lanes, sequences, .. } = inner;
+        if let Some(table) = sequences {
+            for broken in &dropped.broken {
+                if let Some(lane) = table.broke(now_ns, broken) {
+                    lanes[lane].over.push(broken.id.clone());
+                    self.ring(lane);
+                }
+            }
+            self.metrics.sequences.set(table.len() as i64);
+        }
+        for dead in dropped.dead {
+            self.metrics.queue_depth.dec();
+            self.metrics.abandoned.inc();
+            let error = dead.too_late(now_ns, &self.spec);
+            dead.reply.send(Err(error));
+        }
+        for orphan in dropped.orphans {
+            self.metrics.queue_depth.dec();
+            let error = orphan.cut_short(&self.spec);
+            orphan.reply.send(Err(error));
+        }
     }
 
     /// Drops the dead of a full queue. Whether there is room now.
     fn make_room(&self, inner: &mut Inner) -> bool {
         let now_ns = self.now_ns();
-        let (dead, alive): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut inner.waiting).into_iter().partition(|pending| self.is_dead(pending, now_ns));
-        inner.waiting = alive;
-        dead.into_iter().for_each(|pending| self.bury(pending));
-        inner.waiting.len() < self.spec.max_queue
+        for lane in 0..inner.lanes.len() {
+            let dropped = inner.lanes[lane].sweep(now_ns);
+            self.bury(inner, dropped, now_ns);
+        }
+        inner.waiting() < self.spec.max_queue
     }
 
     /// The answer to a request that [`Queue::is_full`] turns away.
@@ -345,10 +414,11 @@ impl Queue {
     }
 
     fn overloaded(&self, inner: &Inner) -> Error {
-        let rows: usize = inner.waiting.iter().map(|pending| pending.request.rows).sum();
-        let max_size = self.spec.batching.as_ref().map_or(1, |batching| batching.max_size);
+        let waiting = inner.lanes.iter().flat_map(|lane| lane.waiting.iter());
+        let rows: usize = waiting.map(|pending| pending.request.rows).sum();
+        let max_size = self.spec.max_batch_size().max(1);
         let batches = rows.div_ceil(max_size) as u64 / self.spec.instances.max(1) as u64;
-        let wait = Duration::from_nanos(inner.policy.cost.batch_ns(max_size).saturating_mul(batches));
+        let wait = Duration::from_nanos(inner.lanes[0].policy.cost.batch_ns(max_size).saturating_mul(batches));
         Error::new(
             Kind::Overloaded,
             format!("model '{}' has its maximum of {} requests waiting", self.spec.name, self.spec.max_queue),
@@ -361,10 +431,21 @@ impl Queue {
     }
 
     fn to_ns(&self, time: Instant) -> u64 {
-        u64::try_from(time.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+        nanoseconds(time.saturating_duration_since(self.epoch))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Inner {
+    /// Requests that wait.
+    fn waiting(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.waiting.len()).sum()
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,6 @@
 //! One inference request and its answer, as plain data that no protocol owns.
 
-use crate::{Error, ModelSpec, Result, Tensor, bytes_tensor, spec::names};
+use crate::{Error, ModelSpec, Result, Schedule, Tensor, bytes_tensor, spec::names};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -74,6 +74,8 @@ pub struct InferRequest {
     pub deadline: Option<Instant>,
     /// Which door it came through.
     pub protocol: Protocol,
+    /// Its priority, and its place in a sequence.
+    pub schedule: Schedule,
 }
 
 /// How an output is to be sent.
@@ -176,7 +178,14 @@ impl InferRequest {
                 )));
             }
         }
-        Ok(Self { inputs, rows: rows.unwrap_or(1), caller: None, deadline: None, protocol })
+        Ok(Self {
+            inputs,
+            rows: rows.unwrap_or(1),
+            caller: None,
+            deadline: None,
+            protocol,
+            schedule: Schedule::default(),
+        })
     }
 }
 

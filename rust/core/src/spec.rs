@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Result};
+use crate::{Datatype, Error, Queueing, Result, Sequences};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -93,6 +93,10 @@ pub struct ModelSpec {
     pub batching: Option<Batching>,
     /// The most requests that wait in the queue.
     pub max_queue: usize,
+    /// How they wait.
+    pub queueing: Queueing,
+    /// Whether it keeps state between the requests of a sequence.
+    pub sequences: Option<Sequences>,
     /// How many batches may be computed at once.
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
@@ -113,6 +117,8 @@ impl Default for ModelSpec {
             outputs: Vec::new(),
             batching: None,
             max_queue: 1024,
+            queueing: Queueing::default(),
+            sequences: None,
             instances: 1,
             wants_context: false,
             streams: false,

@@ -2,7 +2,8 @@
 
 use crate::{
     BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, Model, ModelSpec, Protocol, Readiness, Result,
-    Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
+    Schedule, Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
+    queue::Work,
 };
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
@@ -14,10 +15,11 @@ where
 {
     model.set_readiness(Readiness::Ready);
     (0..model.spec().instances)
-        .map(|_| {
+        .map(|instance| {
             let (queue, handler) = (Arc::clone(model.queue()), handler.clone());
             thread::spawn(move || {
-                while let Some(mut job) = queue.pull() {
+                while let Some(work) = queue.next(instance) {
+                    let Work::Batch(mut job) = work else { continue };
                     let inputs = job.gather();
                     let start = Instant::now();
                     let result = handler(inputs, job.rows()).map(|outputs| BatchOutput {
@@ -67,5 +69,12 @@ pub fn values(tensor: &Tensor) -> Vec<f32> {
 /// A request of one FP32 tensor.
 pub fn request(tensor: Tensor) -> InferRequest {
     let rows = tensor.shape().first().copied().unwrap_or(1);
-    InferRequest { inputs: smallvec![Some(tensor)], rows, caller: None, deadline: None, protocol: Protocol::InProcess }
+    InferRequest {
+        inputs: smallvec![Some(tensor)],
+        rows,
+        caller: None,
+        deadline: None,
+        protocol: Protocol::InProcess,
+        schedule: Schedule::default(),
+    }
 }

@@ -1,6 +1,6 @@
 //! One call of a handler: arrays in, handler, tensors out, and where the time went.
 
-use crate::{context::Context, definition::Handling, errors, hand_in, hand_out};
+use crate::{context::Context, definition::Handling, errors, hand_in, hand_out, sequences::Sequences};
 use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use rustix::time::{ClockId, clock_gettime};
@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 pub(crate) fn call(
     handler: &Bound<'_, PyAny>,
     handling: &Handling,
+    sequences: &mut Sequences<'_>,
     job: &mut Job,
     inputs: Inputs,
     attached_at: Instant,
 ) -> Result<BatchOutput> {
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
-    let prepared = arguments(py, handling, job, inputs);
+    let prepared = arguments(py, handling, sequences, job, inputs);
     let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
 
     let (start, cpu_start) = (Instant::now(), thread_time());
@@ -47,6 +48,7 @@ pub(crate) type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context
 pub(crate) fn arguments<'py>(
     py: Python<'py>,
     handling: &Handling,
+    sequences: &mut Sequences<'_>,
     job: &mut Job,
     inputs: Inputs,
 ) -> PyResult<Arguments<'py>> {
@@ -57,7 +59,7 @@ pub(crate) fn arguments<'py>(
     let mut arguments = arrays.collect::<PyResult<Vec<_>>>()?;
     let mut context = None;
     if job.spec().wants_context {
-        let made = Bound::new(py, Context::of(py, job)?)?;
+        let made = Bound::new(py, Context::of(py, job, sequences)?)?;
         arguments.push(made.clone().into_any());
         context = Some(made);
     }

@@ -24,6 +24,7 @@ pub(crate) struct ServerConfig {
     request_timeout: f64,
     pub(crate) drain_timeout: f64,
     overload_status: u16,
+    timeout_status: u16,
     timing_headers: bool,
     strict_json: bool,
     compress_answers: bool,
@@ -80,6 +81,7 @@ impl ServerConfig {
                 ..Limits::default()
             },
             overload_unavailable: self.overload_status == 503,
+            timeout_unavailable: self.timeout_status == 503,
             timing_headers: self.timing_headers,
             strict_json: self.strict_json,
             compress_answers: self.compress_answers,

@@ -1,6 +1,7 @@
 //! What a handler that asks for it learns of its callers: `penstock.Context`.
 
-use penstock_core::{CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, metrics::ModelMetrics};
+use crate::sequences::{SequenceInfo, Sequences};
+use penstock_core::{CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule, metrics::ModelMetrics};
 use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError},
     prelude::*,
@@ -18,6 +19,10 @@ pub(crate) struct RequestInfo {
     caller: CallerInfo,
     #[pyo3(get)]
     rows: usize,
+    #[pyo3(get)]
+    priority: u64,
+    #[pyo3(get)]
+    sequence: Option<Py<SequenceInfo>>,
     until: Option<Instant>,
     probe: Option<CancelProbe>,
 }
@@ -72,17 +77,21 @@ pub(crate) struct Context {
 
 impl Context {
     /// The context of one batch.
-    pub(crate) fn of(py: Python<'_>, job: &mut Job) -> PyResult<Self> {
+    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences<'_>) -> PyResult<Self> {
+        let spec = Arc::clone(job.spec());
         let requests = job
             .parts_mut()
             .iter_mut()
             .map(|part| {
                 let caller = part.request.caller.take().map(|caller| *caller).unwrap_or_default();
                 let (rows, until) = (part.request.rows, part.request.deadline);
-                Py::new(py, RequestInfo { caller, rows, until, probe: part.probe() })
+                let Schedule { priority, step } = std::mem::take(&mut part.request.schedule);
+                let step = step.filter(|_| spec.sequences.is_some());
+                let sequence = step.map(|step| sequences.step(&spec, &step)).transpose()?;
+                Py::new(py, RequestInfo { caller, rows, priority, sequence, until, probe: part.probe() })
             })
             .collect::<PyResult<_>>()?;
-        let (spec, metrics) = (Arc::clone(job.spec()), Arc::clone(job.metrics()));
+        let metrics = Arc::clone(job.metrics());
         Ok(Self { requests, spec, metrics, answer: Mutex::default() })
     }
 
@@ -127,6 +136,11 @@ impl Context {
     #[getter]
     fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         Ok(self.only(py)?.get().deadline())
+    }
+
+    #[getter]
+    fn sequence<'py>(&self, py: Python<'py>) -> PyResult<Option<Py<SequenceInfo>>> {
+        Ok(self.only(py)?.get().sequence.as_ref().map(|sequence| sequence.clone_ref(py)))
     }
 
     #[getter]

@@ -1,11 +1,11 @@
 //! `penstock._definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
 //! beside it.
 
-use crate::errors::startup;
+use crate::{config::duration, errors::startup};
 use numpy::PyArrayDescr;
-use penstock_core::{Batching, Datatype, Document, ModelSpec, Oversize, TensorSpec};
+use penstock_core::{Batching, Datatype, Document, ModelSpec, Oversize, Queueing, Sequences, TensorSpec};
 use pyo3::prelude::*;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// The fields of `Definition`.
 #[derive(Debug, FromPyObject)]
@@ -24,6 +24,23 @@ struct Definition {
     wants_context: bool,
     streams: bool,
     factory: Py<PyAny>,
+    queueing: Option<DeclaredQueueing>,
+    sequences: Option<DeclaredSequences>,
+}
+
+/// The fields of `Queueing`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredQueueing {
+    priorities: usize,
+    default_priority: usize,
+    timeout: Option<f64>,
+}
+
+/// The fields of `Sequences`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredSequences {
+    idle_timeout: f64,
+    max_active: usize,
 }
 
 /// JSON documents by the tensors that carry them.
@@ -100,6 +117,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         batching: definition.batching.map(batching),
         max_queue: definition.max_queue.max(1),
         instances: definition.instances.max(1),
+        queueing: definition.queueing.map(queueing).unwrap_or_default(),
+        sequences: definition.sequences.map(sequences),
         wants_context: definition.wants_context,
         streams: definition.streams,
     };
@@ -136,6 +155,16 @@ fn tensors(
         Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
     };
     declared.into_iter().map(read).collect::<PyResult<Vec<_>>>().map(|pairs| pairs.into_iter().unzip())
+}
+
+fn queueing(declared: DeclaredQueueing) -> Queueing {
+    let DeclaredQueueing { priorities, default_priority, timeout } = declared;
+    Queueing { priorities, default_priority, timeout: timeout.and_then(duration) }
+}
+
+fn sequences(declared: DeclaredSequences) -> Sequences {
+    let idle_timeout = duration(declared.idle_timeout).unwrap_or(Duration::MAX);
+    Sequences { idle_timeout, max_active: declared.max_active }
 }
 
 fn batching(declared: DeclaredBatching) -> Batching {

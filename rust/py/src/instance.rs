@@ -7,9 +7,11 @@ use crate::{
     attach::{attached, detached, detached_timed},
     call,
     definition::Handling,
-    errors, stream,
+    errors,
+    sequences::Sequences,
+    stream,
 };
-use penstock_core::{Inputs, Job, Model};
+use penstock_core::{Inputs, Job, Model, queue::Work};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -30,14 +32,15 @@ pub(crate) type Built = std::result::Result<(), PyErr>;
 /// Starts one instance's thread, which reports on `built`.
 pub(crate) fn spawn(
     model: Arc<Model>,
+    index: usize,
     handling: Arc<Handling>,
     built: mpsc::Sender<Built>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", model.spec().name);
-    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, &model, &handling, &built)))
+    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, &model, index, &handling, &built)))
 }
 
-fn run(py: Python<'_>, model: &Arc<Model>, handling: &Handling, built: &mpsc::Sender<Built>) {
+fn run(py: Python<'_>, model: &Arc<Model>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
     let handler = match handling.factory.bind(py).call0() {
         Ok(handler) => handler,
         Err(error) => {
@@ -45,8 +48,8 @@ fn run(py: Python<'_>, model: &Arc<Model>, handling: &Handling, built: &mpsc::Se
             return;
         }
     };
-    let parts = handler.getattr("call").and_then(|call| Ok((call, handler.getattr("close")?)));
-    let (call, close) = match parts {
+    let parts = || Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?));
+    let (call, close, close_sequence) = match parts() {
         Ok(parts) => parts,
         Err(error) => {
             let _ = built.send(Err(error));
@@ -56,22 +59,31 @@ fn run(py: Python<'_>, model: &Arc<Model>, handling: &Handling, built: &mpsc::Se
     // A server that does not wait any more has closed the queue, so this instance closes its handler at once.
     let _ = built.send(Ok(()));
     drop(handler);
-    while let Some((job, inputs)) = next(py, model) {
-        answer(py, &call, handling, job, inputs);
+    let mut sequences = Sequences::new(close_sequence);
+    while let Some((job, inputs)) = next(py, model, index, &mut sequences) {
+        answer(&call, handling, &mut sequences, job, inputs);
     }
+    sequences.close_all(model.spec());
     if let Err(error) = close.call0() {
         let _ = errors::from_handler(py, model.spec(), &error);
     }
 }
 
-/// Waits for a batch and joins its rows, without the interpreter.
-fn next(py: Python<'_>, model: &Arc<Model>) -> Option<(Job, Inputs)> {
-    let (pulled, waited) = detached_timed(py, || {
-        let mut job = model.queue().pull()?;
-        let inputs = job.gather();
-        Some((job, inputs))
-    });
-    let (mut job, inputs) = pulled?;
+/// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
+fn next(py: Python<'_>, model: &Arc<Model>, index: usize, sequences: &mut Sequences<'_>) -> Option<(Job, Inputs)> {
+    let (mut job, inputs, waited) = loop {
+        let (work, waited) = detached_timed(py, || match model.queue().next(index)? {
+            Work::Over(ids) => Some(Err(ids)),
+            Work::Batch(mut job) => {
+                let inputs = job.gather();
+                Some(Ok((job, inputs)))
+            }
+        });
+        match work? {
+            Ok((job, inputs)) => break (job, inputs, waited),
+            Err(over) => over.iter().for_each(|id| sequences.close(model.spec(), id)),
+        }
+    };
     if waited < LATE_FROM || !job.has_room() {
         return Some((job, inputs));
     }
@@ -81,12 +93,19 @@ fn next(py: Python<'_>, model: &Arc<Model>) -> Option<(Job, Inputs)> {
     }))
 }
 
-fn answer(py: Python<'_>, handler: &Bound<'_, PyAny>, handling: &Handling, mut job: Job, inputs: Inputs) {
+fn answer(
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    sequences: &mut Sequences<'_>,
+    mut job: Job,
+    inputs: Inputs,
+) {
     if job.spec().streams {
-        return stream::answer(handler, handling, job, inputs);
+        return stream::answer(handler, handling, sequences, job, inputs);
     }
-    let attached_at = Instant::now();
-    let caught = catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, &mut job, inputs, attached_at)));
+    let (py, attached_at) = (handler.py(), Instant::now());
+    let caught =
+        catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
     let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
     detached(py, move || job.finish(result));
 }

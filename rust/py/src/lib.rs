@@ -13,6 +13,7 @@ mod hand_in;
 mod hand_out;
 mod in_process;
 mod instance;
+mod sequences;
 mod server;
 mod stream;
 
@@ -41,5 +42,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<in_process::InProcess>()?;
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
+    module.add_class::<sequences::SequenceInfo>()?;
     Ok(())
 }

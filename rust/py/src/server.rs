@@ -51,9 +51,9 @@ impl Loaded {
         for (model, handling) in &self.models {
             let (built, receiver) = mpsc::channel::<Built>();
             let count = model.spec().instances;
-            for _ in 0..count {
+            for index in 0..count {
                 let spec = model.spec();
-                let thread = instance::spawn(Arc::clone(model), Arc::clone(handling), built.clone())
+                let thread = instance::spawn(Arc::clone(model), index, Arc::clone(handling), built.clone())
                     .map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
                 lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }

@@ -7,6 +7,7 @@ use crate::{
     context::Context,
     definition::Handling,
     errors, hand_out,
+    sequences::Sequences,
 };
 use penstock_core::{
     Error, Inputs, Job, ModelSpec, Result, RowPiece, Shape, Streaming, Tensor, metrics::InterpreterTimes,
@@ -26,9 +27,15 @@ use std::{
 type Outputs = SmallVec<[Tensor; 2]>;
 
 /// Answers a batch with the pieces that its handler yields.
-pub(crate) fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, mut job: Job, inputs: Inputs) {
+pub(crate) fn answer(
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    sequences: &mut Sequences<'_>,
+    mut job: Job,
+    inputs: Inputs,
+) {
     let py = handler.py();
-    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, &mut job, inputs)));
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, sequences, &mut job, inputs)));
     let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
     let generator = match begun {
         Ok(generator) => generator,
@@ -44,12 +51,13 @@ pub(crate) fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, mut job: J
 fn begin<'a, 'py>(
     handler: &Bound<'py, PyAny>,
     handling: &'a Handling,
+    sequences: &mut Sequences<'_>,
     job: &mut Job,
     inputs: Inputs,
 ) -> Result<Generator<'a, 'py>> {
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
-    let (arguments, context) = arguments(py, handling, job, inputs).map_err(|error| raised(job, &error))?;
+    let (arguments, context) = arguments(py, handling, sequences, job, inputs).map_err(|error| raised(job, &error))?;
     let returned = handler.call1(arguments).map_err(|error| raised(job, &error))?;
     match returned.cast_into::<PyIterator>() {
         Ok(pieces) => Ok(Generator { handling, pieces, context }),

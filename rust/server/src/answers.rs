@@ -1,6 +1,6 @@
 //! The answers to one request, one after the other, within its deadline.
 
-use crate::{app::RequestGuard, front::Context, observed::Record};
+use crate::{app::RequestGuard, compute::LATE, front::Context, observed::Record};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Piece, Pieces, Result, classify};
 use penstock_wire::Decoded;
 use std::{
@@ -10,12 +10,14 @@ use std::{
     task::{Poll, ready},
     time::Instant,
 };
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep, sleep_until};
 
 /// A request under way, with any number of answers.
 pub(crate) struct Answers {
     source: Source,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// When the model's queue gives it up, if it still waits there.
+    expiry: Option<Pin<Box<Sleep>>>,
     record: Record,
     /// What the answers' encoder needs.
     pub(crate) plan: AnswerPlan,
@@ -59,7 +61,9 @@ impl Answers {
             Source::Once(Box::pin(async move { model.infer(request, desk.as_ref()).await }))
         };
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
-        Ok(Self { source, deadline, record, plan, _guard: guard, _in_flight: in_flight })
+        let limit = model.spec().queueing.timeout;
+        let expiry = limit.map(|limit| Box::pin(sleep(limit + LATE)));
+        Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
     }
 
     /// The model that answers.
@@ -78,6 +82,7 @@ impl Answers {
         };
         let next = match next {
             Poll::Ready(next) => next,
+            Poll::Pending if self.is_expired(cx) => return self.poll_next(cx),
             Poll::Pending => {
                 let Some(deadline) = &mut self.deadline else { return Poll::Pending };
                 ready!(deadline.as_mut().poll(cx));
@@ -100,6 +105,16 @@ impl Answers {
             }
         }
         Poll::Ready(next)
+    }
+
+    /// Has the queue give up what has waited there for too long, once.
+    fn is_expired(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        let expired = self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready());
+        if expired {
+            self.expiry = None;
+            self.model().queue().expire();
+        }
+        expired
     }
 
     fn classified(&self, mut piece: Piece) -> Result<Piece> {

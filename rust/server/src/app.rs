@@ -1,7 +1,7 @@
 //! What all threads and protocols share.
 
 use crate::{access_log::AccessLogger, config::Config};
-use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
+use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
 use std::{
     sync::{
         Arc,
@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 use tokio::sync::watch;
+
+const SHUTTING_DOWN: &str = "the server is shutting down";
 
 /// Where a server is in its life. It only ever goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +82,7 @@ impl App {
         match self.phase() {
             Phase::Starting => Some("the server is starting"),
             Phase::Ready => None,
-            Phase::Draining => Some("the server is shutting down"),
+            Phase::Draining => Some(SHUTTING_DOWN),
         }
     }
 
@@ -92,8 +94,26 @@ impl App {
         if let Some(reason) = self.not_ready() {
             return Err(Error::new(Kind::Unavailable, reason).retry_after(Duration::from_secs(1)));
         }
+        Ok(self.guard(false))
+    }
+
+    /// As [`App::enter`], but lets requests of sequences in while the server drains: what began before may
+    /// end. Ask [`RequestGuard::check`] when the model is known.
+    pub(crate) fn enter_sequence(self: &Arc<Self>) -> Result<RequestGuard> {
+        if self.phase() == Phase::Draining && self.has_sequences() {
+            return Ok(self.guard(true));
+        }
+        self.enter()
+    }
+
+    /// Whether sequences are active on any model.
+    pub(crate) fn has_sequences(&self) -> bool {
+        self.registry.all().iter().any(|model| model.queue().active_sequences() > 0)
+    }
+
+    fn guard(self: &Arc<Self>, late: bool) -> RequestGuard {
         self.requests.fetch_add(1, Ordering::AcqRel);
-        Ok(RequestGuard { app: Arc::clone(self), bytes: 0 })
+        RequestGuard { app: Arc::clone(self), bytes: 0, late }
     }
 
     /// Requests under way.
@@ -117,9 +137,22 @@ impl App {
 pub(crate) struct RequestGuard {
     app: Arc<App>,
     bytes: usize,
+    /// Whether it came while the server was draining.
+    late: bool,
 }
 
 impl RequestGuard {
+    /// Refuses a request that came while the server was draining, unless `model` may have a sequence of it.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub(crate) fn check(&self, model: &Model) -> Result<()> {
+        if self.late && model.spec().sequences.is_none() {
+            return Err(Error::new(Kind::Unavailable, SHUTTING_DOWN).retry_after(Duration::from_secs(1)));
+        }
+        Ok(())
+    }
+
     /// Takes `bytes` more of what all bodies together may hold.
     ///
     /// # Errors

@@ -3,7 +3,14 @@
 use crate::{front::Context, offload};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, classify};
 use penstock_wire::Decoded;
-use std::{sync::Arc, time::Instant};
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How much later than a queue's limit it is looked whether a request still waits.
+pub(crate) const LATE: Duration = Duration::from_millis(1);
 
 /// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
 pub(crate) async fn compute(
@@ -19,7 +26,7 @@ pub(crate) async fn compute(
     decoded.request.deadline = deadline;
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
-    let answer = model.infer(decoded.request, context.desk.as_ref());
+    let answer = within_queue(model, model.infer(decoded.request, context.desk.as_ref()));
     let response = match deadline {
         None => answer.await?,
         Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
@@ -41,6 +48,20 @@ async fn finish(model: &Model, plan: AnswerPlan, mut response: InferResponse) ->
         Ok((plan, response))
     })
     .await
+}
+
+/// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
+async fn within_queue<T>(model: &Model, answer: impl Future<Output = T>) -> T {
+    let Some(limit) = model.spec().queueing.timeout else { return answer.await };
+    let mut answer = pin!(answer);
+    // The request arrives when it is first polled, a little after the clock is set.
+    match tokio::time::timeout(limit + LATE, answer.as_mut()).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            model.queue().expire();
+            answer.await
+        }
+    }
 }
 
 /// Counts a request out again however it ends: answered, failed, or left by its caller.

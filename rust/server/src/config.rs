@@ -1,6 +1,7 @@
 //! Everything that can be set, as plain values. Nothing here reads a file or the environment.
 
 use crate::{access::Access, forward::HeaderPattern};
+use penstock_core::Kind;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -14,6 +15,8 @@ pub struct Config {
     pub limits: Limits,
     /// Whether a full queue answers 503 / UNAVAILABLE in place of 429 / RESOURCE_EXHAUSTED.
     pub overload_unavailable: bool,
+    /// Whether a deadline that passed answers 503 / UNAVAILABLE in place of 504 / DEADLINE_EXCEEDED.
+    pub timeout_unavailable: bool,
     /// Whether answers carry `x-penstock-*` headers with queue time, compute time and batch size.
     pub timing_headers: bool,
     /// Whether NaN and infinities become `null` in JSON answers.
@@ -38,6 +41,13 @@ pub struct Config {
     pub access: Access,
     /// The longest that any request may take; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
+}
+
+impl Config {
+    /// The kind that an error of this kind is answered as.
+    pub(crate) fn answered_as(&self, kind: Kind) -> Kind {
+        if kind == Kind::Timeout && self.timeout_unavailable { Kind::Unavailable } else { kind }
+    }
 }
 
 /// A socket and the protocols that it speaks. With both, one port serves REST and gRPC.
@@ -165,6 +175,7 @@ impl Default for Config {
             io_threads: 0,
             limits: Limits::default(),
             overload_unavailable: false,
+            timeout_unavailable: false,
             timing_headers: false,
             strict_json: false,
             compress_answers: false,

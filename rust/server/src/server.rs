@@ -78,14 +78,21 @@ impl Server {
         let models = self.app.registry.all();
         models.iter().for_each(|model| model.queue().drain());
         threads.finish();
-        while self.app.requests_under_way() > 0 && !self.is_late() {
+        // A sequence that began may go on to its end.
+        while (self.app.requests_under_way() > 0 || self.app.has_sequences()) && !self.is_late() {
             thread::sleep(DRAIN_LOOK);
         }
         let cut = models
             .iter()
-            .filter_map(|model| match model.metrics().in_flight.get() {
-                0 => None,
-                count => Some(format!("{} (version {}): {count} requests", model.spec().name, model.spec().version)),
+            .filter_map(|model| {
+                let (name, version) = (&model.spec().name, &model.spec().version);
+                match (model.metrics().in_flight.get(), model.queue().active_sequences()) {
+                    (0, 0) => None,
+                    (count, 0) => Some(format!("{name} (version {version}): {count} requests")),
+                    (count, active) => {
+                        Some(format!("{name} (version {version}): {count} requests, {active} sequences"))
+                    }
+                }
             })
             .collect();
         let error = Error::new(Kind::Unavailable, "the server was stopped before the request was answered");

@@ -10,6 +10,7 @@ mod limits;
 mod number;
 pub mod openapi;
 pub mod rest;
+mod schedule;
 
 pub use decoded::Decoded;
 pub use limits::Limits;

@@ -22,7 +22,7 @@ pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
     let observed = Observed::start(&context.app, Protocol::Grpc);
     let (head, body) = request.into_parts();
     let received = async {
-        let mut guard = context.app.enter()?;
+        let mut guard = context.app.enter_sequence()?;
         let envelope = unary::receive(body, &context.app.config.limits, &mut guard).await?;
         Ok((guard, envelope))
     };
@@ -79,6 +79,7 @@ pub(crate) async fn call(
     let found = context.app.registry.find(&message.model_name, version);
     let model = found.inspect_err(|error| observed.failed(None, &id, status::code_of(&context.app, error), error))?;
     let result = async {
+        guard.check(&model)?;
         model.check_answers_once()?;
         model.admit()?;
         let mut decoded = wire::decode(model.spec(), envelope, &Limits::default())?;

@@ -11,7 +11,7 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// The gRPC code of an error.
 pub(crate) fn code_of(app: &App, error: &Error) -> i32 {
-    code(error.kind(), app.config.overload_unavailable)
+    code(app.config.answered_as(error.kind()), app.config.overload_unavailable)
 }
 
 /// An error for tonic.

@@ -109,14 +109,14 @@ impl Calls {
         let app = &self.context.app;
         let observed = Observed::start(app, Protocol::Grpc);
         let refused = |error: &Error| observed.failed(None, "", code_of(app, error), error);
-        let guard = app.enter().inspect_err(refused)?;
+        let guard = app.enter_sequence().inspect_err(refused)?;
         let version = Some(&*message.model_version).filter(|version| !version.is_empty());
         let model = app.registry.find(&message.model_name, version).inspect_err(refused)?;
         let id = message.id.clone();
         let mut record =
             Record::new(app, &observed, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));
-        let decoded =
-            model.admit().and_then(|()| wire::decode(model.spec(), Envelope::from(message), &Limits::default()));
+        let admitted = guard.check(&model).and_then(|()| model.admit());
+        let decoded = admitted.and_then(|()| wire::decode(model.spec(), Envelope::from(message), &Limits::default()));
         let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
         if let Some(caller) = &mut decoded.request.caller {
             caller.headers = visible(&self.headers);

@@ -11,7 +11,7 @@ use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 
 /// An error's answer.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
-    let status = wire::status(error.kind(), app.config.overload_unavailable);
+    let status = wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
     let mut response = json(status, wire::body(error));
     let headers = response.headers_mut();
     if let Some(after) = error.retry_hint() {

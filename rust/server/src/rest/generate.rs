@@ -73,9 +73,10 @@ async fn answer<B: Incoming>(
 ) -> std::result::Result<Response<Body>, Failure> {
     let Inference { path, headers, body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter()?;
+    let mut guard = app.enter_sequence()?;
     let model = app.registry.find(&path.model, path.version.as_deref())?;
     *found = Some(Arc::clone(&model));
+    guard.check(&model)?;
     model.admit()?;
     let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
     if let Some(caller) = &mut decoded.request.caller {
@@ -170,5 +171,7 @@ fn options(app: &App) -> EncodeOptions {
 
 /// The status that the log shows of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
-    error.map_or(200, |error| wire::error::status(error.kind(), app.config.overload_unavailable).into())
+    error.map_or(200, |error| {
+        wire::error::status(app.config.answered_as(error.kind()), app.config.overload_unavailable).into()
+    })
 }

@@ -52,9 +52,10 @@ async fn answer<B: Incoming>(
 ) -> Result<Response<Body>> {
     let Inference { path, headers, body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter()?;
+    let mut guard = app.enter_sequence()?;
     let model = app.registry.find(&path.model, path.version.as_deref())?;
     seen.model = Some(Arc::clone(&model));
+    guard.check(&model)?;
     model.check_answers_once()?;
     model.admit()?;
     let mut decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;

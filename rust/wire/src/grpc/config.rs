@@ -3,8 +3,8 @@
 use crate::generated::inference::{
     self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
 };
-use penstock_core::{Batching, Datatype, ModelSpec, Oversize, TensorSpec};
-use std::collections::BTreeMap;
+use penstock_core::{Batching, Datatype, ModelSpec, Oversize, Queueing, TensorSpec};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A model's configuration. Its inputs and outputs are those of the metadata, without the batch axis.
 ///
@@ -17,7 +17,6 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         kind: pb::model_instance_group::Kind::Cpu.into(),
         ..pb::ModelInstanceGroup::default()
     };
-    let dynamic = spec.batching.as_ref().filter(|batching| batching.dynamic);
     pb::ModelConfig {
         name: spec.name.to_string(),
         platform: spec.platform.to_string(),
@@ -30,7 +29,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         input: spec.inputs.iter().map(input).collect(),
         output: spec.outputs.iter().map(output).collect(),
         instance_group: vec![instances],
-        scheduling_choice: dynamic.map(|batching| dynamic_batching(spec, batching)),
+        scheduling_choice: scheduling(spec),
         parameters: parameters(spec),
         model_transaction_policy: Some(pb::ModelTransactionPolicy { decoupled: spec.streams }),
         response_cache: Some(pb::ModelResponseCache { enable: false }),
@@ -57,19 +56,46 @@ fn output(tensor: &TensorSpec) -> pb::ModelOutput {
     }
 }
 
+fn scheduling(spec: &ModelSpec) -> Option<SchedulingChoice> {
+    match &spec.sequences {
+        Some(sequences) => Some(SchedulingChoice::SequenceBatching(pb::ModelSequenceBatching {
+            max_sequence_idle_microseconds: microseconds(sequences.idle_timeout),
+            ..pb::ModelSequenceBatching::default()
+        })),
+        None => dynamic(spec).map(|batching| dynamic_batching(spec, batching)),
+    }
+}
+
+fn dynamic(spec: &ModelSpec) -> Option<&Batching> {
+    spec.batching.as_ref().filter(|batching| batching.dynamic)
+}
+
 fn dynamic_batching(spec: &ModelSpec, batching: &Batching) -> SchedulingChoice {
+    let (priority_levels, default_priority_level) = priorities(spec);
     SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {
         preferred_batch_size: batching.preferred_sizes.iter().map(|&size| clamped(size)).collect(),
         max_queue_delay_microseconds: batching.max_delay_ns / 1000,
         default_queue_policy: Some(pb::ModelQueuePolicy {
             timeout_action: TimeoutAction::Reject.into(),
-            default_timeout_microseconds: 0,
+            default_timeout_microseconds: spec.queueing.timeout.map_or(0, microseconds),
             // A request's own `timeout` always counts.
             allow_timeout_override: true,
             max_queue_size: u32::try_from(spec.max_queue).unwrap_or(u32::MAX),
         }),
+        priority_levels,
+        default_priority_level,
         ..pb::ModelDynamicBatching::default()
     })
+}
+
+/// The levels of priority and the default one; zeros without any.
+fn priorities(spec: &ModelSpec) -> (u64, u64) {
+    let Queueing { priorities, default_priority, .. } = spec.queueing;
+    if priorities > 1 { (priorities as u64, default_priority as u64) } else { (0, 0) }
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Those of Penstock's settings that Triton's form has no place for.
@@ -81,6 +107,18 @@ fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
             Oversize::Split => "split",
         };
         found.extend([("hold", batching.hold.to_string()), ("oversize", oversize.to_owned())]);
+    }
+    if let Some(sequences) = &spec.sequences {
+        found.push(("max_active_sequences", sequences.max_active.to_string()));
+    } else if dynamic(spec).is_none() {
+        // With dynamic batching they have fields of their own.
+        let (levels, default) = priorities(spec);
+        if levels > 0 {
+            found.extend([("priority_levels", levels.to_string()), ("default_priority_level", default.to_string())]);
+        }
+    }
+    if let Some(timeout) = spec.queueing.timeout.filter(|_| spec.sequences.is_some() || dynamic(spec).is_none()) {
+        found.push(("default_timeout_microseconds", microseconds(timeout).to_string()));
     }
     let parameter = |(name, string_value): (&str, String)| (name.to_owned(), pb::ModelParameter { string_value });
     found.into_iter().map(parameter).collect()
@@ -116,6 +154,7 @@ mod tests {
         meta,
         testing::{input, spec},
     };
+    use penstock_core::Sequences;
 
     fn batched() -> ModelSpec {
         let mut spec = spec(vec![input("x", Datatype::Fp32, &[-1, 16]), input("t", Datatype::Bytes, &[])]);
@@ -147,6 +186,34 @@ mod tests {
         assert_eq!(dynamic.max_queue_delay_microseconds, 3000);
         assert_eq!(dynamic.preferred_batch_size, [4, 8]);
         assert_eq!(dynamic.default_queue_policy.unwrap().max_queue_size, 7);
+        assert_eq!((dynamic.priority_levels, dynamic.default_priority_level), (0, 0));
+    }
+
+    #[test]
+    fn says_how_requests_wait() {
+        let mut spec = batched();
+        spec.queueing = Queueing { priorities: 3, default_priority: 2, timeout: Some(Duration::from_millis(5)) };
+        let Some(SchedulingChoice::DynamicBatching(dynamic)) = config(&spec).scheduling_choice else {
+            panic!("a dynamic model is configured as one");
+        };
+        assert_eq!((dynamic.priority_levels, dynamic.default_priority_level), (3, 2));
+        assert_eq!(dynamic.default_queue_policy.unwrap().default_timeout_microseconds, 5000);
+        spec.batching = None;
+        let parameters = config(&spec).parameters;
+        let shown = ["priority_levels", "default_priority_level", "default_timeout_microseconds"];
+        assert_eq!(shown.map(|name| parameters[name].string_value.as_str()), ["3", "2", "5000"]);
+    }
+
+    #[test]
+    fn a_model_with_sequences_is_configured_as_one() {
+        let mut spec = batched();
+        spec.sequences = Some(Sequences { idle_timeout: Duration::from_secs(30), max_active: 8 });
+        let config = config(&spec);
+        let Some(SchedulingChoice::SequenceBatching(sequence)) = config.scheduling_choice else {
+            panic!("its presence is the signal");
+        };
+        assert_eq!(sequence.max_sequence_idle_microseconds, 30_000_000);
+        assert_eq!(config.parameters["max_active_sequences"].string_value, "8");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     let inputs =
         if raw.is_empty() { typed_inputs(spec, message.inputs)? } else { raw_inputs(spec, &message.inputs, raw)? };
     let mut request = InferRequest::assemble(spec, inputs, Protocol::Grpc)?;
+    request.schedule = parameters.schedule.finish();
     if spec.wants_context {
         let (id, parameters) = (message.id.clone(), parameters.custom);
         request.caller = Some(Box::new(CallerInfo { id, parameters, headers: Vec::new() }));

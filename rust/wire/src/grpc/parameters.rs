@@ -1,6 +1,9 @@
 //! Parameters of requests and tensors: which the protocol has taken, and which are the caller's own.
 
-use crate::generated::inference::{InferParameter, infer_parameter::ParameterChoice};
+use crate::{
+    generated::inference::{InferParameter, infer_parameter::ParameterChoice},
+    schedule::ScheduleParameters,
+};
 use penstock_core::{Error, Kind, Parameter, Parameters, Result};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,6 +17,8 @@ pub(super) struct RequestParameters {
     pub(super) custom: Parameters,
     /// How long the caller waits.
     pub(super) timeout: Option<Duration>,
+    /// Its priority and sequence.
+    pub(super) schedule: ScheduleParameters,
 }
 
 /// Sorts the parameters of a request.
@@ -23,14 +28,13 @@ pub(super) fn request(given: Given) -> Result<RequestParameters> {
         let value = value(parameter).ok_or_else(|| Error::invalid(format!("parameter '{name}' has no value")))?;
         match name.as_str() {
             "sequence_id" => match value {
-                Parameter::Int(_) | Parameter::Uint(_) | Parameter::String(_) => {}
+                Parameter::Int(_) | Parameter::Uint(_) | Parameter::String(_) => sorted.schedule.set_id(value),
                 other => return Err(wrong(&name, &other, "an integer or a string")),
             },
-            "sequence_start" | "sequence_end" | "triton_enable_empty_final_response" => match value {
-                Parameter::Bool(_) => {}
-                other => return Err(wrong(&name, &other, "a bool")),
-            },
-            "priority" => drop(unsigned(&name, &value)?),
+            "sequence_start" => sorted.schedule.start = boolean(&name, &value)?,
+            "sequence_end" => sorted.schedule.end = boolean(&name, &value)?,
+            "triton_enable_empty_final_response" => drop(boolean(&name, &value)?),
+            "priority" => sorted.schedule.priority = unsigned(&name, &value)?,
             "timeout" => {
                 // The protocol's zero is no timeout.
                 let microseconds = unsigned(&name, &value)?;
@@ -109,6 +113,13 @@ fn value(parameter: InferParameter) -> Option<Parameter> {
         ParameterChoice::DoubleParam(value) => Parameter::Float(value),
         ParameterChoice::StringParam(value) => Parameter::String(value),
     })
+}
+
+fn boolean(name: &str, value: &Parameter) -> Result<bool> {
+    match *value {
+        Parameter::Bool(value) => Ok(value),
+        _ => Err(wrong(name, value, "a bool")),
+    }
 }
 
 fn unsigned(name: &str, value: &Parameter) -> Result<u64> {

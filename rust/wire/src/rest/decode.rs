@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{Decoded, Limits};
 use penstock_core::{
-    AnswerPlan, Buffer, CallerInfo, Datatype, Error, InferRequest, ModelSpec, Protocol, Result, Shape, Tensor,
-    TensorSpec, aligned_with_capacity, bytes_tensor,
+    AnswerPlan, Buffer, CallerInfo, Datatype, Error, InferRequest, ModelSpec, Protocol, Result, Schedule, Shape,
+    Tensor, TensorSpec, aligned_with_capacity, bytes_tensor,
     copies::{self, Step},
 };
 use smallvec::SmallVec;
@@ -23,6 +23,7 @@ pub struct Decoder<'s> {
     plan: AnswerPlan,
     caller: Option<Box<CallerInfo>>,
     timeout: Option<Duration>,
+    schedule: Schedule,
 }
 
 /// Reads the JSON of an infer request, and makes room for the `tail_len` bytes after it.
@@ -53,7 +54,8 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
         input.buffer = aligned_with_capacity(input.missing);
     }
     let caller = head.take_caller();
-    Ok(Decoder { spec, inputs: head.inputs, current: 0, plan: head.plan, caller, timeout: head.parameters.timeout })
+    let (timeout, schedule) = (head.parameters.timeout, head.parameters.schedule.finish());
+    Ok(Decoder { spec, inputs: head.inputs, current: 0, plan: head.plan, caller, timeout, schedule })
 }
 
 /// Makes room for a request whose `body_len` bytes are the only input's data, with no JSON.
@@ -89,6 +91,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
         plan: AnswerPlan { binary: true, ..AnswerPlan::default() },
         caller: spec.wants_context.then(Box::default),
         timeout: None,
+        schedule: Schedule::default(),
     })
 }
 
@@ -126,6 +129,7 @@ impl Decoder<'_> {
         }
         let mut request = InferRequest::assemble(spec, tensors, Protocol::Http)?;
         request.caller = self.caller;
+        request.schedule = self.schedule;
         Ok(Decoded { request, plan: self.plan, timeout: self.timeout })
     }
 }

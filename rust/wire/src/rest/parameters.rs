@@ -1,7 +1,7 @@
 //! Parameters: booleans, integers, doubles and strings by name. The protocol reserves some names.
 
 use super::reader::Reader;
-use crate::float;
+use crate::{float, schedule::ScheduleParameters};
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub(super) struct RequestParameters {
     /// `timeout`, if it is not zero.
     pub(super) timeout: Option<Duration>,
+    /// `priority` and the sequence.
+    pub(super) schedule: ScheduleParameters,
     /// `binary_data_output`.
     pub(super) binary_output: bool,
     /// All that are not reserved, if they are kept.
@@ -58,10 +60,15 @@ impl RequestParameters {
                 self.timeout = (micros > 0).then(|| Duration::from_micros(micros));
             }
             "binary_data_output" => self.binary_output = boolean(name, &value)?,
-            "priority" => drop(unsigned(name, &value)?),
-            "sequence_start" | "sequence_end" => drop(boolean(name, &value)?),
-            "sequence_id" if matches!(value, Parameter::String(_)) => {}
-            "sequence_id" => drop(unsigned(name, &value)?),
+            "priority" => self.schedule.priority = unsigned(name, &value)?,
+            "sequence_start" => self.schedule.start = boolean(name, &value)?,
+            "sequence_end" => self.schedule.end = boolean(name, &value)?,
+            "sequence_id" => {
+                if !matches!(value, Parameter::String(_)) {
+                    unsigned(name, &value)?;
+                }
+                self.schedule.set_id(value);
+            }
             "headers" => {}
             _ if keep_custom => put(&mut self.custom, name, value),
             _ => {}
@@ -228,7 +235,7 @@ fn wrong(name: &str, value: &Parameter, expected: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_core::Kind;
+    use penstock_core::{Kind, Schedule, SequenceId, Step};
 
     fn request(text: &str) -> Result<RequestParameters> {
         let mut parameters = RequestParameters::default();
@@ -261,6 +268,14 @@ mod tests {
         assert_eq!(parameters.timeout, Some(Duration::from_micros(1500)));
         assert!(parameters.binary_output);
         assert!(parameters.custom.is_empty());
+        let step = Step { id: SequenceId::Text("a".into()), start: true, end: false };
+        assert_eq!(parameters.schedule.finish(), Schedule { priority: 1, step: Some(Box::new(step)) });
+        let number = request(r#"{"sequence_end":true,"sequence_id":18446744073709551615}"#).unwrap().schedule.finish();
+        let step = Step { id: SequenceId::Number(u64::MAX), start: false, end: true };
+        assert_eq!(number.step, Some(Box::new(step)));
+        for none in [r#"{"sequence_id":0,"sequence_start":true}"#, r#"{"sequence_id":""}"#] {
+            assert_eq!(request(none).unwrap().schedule.finish(), Schedule::default());
+        }
         assert_eq!(request(r#"{"timeout":0}"#).unwrap().timeout, None);
         let mut unkept = RequestParameters::default();
         unkept.read(&mut Reader::new(br#"{"a":1}"#), false).unwrap();

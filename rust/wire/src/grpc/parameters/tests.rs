@@ -1,6 +1,7 @@
 use super::*;
 use crate::grpc::testing::parameter;
 use ParameterChoice::{BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param};
+use penstock_core::{Schedule, SequenceId, Step};
 
 fn given(parameters: &[(&str, ParameterChoice)]) -> Given {
     parameters.iter().map(|(name, choice)| ((*name).to_owned(), parameter(choice.clone()))).collect()
@@ -151,4 +152,24 @@ fn parameters_round_trip() {
     ] {
         assert_eq!(value(encoded(&parameter)), Some(parameter));
     }
+}
+
+#[test]
+fn the_schedule_is_read_in_every_kind_of_integer() {
+    let schedule = |parameters: &[_]| request(given(parameters)).unwrap().schedule.finish();
+    // T29: priority comes unsigned from one client and signed from another, the id signed or as a text.
+    assert_eq!(schedule(&[("priority", Uint64Param(2))]), Schedule { priority: 2, step: None });
+    assert_eq!(schedule(&[("priority", Int64Param(2))]), Schedule { priority: 2, step: None });
+    let step = |id, start, end| Schedule { priority: 0, step: Some(Box::new(Step { id, start, end })) };
+    let start = ("sequence_start", BoolParam(true));
+    for (choice, id) in [
+        (Int64Param(7), SequenceId::Number(7)),
+        (Uint64Param(u64::MAX), SequenceId::Number(u64::MAX)),
+        (Int64Param(-1), SequenceId::Number(u64::MAX)),
+        (StringParam("7".to_owned()), SequenceId::Text("7".into())),
+    ] {
+        assert_eq!(schedule(&[("sequence_id", choice), start.clone()]), step(id, true, false));
+    }
+    assert_eq!(schedule(&[("sequence_id", Int64Param(0)), start.clone()]), Schedule::default());
+    assert_eq!(schedule(&[("sequence_id", StringParam(String::new())), start]), Schedule::default());
 }

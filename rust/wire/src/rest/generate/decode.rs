@@ -184,7 +184,8 @@ impl Draft<'_> {
 
     fn finish(self) -> Result<Generate> {
         let mut request = InferRequest::assemble(self.spec, self.tensors, Protocol::Http)?;
-        let RequestParameters { timeout, custom: parameters, .. } = self.parameters;
+        let RequestParameters { timeout, schedule, custom: parameters, .. } = self.parameters;
+        request.schedule = schedule.finish();
         request.caller = self
             .spec
             .wants_context

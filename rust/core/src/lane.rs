@@ -1,0 +1,211 @@
+//! Requests that wait for the same instances. A model has one lane; a model with sequences has one for
+//! each instance, since a sequence's requests may go to no other.
+
+use crate::{
+    Error, InferRequest, Kind, ModelSpec,
+    batch::{
+        gather::RowKey,
+        policy::{State, View},
+    },
+    job::Part,
+    priority::{Levels, Place},
+    reply::Reply,
+    sequence::{Broken, SequenceId, Step},
+};
+use std::{collections::HashSet, time::Duration};
+
+/// A request that waits. Times are nanoseconds since the queue was made.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) request: InferRequest,
+    pub(crate) reply: Reply,
+    pub(crate) key: RowKey,
+    pub(crate) arrived_ns: u64,
+    /// Its caller's deadline; `u64::MAX` without one.
+    pub(crate) deadline_ns: u64,
+    /// The end of the time that it may wait; `u64::MAX` without one.
+    pub(crate) expires_ns: u64,
+}
+
+/// One line of requests, and the instances that take from it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) waiting: Levels<Pending>,
+    pub(crate) policy: State,
+    pub(crate) busy: usize,
+    pub(crate) parked: usize,
+    /// The number of waiting requests from which on a parked instance wants to look again.
+    pub(crate) ring_at: usize,
+    /// Sequences that are over, whose state the instance still holds.
+    pub(crate) over: Vec<SequenceId>,
+    /// Whether requests are steps of sequences: no two of one sequence share a batch.
+    in_sequence: bool,
+}
+
+/// Which requests to take.
+#[derive(Debug)]
+pub(crate) struct Want {
+    pub(crate) rows: usize,
+    /// The rows' sizes; `None` for those of the first request.
+    pub(crate) key: Option<RowKey>,
+    /// Whether more than one may go.
+    pub(crate) joins: bool,
+}
+
+/// Requests that will not be computed.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    /// Their callers have left, or it is too late.
+    pub(crate) dead: Vec<Pending>,
+    /// A request of their sequence before them is dead.
+    pub(crate) orphans: Vec<Pending>,
+    pub(crate) broken: Vec<Broken>,
+}
+
+impl Pending {
+    pub(crate) fn is_dead(&self, now_ns: u64) -> bool {
+        self.deadline_ns.min(self.expires_ns) <= now_ns || self.reply.is_abandoned()
+    }
+
+    /// What a dead request is answered.
+    pub(crate) fn too_late(&self, now_ns: u64, spec: &ModelSpec) -> Error {
+        if self.expires_ns <= now_ns && self.deadline_ns > now_ns {
+            let limit = spec.queueing.timeout.unwrap_or_default();
+            let model = &spec.name;
+            return Error::new(
+                Kind::Timeout,
+                format!("the request waited in the queue of model '{model}' for its limit of {limit:?}"),
+            );
+        }
+        Error::new(Kind::Timeout, "the deadline passed while the request waited in the queue")
+    }
+
+    /// What a request is answered whose sequence lacks the one before it.
+    pub(crate) fn cut_short(&self, spec: &ModelSpec) -> Error {
+        let id = self.step().map(|step| step.id.to_string()).unwrap_or_default();
+        Error::invalid(format!(
+            "sequence {id} must begin again with sequence_start: model '{}' did not compute a request before this one",
+            spec.name
+        ))
+    }
+
+    fn step(&self) -> Option<&Step> {
+        self.request.schedule.step.as_deref()
+    }
+}
+
+impl Lane {
+    pub(crate) fn new(spec: &ModelSpec) -> Self {
+        let in_sequence = spec.sequences.is_some();
+        Self {
+            waiting: Levels::new(if in_sequence { 1 } else { spec.queueing.priorities }),
+            policy: State::new(spec.batching.as_ref(), if in_sequence { 1 } else { spec.instances }),
+            busy: 0,
+            parked: 0,
+            ring_at: 1,
+            over: Vec::new(),
+            in_sequence,
+        }
+    }
+
+    /// What the policy sees of it.
+    pub(crate) fn view(&self, max_size: usize, draining: bool) -> View {
+        let Some(first) = self.waiting.get(&mut Place::default()) else { return View { draining, ..View::default() } };
+        let (mut rows, mut deadline_ns) = (0, u64::MAX);
+        let mut steps = HashSet::new();
+        let fits = |pending: &&Pending| pending.key == first.key && self.is_next(pending, &mut steps);
+        // Beyond a full batch nothing changes the decision.
+        for pending in self.waiting.iter().filter(fits).take(max_size) {
+            rows += pending.request.rows;
+            deadline_ns = deadline_ns.min(pending.deadline_ns).min(pending.expires_ns);
+        }
+        View {
+            rows,
+            requests: self.waiting.len(),
+            oldest_ns: self.waiting.fronts().map(|first| first.arrived_ns).min().unwrap_or(first.arrived_ns),
+            deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
+            busy: self.busy,
+            draining,
+        }
+    }
+
+    /// Takes the first requests that fit together, in order. The dead that lie before them are dropped;
+    /// of sequences they must be swept before.
+    pub(crate) fn take(&mut self, want: Want, now_ns: u64, dropped: &mut Dropped) -> Vec<Part> {
+        let mut parts = Vec::with_capacity(want.rows.min(self.waiting.len()));
+        let (mut rows, mut place, mut key) = (0, Place::default(), want.key);
+        let mut steps = HashSet::new();
+        while rows < want.rows
+            && let Some(next) = self.waiting.get(&mut place)
+        {
+            if !self.in_sequence && next.is_dead(now_ns) {
+                dropped.dead.extend(self.waiting.remove(place));
+                continue;
+            }
+            // Who is passed over keeps the rest of its sequence from going.
+            let is_next = self.is_next(next, &mut steps);
+            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) {
+                place.skip();
+                continue;
+            }
+            // A request goes whole; the next ones may not overtake it.
+            if rows + next.request.rows > want.rows && !parts.is_empty() {
+                break;
+            }
+            let Some(pending) = self.waiting.remove(place) else { break };
+            let Pending { request, reply, key: own, arrived_ns, .. } = pending;
+            rows += request.rows;
+            key.get_or_insert(own);
+            parts.push(Part { request, reply, waited: Duration::from_nanos(now_ns.saturating_sub(arrived_ns)) });
+            if !want.joins {
+                break;
+            }
+        }
+        parts
+    }
+
+    /// Drops the dead, and with them what follows in their sequences.
+    pub(crate) fn sweep(&mut self, now_ns: u64) -> Dropped {
+        let mut dropped = Dropped::default();
+        if !self.waiting.iter().any(|pending| pending.is_dead(now_ns)) {
+            return dropped;
+        }
+        let in_sequence = self.in_sequence;
+        let gone = self.waiting.part(|pending| {
+            let dead = pending.is_dead(now_ns);
+            let orphan = in_sequence && pending.step().is_some_and(|step| dropped.follows(step, dead));
+            (dead || orphan).then_some(orphan)
+        });
+        for (orphan, pending) in gone {
+            let list = if orphan { &mut dropped.orphans } else { &mut dropped.dead };
+            list.push(pending);
+        }
+        dropped
+    }
+
+    /// Whether no earlier request of its sequence waits.
+    fn is_next(&self, pending: &Pending, steps: &mut HashSet<SequenceId>) -> bool {
+        !self.in_sequence || pending.step().is_none_or(|step| steps.insert(step.id.clone()))
+    }
+}
+
+impl Dropped {
+    /// Notes a step, and says whether a request before it in its sequence was dropped.
+    fn follows(&mut self, step: &Step, dead: bool) -> bool {
+        let broken = match self.broken.iter_mut().find(|broken| broken.id == step.id) {
+            Some(broken) => broken,
+            None if dead => {
+                self.broken.push(Broken { id: step.id.clone(), dropped: 1, restarts: false });
+                return false;
+            }
+            None => return false,
+        };
+        if !dead && (step.start || broken.restarts) {
+            broken.restarts = true;
+            return false;
+        }
+        broken.dropped += 1;
+        broken.restarts = false;
+        !dead
+    }
+}

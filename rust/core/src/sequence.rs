@@ -1,0 +1,249 @@
+//! Sequences: requests that belong together, computed in order by the one instance that holds their state.
+//!
+//! [`Table`] says which instance that is. It is plain data: every method takes the time as a number.
+
+use crate::{Error, InferRequest, Kind, ModelSpec, Result};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+/// The longest id that is a text, in bytes.
+const LONGEST_ID: usize = 128;
+
+/// A model that keeps state between the requests of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequences {
+    /// A sequence without a request for that long is given up.
+    pub idle_timeout: Duration,
+    /// The most sequences that are active at once, on all instances together.
+    pub max_active: usize,
+}
+
+/// The id of a sequence, as its caller chose it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SequenceId {
+    /// A number other than 0.
+    Number(u64),
+    /// A text that is not empty.
+    Text(Arc<str>),
+}
+
+/// A request's place in its sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The sequence.
+    pub id: SequenceId,
+    /// Whether it is the first request.
+    pub start: bool,
+    /// Whether it is the last one.
+    pub end: bool,
+}
+
+/// What a request says of its turn among others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// 1 is the highest priority; 0 leaves it to the model.
+    pub priority: u64,
+    /// The sequence that it belongs to, if it does.
+    pub step: Option<Box<Step>>,
+}
+
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => {
+                let shown = text.chars().take(LONGEST_ID).map(|c| if c.is_control() { '?' } else { c });
+                write!(f, "'{}'", shown.collect::<String>())
+            }
+        }
+    }
+}
+
+/// Which instance holds which sequence.
+#[derive(Debug)]
+pub(crate) struct Table {
+    idle_ns: u64,
+    max_active: usize,
+    active: HashMap<SequenceId, Active>,
+    /// Sequences on each instance.
+    load: Vec<usize>,
+    /// Nothing lapses before then.
+    lapse_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    instance: usize,
+    /// Requests that wait or are computed.
+    pending: usize,
+    /// When the last of them came, or was computed.
+    seen_ns: u64,
+    /// Whether a request may follow that does not start the sequence anew.
+    open: bool,
+}
+
+/// A sequence of which some requests will not be computed.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) id: SequenceId,
+    /// How many of them.
+    pub(crate) dropped: usize,
+    /// Whether a start waits behind them.
+    pub(crate) restarts: bool,
+}
+
+impl Table {
+    pub(crate) fn new(limits: &Sequences, instances: usize) -> Self {
+        Self {
+            idle_ns: u64::try_from(limits.idle_timeout.as_nanos()).unwrap_or(u64::MAX),
+            max_active: limits.max_active,
+            active: HashMap::new(),
+            load: vec![0; instances.max(1)],
+            lapse_ns: u64::MAX,
+        }
+    }
+
+    /// Sequences that are active, or ended and not computed yet.
+    pub(crate) fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// When to look for lapsed sequences again; `u64::MAX` if there is nothing to wait for.
+    pub(crate) fn lapse_ns(&self) -> u64 {
+        self.lapse_ns
+    }
+
+    /// The instance that a request goes to. What has lapsed by `now_ns` must be gone already.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what is no step of an active sequence, `Overloaded` for one too many,
+    /// `Unavailable` for a new one while the model drains. The message names the sequence.
+    pub(crate) fn route(
+        &mut self,
+        now_ns: u64,
+        draining: bool,
+        request: &InferRequest,
+        spec: &ModelSpec,
+    ) -> Result<usize> {
+        let step = check(request, spec)?;
+        let known = self.active.get(&step.id).copied();
+        if !step.start && !known.is_some_and(|active| active.open) {
+            return Err(Error::invalid(format!(
+                "sequence {} must begin with sequence_start: it is not active on model '{}'",
+                step.id, spec.name
+            )));
+        }
+        if step.start && draining {
+            return Err(Error::new(
+                Kind::Unavailable,
+                format!("model '{}' is shutting down and begins no sequence, {} for one", spec.name, step.id),
+            ));
+        }
+        let active = match known {
+            // A start takes over the place of the sequence that it follows.
+            Some(active) => Active { pending: active.pending + 1, ..active },
+            None if self.active.len() >= self.max_active => return Err(self.full(spec, now_ns)),
+            None => Active { instance: self.take_place(), pending: 1, seen_ns: now_ns, open: true },
+        };
+        self.active.insert(step.id.clone(), Active { seen_ns: now_ns, open: !step.end, ..active });
+        Ok(active.instance)
+    }
+
+    /// A request was computed, well or not. Returns its instance if the sequence is over.
+    pub(crate) fn computed(&mut self, now_ns: u64, id: &SequenceId) -> Option<usize> {
+        self.dropped(now_ns, id, 1)
+    }
+
+    /// Requests will not be computed, so their sequence cannot go on. Returns its instance if it is over.
+    pub(crate) fn broke(&mut self, now_ns: u64, broken: &Broken) -> Option<usize> {
+        if !broken.restarts
+            && let Some(active) = self.active.get_mut(&broken.id)
+        {
+            active.open = false;
+        }
+        self.dropped(now_ns, &broken.id, broken.dropped)
+    }
+
+    /// Gives up the sequences that were silent for too long. Returns them with their instances.
+    pub(crate) fn lapse(&mut self, now_ns: u64) -> Vec<(usize, SequenceId)> {
+        if now_ns < self.lapse_ns {
+            return Vec::new();
+        }
+        let mut next_ns = u64::MAX;
+        let idle_ns = self.idle_ns;
+        let lapsed = self.active.extract_if(|_, active| {
+            let until_ns = active.seen_ns.saturating_add(idle_ns);
+            let lapses = active.pending == 0 && until_ns <= now_ns;
+            if active.pending == 0 && !lapses {
+                next_ns = next_ns.min(until_ns);
+            }
+            lapses
+        });
+        let lapsed: Vec<_> = lapsed.map(|(id, active)| (active.instance, id)).collect();
+        self.lapse_ns = next_ns;
+        lapsed.iter().for_each(|(instance, _)| self.load[*instance] -= 1);
+        lapsed
+    }
+
+    fn dropped(&mut self, now_ns: u64, id: &SequenceId, count: usize) -> Option<usize> {
+        let active = self.active.get_mut(id)?;
+        active.pending = active.pending.saturating_sub(count);
+        active.seen_ns = now_ns;
+        let Active { instance, pending, open, .. } = *active;
+        if pending > 0 {
+            return None;
+        }
+        if open {
+            self.lapse_ns = self.lapse_ns.min(now_ns.saturating_add(self.idle_ns));
+            return None;
+        }
+        self.active.remove(id);
+        self.load[instance] -= 1;
+        Some(instance)
+    }
+
+    /// A place on the instance with the fewest sequences.
+    fn take_place(&mut self) -> usize {
+        let least = self.load.iter().enumerate().min_by_key(|(_, count)| **count).map_or(0, |(instance, _)| instance);
+        self.load[least] += 1;
+        least
+    }
+
+    fn full(&self, spec: &ModelSpec, now_ns: u64) -> Error {
+        let silent = self.active.values().filter(|active| active.pending == 0);
+        let next_ns = silent.map(|active| active.seen_ns.saturating_add(self.idle_ns)).min().unwrap_or(now_ns);
+        let wait = Duration::from_nanos(next_ns.saturating_sub(now_ns));
+        Error::new(
+            Kind::Overloaded,
+            format!("model '{}' has its maximum of {} sequences active", spec.name, self.max_active),
+        )
+        .retry_after(wait.max(Duration::from_secs(1)))
+    }
+}
+
+/// Checks what does not depend on other requests.
+fn check<'r>(request: &'r InferRequest, spec: &ModelSpec) -> Result<&'r Step> {
+    let Some(step) = request.schedule.step.as_deref() else {
+        return Err(Error::invalid(format!(
+            "model '{}' keeps sequences: a request needs the parameter 'sequence_id', a number other than 0 or a text",
+            spec.name
+        )));
+    };
+    if let SequenceId::Text(text) = &step.id
+        && text.len() > LONGEST_ID
+    {
+        return Err(Error::invalid(format!(
+            "parameter 'sequence_id' is a text of {} bytes, at most {LONGEST_ID} are accepted",
+            text.len()
+        )));
+    }
+    if request.rows != 1 {
+        return Err(Error::invalid(format!(
+            "sequence {} sends {} rows in one request, model '{}' takes one row of a sequence at a time",
+            step.id, request.rows, spec.name
+        )));
+    }
+    Ok(step)
+}
+
+#[cfg(test)]
+mod tests;

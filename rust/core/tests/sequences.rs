@@ -1,0 +1,258 @@
+//! Sequences through the whole queue: routing, order, drops and lapses, with closures as instances.
+
+use penstock_core::{
+    BatchOutput, InferRequest, Kind, Model, ModelSpec, Queueing, Readiness, SequenceId, Sequences, Step, Ticket,
+    metrics::Metrics,
+    queue::Work,
+    testing::{batching, fp32, fp32_spec, request, values},
+};
+use proptest::prelude::*;
+use smallvec::smallvec;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+fn spec(instances: usize, limits: Sequences) -> ModelSpec {
+    let mut spec = fp32_spec("stateful", &[Some(1)], Some(batching(4)));
+    (spec.instances, spec.sequences) = (instances, Some(limits));
+    spec
+}
+
+fn limits(idle_timeout: Duration, max_active: usize) -> Sequences {
+    Sequences { idle_timeout, max_active }
+}
+
+fn ready(spec: ModelSpec) -> Arc<Model> {
+    let model = Arc::new(Model::new(spec, &Metrics::default()));
+    model.set_readiness(Readiness::Ready);
+    model
+}
+
+fn step(id: u64, value: f32, start: bool, end: bool) -> InferRequest {
+    let mut request = request(fp32(&[1, 1], &[value]));
+    request.schedule.step = Some(Box::new(Step { id: SequenceId::Number(id), start, end }));
+    request
+}
+
+/// What an instance did: batches of (sequence, start, value), and sequences that it was told are over.
+#[derive(Clone, Debug, PartialEq)]
+enum Did {
+    Batch(Vec<(u64, bool, f32)>),
+    Over(Vec<u64>),
+}
+
+type Log = Arc<Mutex<Vec<(usize, Did)>>>;
+
+fn number(id: &SequenceId) -> u64 {
+    match id {
+        SequenceId::Number(number) => *number,
+        SequenceId::Text(_) => unreachable!("the test's ids are numbers"),
+    }
+}
+
+fn run(model: &Arc<Model>, log: &Log) -> Vec<JoinHandle<()>> {
+    let instances = 0..model.spec().instances;
+    let run = |instance| {
+        let (queue, log) = (Arc::clone(model.queue()), Arc::clone(log));
+        thread::spawn(move || {
+            while let Some(work) = queue.next(instance) {
+                let mut job = match work {
+                    Work::Over(ids) => {
+                        log.lock().unwrap().push((instance, Did::Over(ids.iter().map(number).collect())));
+                        continue;
+                    }
+                    Work::Batch(job) => job,
+                };
+                let steps = job.parts().iter().map(|part| {
+                    let step = part.request.schedule.step.as_ref().expect("a step");
+                    (number(&step.id), step.start, values(part.request.inputs[0].as_ref().expect("an input"))[0])
+                });
+                let steps = steps.collect();
+                log.lock().unwrap().push((instance, Did::Batch(steps)));
+                let inputs = job.gather();
+                let output = fp32(&[job.rows(), 1], &values(inputs[0].as_ref().expect("an input")));
+                job.finish(Ok(BatchOutput { outputs: smallvec![output], ..BatchOutput::default() }));
+            }
+        })
+    };
+    instances.map(run).collect()
+}
+
+fn answer(ticket: Ticket) -> penstock_core::Result<f32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(ticket).map(|response| values(&response.outputs[0])[0])
+}
+
+fn end(model: &Model, threads: Vec<JoinHandle<()>>) {
+    model.queue().close();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "it did not come to pass");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_silent_sequence_is_given_up_and_its_instance_is_told() {
+    let model = ready(spec(1, limits(Duration::from_millis(30), 1)));
+    let log = Log::default();
+    let threads = run(&model, &log);
+    let queue = model.queue();
+    answer(queue.submit(step(7, 1.0, true, false), None).unwrap()).unwrap();
+    until(|| log.lock().unwrap().len() == 2);
+    assert_eq!(log.lock().unwrap()[1], (0, Did::Over(vec![7])));
+    assert_eq!((queue.active_sequences(), model.metrics().sequences_lapsed.get()), (0, 1));
+    let late = queue.submit(step(7, 2.0, false, false), None).unwrap_err();
+    assert_eq!(late.message(), "sequence 7 must begin with sequence_start: it is not active on model 'stateful'");
+    end(&model, threads);
+}
+
+#[test]
+fn a_request_that_is_not_computed_ends_its_sequence() {
+    let model = ready(spec(1, limits(Duration::from_secs(60), 8)));
+    let queue = model.queue();
+    let submit = |id, value, start| queue.submit(step(id, value, start, false), None).unwrap();
+    let first = submit(1, 1.0, true);
+    let other = submit(2, 10.0, true);
+    let leaves = submit(1, 2.0, false);
+    let orphan = submit(1, 3.0, false);
+    let again = submit(1, 4.0, true);
+    let follows = submit(1, 5.0, false);
+    drop(leaves);
+    let log = Log::default();
+    let threads = run(&model, &log);
+    let error = answer(orphan).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidInput);
+    assert_eq!(
+        error.message(),
+        "sequence 1 must begin again with sequence_start: model 'stateful' did not compute a request before this one"
+    );
+    assert_eq!([first, other, again, follows].map(|ticket| answer(ticket).unwrap()), [1.0, 10.0, 4.0, 5.0]);
+    drop(queue.submit(step(2, 11.0, false, false), None).unwrap());
+    end(&model, threads);
+    assert_eq!(model.metrics().queue_depth.get(), 0);
+}
+
+#[test]
+fn a_place_is_free_when_the_end_is_answered() {
+    let model = ready(spec(2, limits(Duration::from_secs(60), 1)));
+    let log = Log::default();
+    let threads = run(&model, &log);
+    for id in 1..50 {
+        answer(model.queue().submit(step(id, 1.0, true, false), None).unwrap()).unwrap();
+        assert_eq!(model.queue().submit(step(99, 1.0, true, false), None).unwrap_err().kind(), Kind::Overloaded);
+        answer(model.queue().submit(step(id, 2.0, false, true), None).unwrap()).unwrap();
+    }
+    until(|| log.lock().unwrap().iter().filter(|(_, did)| matches!(did, Did::Over(_))).count() == 49);
+    end(&model, threads);
+}
+
+#[test]
+fn a_queue_timeout_answers_who_still_waits() {
+    let mut spec = fp32_spec("plain", &[Some(1)], None);
+    spec.queueing = Queueing { timeout: Some(Duration::from_millis(5)), ..Queueing::default() };
+    let model = ready(spec);
+    let ticket = model.queue().submit(request(fp32(&[1], &[0.0])), None).unwrap();
+    model.queue().expire();
+    assert_eq!(model.metrics().queue_depth.get(), 1);
+    thread::sleep(Duration::from_millis(6));
+    model.queue().expire();
+    let error = answer(ticket).unwrap_err();
+    assert_eq!(error.kind(), Kind::Timeout);
+    assert_eq!(error.message(), "the request waited in the queue of model 'plain' for its limit of 5ms");
+    assert_eq!(model.metrics().queue_depth.get(), 0);
+}
+
+#[test]
+fn priorities_are_served_in_order_and_share_batches() {
+    let mut spec = fp32_spec("ranked", &[Some(1)], Some(batching(2)));
+    spec.queueing = Queueing { priorities: 3, default_priority: 2, timeout: None };
+    let model = ready(spec);
+    let submit = |priority, value| {
+        let mut request = request(fp32(&[1, 1], &[value]));
+        request.schedule.priority = priority;
+        model.queue().submit(request, None).unwrap()
+    };
+    let sent = [(3, 1.0), (0, 2.0), (1, 3.0), (9, 4.0), (1, 5.0), (2, 6.0), (3, 7.0)];
+    let tickets = sent.map(|(priority, value)| submit(priority, value));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&order);
+    let threads = penstock_core::testing::run_closure(&model, move |inputs, _| {
+        let tensor = inputs[0].as_ref().expect("an input");
+        noted.lock().unwrap().push(values(tensor));
+        Ok(smallvec![fp32(tensor.shape(), &values(tensor))])
+    });
+    assert!(tickets.into_iter().all(|ticket| answer(ticket).is_ok()));
+    end(&model, threads);
+    assert_eq!(*order.lock().unwrap(), [vec![3.0, 5.0], vec![2.0, 4.0], vec![6.0, 1.0], vec![7.0]]);
+}
+
+/// One thing that a caller does: a step of a sequence, who then leaves or not.
+fn actions() -> impl Strategy<Value = Vec<(u64, bool, bool, bool)>> {
+    let leaves = prop::bool::weighted(0.1);
+    proptest::collection::vec((1u64..6, prop::bool::weighted(0.3), prop::bool::weighted(0.2), leaves), 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Every accepted request is answered; a sequence's are computed in order, at one place, one to a batch,
+    /// and none after one that was not computed.
+    #[test]
+    fn sequences_keep_their_order_and_place(
+        actions in actions(),
+        instances in 1usize..4,
+        max_active in 1usize..6,
+        running in any::<bool>(),
+    ) {
+        let model = ready(spec(instances, limits(Duration::from_secs(60), max_active)));
+        let log = Log::default();
+        let mut threads = if running { run(&model, &log) } else { Vec::new() };
+        let mut tickets = Vec::new();
+        for (index, &(id, start, end, leaves)) in actions.iter().enumerate() {
+            match model.queue().submit(step(id, index as f32, start, end), None) {
+                Ok(ticket) if leaves => drop(ticket),
+                Ok(ticket) => tickets.push((index, ticket)),
+                Err(error) => prop_assert!(matches!(error.kind(), Kind::InvalidInput | Kind::Overloaded)),
+            }
+        }
+        if !running {
+            threads = run(&model, &log);
+        }
+        for (index, ticket) in tickets {
+            match answer(ticket) {
+                Ok(value) => prop_assert_eq!(value, index as f32),
+                Err(error) => prop_assert!(error.message().contains("must begin again"), "{}", error.message()),
+            }
+        }
+        end(&model, threads);
+        prop_assert_eq!(model.metrics().queue_depth.get(), 0);
+        let mut held: HashMap<u64, (usize, f32)> = HashMap::new();
+        for (instance, did) in log.lock().unwrap().iter() {
+            let Did::Batch(steps) = did else { continue };
+            for (place, &(id, start, value)) in steps.iter().enumerate() {
+                prop_assert!(!steps[..place].iter().any(|(other, ..)| *other == id), "twice in one batch");
+                match held.get(&id) {
+                    Some(_) if start => {}
+                    Some(&(at, before)) => {
+                        prop_assert_eq!(at, *instance, "a sequence moved");
+                        prop_assert!(before < value, "out of order");
+                        // Nothing of it was left out in between.
+                        let between = &actions[before as usize + 1..value as usize];
+                        let lost = between.iter().any(|&(other, _, _, leaves)| other == id && leaves);
+                        prop_assert!(!lost || running, "a step was left out");
+                    }
+                    None => prop_assert!(start, "a sequence began in the middle"),
+                }
+                held.insert(id, (*instance, value));
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The state that an instance holds for sequences: one dict each, on the instance's own thread.
+
+use crate::errors;
+use penstock_core::{ModelSpec, SequenceId, Step};
+use pyo3::{IntoPyObjectExt as _, prelude::*, types::PyDict};
+use std::collections::HashMap;
+
+/// One request's place in a sequence, and the sequence's state.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct SequenceInfo {
+    id: SequenceId,
+    #[pyo3(get)]
+    start: bool,
+    #[pyo3(get)]
+    end: bool,
+    #[pyo3(get)]
+    state: Py<PyDict>,
+}
+
+#[pymethods]
+impl SequenceInfo {
+    #[getter]
+    fn id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.id {
+            SequenceId::Number(number) => number.into_bound_py_any(py),
+            SequenceId::Text(text) => text.as_ref().into_bound_py_any(py),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let word = |flag| if flag { "True" } else { "False" };
+        format!("SequenceInfo(id={}, start={}, end={})", self.id, word(self.start), word(self.end))
+    }
+}
+
+/// The sequences that an instance holds.
+#[derive(Debug)]
+pub(crate) struct Sequences<'py> {
+    held: HashMap<SequenceId, Held>,
+    /// What the handler wants to be called with when a sequence is over.
+    close: Bound<'py, PyAny>,
+}
+
+#[derive(Debug)]
+struct Held {
+    state: Py<PyDict>,
+    ended: bool,
+}
+
+impl<'py> Sequences<'py> {
+    /// Those of a handler that was just built.
+    pub(crate) fn new(close: Bound<'py, PyAny>) -> Self {
+        Self { held: HashMap::new(), close }
+    }
+
+    /// What the handler sees of one step. A start begins with an empty state.
+    pub(crate) fn step(&mut self, spec: &ModelSpec, step: &Step) -> PyResult<Py<SequenceInfo>> {
+        let py = self.close.py();
+        if step.start {
+            self.close(spec, &step.id);
+        }
+        let fresh = || Held { state: PyDict::new(py).unbind(), ended: false };
+        let held = self.held.entry(step.id.clone()).or_insert_with(fresh);
+        held.ended = step.end;
+        let state = held.state.clone_ref(py);
+        Py::new(py, SequenceInfo { id: step.id.clone(), start: step.start, end: step.end, state })
+    }
+
+    /// Lets go of a sequence, if it is held. What its handler raises then goes to the log.
+    pub(crate) fn close(&mut self, spec: &ModelSpec, id: &SequenceId) {
+        let py = self.close.py();
+        let Some(Held { state, ended }) = self.held.remove(id) else { return };
+        let closed = Py::new(py, SequenceInfo { id: id.clone(), start: false, end: ended, state })
+            .and_then(|sequence| self.close.call1((sequence,)));
+        if let Err(error) = closed {
+            let _ = errors::from_handler(py, spec, &error);
+        }
+    }
+
+    /// Lets go of all of them.
+    pub(crate) fn close_all(&mut self, spec: &ModelSpec) {
+        let held: Vec<SequenceId> = self.held.keys().cloned().collect();
+        held.iter().for_each(|id| self.close(spec, id));
+    }
+}
