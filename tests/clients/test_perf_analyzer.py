@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from http_by_hand import get, metric_at
 from serving_process import Serving
+from waiting import until
 
 
 def test_the_configuration_that_it_asks_for(server: Serving) -> None:
@@ -48,3 +49,31 @@ def test_it_runs_to_its_end(
     assert sum(spent) <= float(row["p99 latency"])
     assert metric_at(server.http, "penstock_requests_total", protocol=protocol, outcome="ok") - before >= 200
     assert metric_at(server.http, "penstock_requests_total", outcome="handler") == 0
+
+
+@pytest.fixture(scope="module")
+def counting() -> Iterator[Serving]:
+    """models/counting.py, which keeps sequences."""
+    with Serving("counting.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
+        yield server
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize(
+    "load", [("--concurrency-range", "4"), ("--request-rate-range", "100", "--num-of-sequences", "3")]
+)
+def test_it_drives_sequences_to_their_ends(
+    protocol: str, load: tuple[str, ...], counting: Serving, perf_analyzer: Callable[..., Any]
+) -> None:
+    """T29: it learns from the configuration that the model keeps sequences, and sends their ids as integers."""
+    address = counting.http.removeprefix("http://") if protocol == "http" else counting.grpc
+    before = metric_at(counting.http, "penstock_requests_total", protocol=protocol, outcome="ok")
+    perf_analyzer(
+        *("-m", "counting", "-i", protocol, "-u", address, "--sequence-length", "5", *load),
+        *("--measurement-mode", "count_windows", "--measurement-request-count", "100"),
+        *("--stability-percentage", "999", "--max-trials", "5"),
+    )
+    assert metric_at(counting.http, "penstock_requests_total", protocol=protocol, outcome="ok") - before >= 100
+    assert metric_at(counting.http, "penstock_requests_total", outcome="invalid_input") == 0
+    assert metric_at(counting.http, "penstock_requests_total", outcome="overloaded") == 0
+    until(lambda: metric_at(counting.http, "penstock_sequences") == 0, "the ends of all sequences")

@@ -15,7 +15,7 @@ from penstock.testing import Client
 from .doors import GrpcDoor
 from .transports import Rest
 
-NAMES = ["add", "rows", "ident_BF16", "echo_s", "scalar", "two_out", "slow", "ver"]
+NAMES = ["add", "rows", "ident_BF16", "echo_s", "scalar", "two_out", "slow", "ver", "stateful", "ranked", "impatient"]
 
 
 def over_rest(rest: Rest, name: str) -> dict[str, Any]:

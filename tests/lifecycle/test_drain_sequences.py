@@ -1,0 +1,69 @@
+"""The end of a served process whose models keep sequences: none begins, those that are active may end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from http_by_hand import Answer, get, metric_at, post
+from serving_process import Serving
+from waiting import until
+
+PORTS = ("--http", "127.0.0.1:0", "--grpc", "off")
+
+
+def step(server: Serving, identifier: int, value: float, **marks: bool) -> Answer:
+    document: dict[str, Any] = {
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [value]}],
+        "parameters": {"sequence_id": identifier, **{f"sequence_{mark}": flag for mark, flag in marks.items()}},
+    }
+    return post(server.http, "/v2/models/counting/infer", json.dumps(document).encode())
+
+
+def total(answer: Answer) -> float:
+    assert answer.status == 200, answer.body
+    return float(answer.json()["outputs"][0]["data"][0])
+
+
+def draining(server: Serving) -> None:
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: get(server.http, "/v2/health/ready").status == 503, "the drain")
+
+
+def test_active_sequences_go_on_to_their_end_and_none_begins() -> None:
+    with Serving("counting.py", "double.py", *PORTS) as server:
+        assert total(step(server, 1, 1.0, start=True)) == 1.0
+        assert total(step(server, 2, 10.0, start=True)) == 10.0
+        draining(server)
+        assert total(step(server, 1, 2.0)) == 3.0
+        refused = step(server, 3, 1.0, start=True)
+        assert refused.status == 503
+        assert "begins no sequence" in refused.json()["error"]
+        other = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+        plain = post(server.http, "/v2/models/double/infer", other.encode())
+        assert (plain.status, plain.json()["error"]) == (503, "the server is shutting down")
+        assert total(step(server, 2, 1.0, end=True)) == 11.0
+        assert server.process.poll() is None, "one is left"
+        assert total(step(server, 1, 3.0, end=True)) == 6.0
+        assert server.process.wait(timeout=20) == 0
+
+
+def test_the_deadline_cuts_a_sequence_and_names_its_model() -> None:
+    with Serving("counting.py", *PORTS, "--drain-timeout", "300ms") as server:
+        total(step(server, 1, 1.0, start=True))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=20) == 3
+        assert "counting (version 1): 0 requests, 1 sequences" in server.err
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_without_active_sequences_a_stop_waits_for_nothing(ended: bool) -> None:
+    with Serving("counting.py", *PORTS) as server:
+        if ended:
+            total(step(server, 1, 1.0, start=True, end=True))
+            until(lambda: metric_at(server.http, "penstock_sequences") == 0, "its end")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=20) == 0
