@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
 
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock._options import check_sequences, checked_option, description_of
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Threads
@@ -25,7 +26,6 @@ __all__ = ["Model", "ModelOptions", "model"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 DEFAULT_MAX_QUEUE = 1024
 """Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
@@ -96,16 +96,16 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
         if self.batching is not None and not isinstance(self.batching, Batching):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
-        self.queueing = _checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
-        self.sequences = _checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
+        self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
+        self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self._method = _method_of(target, where)
         self.streams = self._reads_streams(where)
-        self.description = _description(options.get("description"), target, self._method, where)
+        self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
-        self._check_sequences(where)
+        check_sequences(self.sequences, self.queueing, context=self._signature.wants_context, where=where)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, or builds an instance of the class."""
@@ -185,14 +185,6 @@ class Model(Generic[P, R]):
             streams=self.streams,
         )
 
-    def _check_sequences(self, where: str) -> None:
-        if self.sequences is None:
-            return
-        if not self._signature.wants_context:
-            raise SignatureError(f"{where}: a model with sequences takes `ctx: Context`, where their state is")
-        if self.queueing is not None and self.queueing.priorities > 1:
-            raise SignatureError(f"{where}: sequences are computed in order of arrival, so they have no priorities")
-
     def _read_explainer(self, where: str) -> Explainer | None:
         # Few classes have one.
         if not self._method or not hasattr(self.__wrapped__, "explain"):
@@ -270,24 +262,6 @@ def _checked_name(kind: str, value: object, where: str = "model") -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
     return value
-
-
-def _description(given: object, target: Any, method: str, where: str) -> str:
-    """What the author says of a model, or else what its docstring does."""
-    from penstock._hints import own_doc, plain_function
-
-    if given is not None:
-        if not isinstance(given, str):
-            raise SignatureError(f"{where}: description must be text, not {given!r}")
-        return inspect.cleandoc(given)
-    # Of the class itself: a base's docstring is of something more general.
-    return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
-
-
-def _checked_option(value: object, kind: type[T], what: str) -> T | None:
-    if value is None or isinstance(value, kind):
-        return value
-    raise SignatureError(f"{what} must be a {kind.__name__}, not {value!r}")
 
 
 def _count(instances: object, where: str) -> int:
