@@ -43,6 +43,7 @@ def test_the_defaults() -> None:
         "request_timeout": 0.0,
         "drain_timeout": 30.0,
         "overload_status": 429,
+        "timeout_status": 504,
         "timing_headers": False,
         "strict_json": False,
         "compress_answers": False,
@@ -106,6 +107,7 @@ def test_foreign_variables_of_the_same_prefix_are_left_alone() -> None:
         ("timing_headers", "yes", True),
         ("timing_headers", "0", False),
         ("overload_status", "503", 503),
+        ("timeout_status", "503", 503),
         ("access_log", "json", "json"),
     ],
 )
