@@ -178,6 +178,8 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "description": double.__wrapped__.__doc__ or "",
         "input_documents": {},
         "output_documents": {},
+        "queueing": None,
+        "sequences": None,
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__
