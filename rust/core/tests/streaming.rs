@@ -1,0 +1,136 @@
+//! Batches that are answered in pieces, with a closure as the handler.
+
+use penstock_core::{
+    Error, InferRequest, Job, Kind, Model, ModelSpec, Parameter, Piece, Readiness, RowPiece, Streaming,
+    metrics::{InterpreterTimes, Metrics},
+    testing::{batching, fp32, fp32_spec, request, values},
+};
+use smallvec::smallvec;
+use std::{sync::Arc, thread, time::Duration};
+
+/// A model that streams, and the thread of its one instance.
+fn serve(
+    batched: Option<usize>,
+    handler: impl Fn(&mut Streaming) -> penstock_core::Result<()> + Send + 'static,
+) -> (Arc<Model>, thread::JoinHandle<()>) {
+    let spec = ModelSpec { streams: true, ..fp32_spec("s", &[Some(1)], batched.map(batching)) };
+    let model = Arc::new(Model::new(spec, &Metrics::default()));
+    model.set_readiness(Readiness::Ready);
+    let queue = Arc::clone(model.queue());
+    let instance = thread::spawn(move || {
+        while let Some(job) = queue.pull() {
+            let mut streaming = Job::stream(job);
+            let result = handler(&mut streaming);
+            streaming.finish(result.map(|()| InterpreterTimes::default()));
+        }
+    });
+    (model, instance)
+}
+
+fn row(value: f32) -> InferRequest {
+    request(fp32(&[1, 1], &[value]))
+}
+
+fn end((model, instance): (Arc<Model>, thread::JoinHandle<()>)) {
+    model.queue().close();
+    instance.join().unwrap();
+}
+
+fn told(piece: &Piece) -> (Vec<f32>, bool) {
+    (values(&piece.response.outputs[0]), piece.last)
+}
+
+#[tokio::test]
+async fn a_piece_for_all_goes_to_each_with_its_own_rows() {
+    let served = serve(Some(8), |streaming| {
+        let rows = streaming.job().rows();
+        let all: Vec<f32> = (0..rows).map(|row| row as f32).collect();
+        streaming.send(smallvec![fp32(&[rows, 1], &all)], &Vec::new(), false)?;
+        streaming.send(smallvec![fp32(&[rows, 1], &all)], &Vec::new(), true)
+    });
+    // In the queue together, because nobody pulls while the instance is at the first one.
+    let mut pieces = served.0.stream(request(fp32(&[3, 1], &[7.0, 8.0, 9.0])), None).unwrap();
+    let first = pieces.next().await.unwrap().unwrap();
+    let second = pieces.next().await.unwrap().unwrap();
+    assert_eq!((told(&first), told(&second)), ((vec![0.0, 1.0, 2.0], false), (vec![0.0, 1.0, 2.0], true)));
+    assert!(pieces.next().await.is_none());
+    end(served);
+}
+
+#[tokio::test]
+async fn rows_of_one_caller_come_one_by_one_and_end_independently() {
+    let served = serve(Some(8), |streaming| {
+        let one = |value| smallvec![fp32(&[1, 1], &[value])];
+        streaming.send_rows(vec![RowPiece::More(one(1.0)), RowPiece::Last(one(2.0))], &Vec::new())?;
+        streaming.send_rows(vec![RowPiece::Nothing, RowPiece::More(one(3.0))], &Vec::new())?;
+        streaming.send_rows(vec![RowPiece::End, RowPiece::Nothing], &Vec::new())?;
+        assert!(!streaming.is_wanted());
+        Ok(())
+    });
+    let mut pieces = served.0.stream(request(fp32(&[2, 1], &[0.0, 0.0])), None).unwrap();
+    let mut seen = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.unwrap();
+        seen.push((told(&piece), piece.response.parameters));
+    }
+    let row = |row| vec![("row".to_owned(), Parameter::Int(row))];
+    assert_eq!(seen, [((vec![1.0], false), row(0)), ((vec![2.0], false), row(1))]);
+    end(served);
+}
+
+#[tokio::test]
+async fn an_error_ends_every_stream() {
+    let served = serve(None, |streaming| {
+        streaming.send(smallvec![fp32(&[1], &[1.0])], &Vec::new(), false)?;
+        Err(Error::new(Kind::NotFound, "gone"))
+    });
+    let mut pieces = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    assert!(pieces.next().await.unwrap().is_ok());
+    assert_eq!(pieces.next().await.unwrap().unwrap_err().kind(), Kind::NotFound);
+    assert!(pieces.next().await.is_none());
+    end(served);
+}
+
+#[tokio::test]
+async fn a_handler_is_paused_until_its_caller_reads() {
+    const PIECES: usize = 1000;
+    let served = serve(None, |streaming| {
+        for value in 0..PIECES {
+            if streaming.is_full() {
+                streaming.wait_for_room();
+            }
+            streaming.send(smallvec![fp32(&[1], &[value as f32])], &Vec::new(), false)?;
+        }
+        Ok(())
+    });
+    let mut pieces = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    let mut count = 0;
+    while let Some(piece) = pieces.next().await {
+        assert_eq!(told(&piece.unwrap()).0, [count as f32]);
+        count += 1;
+    }
+    assert_eq!(count, PIECES);
+    end(served);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_by_its_instance_says_so() {
+    let spec = ModelSpec { streams: true, ..fp32_spec("s", &[Some(1)], None) };
+    let model = Arc::new(Model::new(spec, &Metrics::default()));
+    model.set_readiness(Readiness::Ready);
+    let mut pieces = model.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    drop(model.queue().pull().unwrap().stream());
+    assert_eq!(pieces.next().await.unwrap().unwrap_err().message(), "model 's' lost this batch");
+    assert!(pieces.next().await.is_none());
+}
+
+#[tokio::test]
+async fn what_carries_one_answer_refuses_models_that_stream() {
+    let served = serve(Some(2), |_| Ok(()));
+    assert_eq!(served.0.infer(row(1.0), None).await.unwrap_err().kind(), Kind::Unsupported);
+    let many = served.0.stream(request(fp32(&[3, 1], &[0.0; 3])), None).unwrap_err();
+    assert_eq!(many.message(), "the request has a batch of 3 rows, model 's' streams at most 2");
+    let mut pieces = served.0.stream(row(1.0), None).unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(20), pieces.next()).await.unwrap().is_none());
+    end(served);
+}
