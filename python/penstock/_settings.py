@@ -18,7 +18,7 @@ _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "
 SECRETS = ("rules", "secret")
 """Kinds of settings that no message shows."""
 
-_OPTIONAL = ("address", "address|same", "pattern", *SECRETS)
+_OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", *SECRETS)
 """Kinds of settings that may be off, which is None."""
 
 _MAX_INTEGER = 2**63 - 1
@@ -49,7 +49,14 @@ def check(kind: str, value: Any) -> None:
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
         _require(isinstance(value, bool), value, "true or false")
-    elif kind == "text":
+    elif kind.endswith("|off") and value is None:
+        return
+    elif kind == "path|off":
+        is_path = (
+            isinstance(value, str) and value.startswith("/") and value.isprintable() and not set(value) & set("?# ")
+        )
+        _require(is_path, value, "a path such as /predict")
+    elif kind in ("text", "text|off"):
         _require(isinstance(value, str) and value != "" and value.isprintable(), value, "printable text")
     elif kind == "pattern":
         held = value is None or (isinstance(value, str) and value != "" and value.isprintable())

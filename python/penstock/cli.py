@@ -125,7 +125,7 @@ def _shown(kind: str, default: Any) -> str:
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if kind == "size" and default % size == 0:
             return f"{default // size}{unit}"
-    return str(default)
+    return "off" if default is None else str(default)
 
 
 class _Version(argparse.Action):

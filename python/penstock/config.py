@@ -75,6 +75,19 @@ class ServerConfig:
     api_key: str | None = _setting(
         None, "secret", "the key that every request must carry; better env:NAME or file:/path than the key itself"
     )
+    cloud_events: bool = _setting(False, "switch", "take CloudEvents on the inference routes, and answer with events")
+    cloud_events_merge: bool = _setting(False, "switch", "keep the attributes of a CloudEvent in its answer")
+    cloud_events_source: str | None = _setting(None, "text|off", "the source of answering CloudEvents")
+    cloud_events_type: str | None = _setting(None, "text|off", "the type of answering CloudEvents")
+    sagemaker: bool = _setting(False, "switch", "serve /ping and /invocations, as SageMaker calls them")
+    vertex: bool = _setting(False, "switch", "serve the routes, and on the port, that Vertex AI's AIP_* variables name")
+    vertex_health_route: str | None = _setting(None, "path|off", "Vertex AI's health route; else AIP_HEALTH_ROUTE")
+    vertex_predict_route: str | None = _setting(
+        None, "path|off", "Vertex AI's prediction route; else AIP_PREDICT_ROUTE"
+    )
+    hosted_model: str | None = _setting(
+        None, "text|off", "the model that SageMaker and Vertex AI call; else the only one"
+    )
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -88,6 +101,9 @@ class ServerConfig:
         _ = self.access_rules, self.access_key
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
+        for name, (_, variable) in _VERTEX_ROUTES.items():
+            if self.vertex and getattr(self, name) is None:
+                raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")
 
     @property
     def access_rules(self) -> list[_access.Rule]:
@@ -138,6 +154,15 @@ class ServerOptions(TypedDict, total=False):
     grpc_header_forward_pattern: str | None
     restricted_access: str | None
     api_key: str | None
+    cloud_events: bool
+    cloud_events_merge: bool
+    cloud_events_source: str | None
+    cloud_events_type: str | None
+    sagemaker: bool
+    vertex: bool
+    vertex_health_route: str | None
+    vertex_predict_route: str | None
+    hosted_model: str | None
 
 
 def load_config(
@@ -171,7 +196,34 @@ def load_config(
         if name not in _FIELDS:
             raise ConfigError(f"unknown setting {name!r}{_settings.suggestion(name, _FIELDS)}")
     values.update(given)
+    if base is None and values.get("vertex"):
+        values = {**_from_vertex(environ or {}), **values}
     return ServerConfig(**values) if base is None else replace(base, **values)
+
+
+_VERTEX_ROUTES = {
+    "vertex_health_route": ("path|off", "AIP_HEALTH_ROUTE"),
+    "vertex_predict_route": ("path|off", "AIP_PREDICT_ROUTE"),
+}
+
+
+def _from_vertex(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What Vertex AI tells a container. It is read only when `vertex` is on, and stands behind every other source."""
+    found: dict[str, Any] = {}
+    for name, (kind, variable) in _VERTEX_ROUTES.items():
+        if variable in environ:
+            found[name] = _parsed(variable, kind, environ[variable])
+    if "AIP_HTTP_PORT" in environ:
+        port = _parsed("AIP_HTTP_PORT", "positive", environ["AIP_HTTP_PORT"])
+        found["http"] = f"0.0.0.0:{port}"
+    return found
+
+
+def _parsed(shown: str, kind: str, text: str) -> Any:
+    try:
+        return _settings.parse(kind, text)
+    except ValueError as error:
+        raise ConfigError(f"{shown}: {error}") from None
 
 
 def _from_text(source: Mapping[str, str], key: Any, shown: Any = None) -> dict[str, Any]:
@@ -182,10 +234,7 @@ def _from_text(source: Mapping[str, str], key: Any, shown: Any = None) -> dict[s
         text = source.get(key(name))
         if text is None:
             continue
-        try:
-            found[name] = _settings.parse(entry.metadata["kind"], text)
-        except ValueError as error:
-            raise ConfigError(f"{(shown or key)(name)}: {error}") from None
+        found[name] = _parsed((shown or key)(name), entry.metadata["kind"], text)
     return found
 
 

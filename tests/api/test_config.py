@@ -56,6 +56,15 @@ def test_the_defaults() -> None:
         "grpc_header_forward_pattern": None,
         "restricted_access": None,
         "api_key": None,
+        "cloud_events": False,
+        "cloud_events_merge": False,
+        "cloud_events_source": None,
+        "cloud_events_type": None,
+        "sagemaker": False,
+        "vertex": False,
+        "vertex_health_route": None,
+        "vertex_predict_route": None,
+        "hosted_model": None,
     }
 
 

@@ -56,6 +56,11 @@ def grpcurl() -> Tool:
 
 
 @pytest.fixture
+def h2spec() -> Tool:
+    return find("h2spec")
+
+
+@pytest.fixture
 def perf_analyzer() -> Tool:
     return find("perf_analyzer")
 

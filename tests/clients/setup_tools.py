@@ -1,9 +1,9 @@
-"""Fetches the clients that tests/clients drives: ghz, grpcurl, perf_analyzer, and what compiles the Go client.
+"""Fetches the clients that tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's, and the Go client's compilers.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
-or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer;
-for that one `apt-get` and `dpkg-deb`, and root only where apt has no list of packages yet. What is there already is
-not fetched again. Tests whose tool is not there are skipped, and say so.
+or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
+KServe's; for perf_analyzer `apt-get` and `dpkg-deb`, and root only where apt has no list of packages yet. What is
+there already is not fetched again. Tests whose tool is not there are skipped, and say so.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ BIN = TOOLS / "bin"
 
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+H2SPEC = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1",
 )
 PROTOC = "grpcio-tools>=1.71"
+KSERVE = "kserve==0.21.0"
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
 PERF_ANALYZER_DEB = "libb64-0d"
 
@@ -49,6 +51,20 @@ def grpcurl() -> None:
     """The curl of gRPC, which asks the server for its messages."""
     if not (BIN / "grpcurl").exists():
         _go_install(GRPCURL)
+
+
+def h2spec() -> None:
+    """The conformance test of HTTP/2 servers."""
+    if not (BIN / "h2spec").exists():
+        _go_install(H2SPEC)
+
+
+def kserve() -> None:
+    """KServe's clients, in an environment of their own: what they pin would not go with the other clients."""
+    home = TOOLS / "kserve"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", KSERVE)
 
 
 def go_client() -> None:
@@ -84,6 +100,8 @@ def perf_analyzer() -> None:
 RECIPES: dict[str, Callable[[], None]] = {
     "ghz": ghz,
     "grpcurl": grpcurl,
+    "h2spec": h2spec,
+    "kserve": kserve,
     "go_client": go_client,
     "perf_analyzer": perf_analyzer,
 }

@@ -77,7 +77,7 @@ def test_t11_health_answers_are_json(v1: Transport) -> None:
 
 
 def test_models_are_listed_once_and_explainers_are_not(v1: Transport) -> None:
-    names = ["raw", "rows", "told", "total", "two", "user", "versioned"]
+    names = ["pieces", "raw", "rows", "told", "total", "two", "user", "versioned"]
     assert ok(v1.request("GET", "/v1/models")) == {"models": names}
     assert ok(v1.request("GET", "/v2/models")) == {"models": names}
 
@@ -179,6 +179,10 @@ def test_head_of_the_get_routes(served: dict[str, Transport]) -> None:
         reply = served["rest"].request("HEAD", path)
         assert (reply.status, reply.body) == (200, b"")
         assert int(reply.headers["content-length"]) == len(served["rest"].request("GET", path).body)
+
+
+def test_a_model_that_streams_says_so(v1: Transport) -> None:
+    assert "streams its answers" in post(v1, "pieces:predict", {"instances": [3]}).refusal(501)
 
 
 def test_bodies_may_be_compressed(v1: Transport) -> None:

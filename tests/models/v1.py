@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -82,4 +83,9 @@ def second(x: Any) -> Any:
     return x * 2
 
 
-MODELS = (rows, two, total, raw, user, told, first, second)
+@model
+def pieces(count: int) -> Iterator[int]:
+    yield from range(count)
+
+
+MODELS = (pieces, rows, two, total, raw, user, told, first, second)

@@ -1,7 +1,10 @@
 //! `penstock.config.ServerConfig` read into the server's own configuration.
 
 use crate::errors::startup;
-use penstock_server::{Access, AccessLog, Address, Category, Compression, Config, HeaderPattern, Limits, Listener};
+use penstock_server::{
+    Access, AccessLog, Address, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes, Hosting,
+    Limits, Listener,
+};
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
 
@@ -39,6 +42,15 @@ pub(crate) struct ServerConfig {
     access_rules: Vec<(Vec<String>, String, String)>,
     /// The key itself; not a setting, but what one says.
     access_key: Option<String>,
+    cloud_events: bool,
+    cloud_events_merge: bool,
+    cloud_events_source: Option<String>,
+    cloud_events_type: Option<String>,
+    sagemaker: bool,
+    vertex: bool,
+    vertex_health_route: Option<String>,
+    vertex_predict_route: Option<String>,
+    hosted_model: Option<String>,
 }
 
 impl ServerConfig {
@@ -64,8 +76,15 @@ impl ServerConfig {
     /// The configuration of a server without listeners.
     pub(crate) fn silent(self, py: Python<'_>) -> PyResult<Config> {
         let access = self.access(py)?;
+        let hosting = self.hosting();
         Ok(Config {
             listeners: Vec::new(),
+            hosting,
+            cloud_events: self.cloud_events.then_some(CloudEvents {
+                merge: self.cloud_events_merge,
+                source: self.cloud_events_source,
+                kind: self.cloud_events_type,
+            }),
             io_threads: self.io_threads,
             limits: Limits {
                 body_bytes: self.max_body_bytes,
@@ -120,6 +139,21 @@ impl ServerConfig {
 fn pattern(py: Python<'_>, setting: &str, text: Option<&str>) -> PyResult<Option<HeaderPattern>> {
     let wrong = |problem| startup(py, "ConfigError", &format!("{setting}: not a regular expression: {problem}"));
     text.map(|text| HeaderPattern::new(text).map_err(wrong)).transpose()
+}
+
+impl ServerConfig {
+    fn hosting(&self) -> Option<Hosting> {
+        let mut routes = Vec::new();
+        if self.sagemaker {
+            routes.push(HostedRoutes { health: "/ping".to_owned(), predict: "/invocations".to_owned() });
+        }
+        if let (true, Some(health), Some(predict)) =
+            (self.vertex, &self.vertex_health_route, &self.vertex_predict_route)
+        {
+            routes.push(HostedRoutes { health: health.clone(), predict: predict.clone() });
+        }
+        (!routes.is_empty()).then(|| Hosting { routes, model: self.hosted_model.clone() })
+    }
 }
 
 /// Seconds as a duration; `None` for 0 and for what is not a duration.

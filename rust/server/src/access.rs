@@ -151,6 +151,14 @@ impl Access {
         self.check(Category::of_rest(method, path), headers, |rule| &rule.header)
     }
 
+    /// Checks a REST request whose path says nothing of its category.
+    ///
+    /// # Errors
+    /// `Forbidden` that names the header.
+    pub(crate) fn check_category(&self, category: Category, headers: &HeaderMap) -> Result<()> {
+        self.check(category, headers, |rule| &rule.header)
+    }
+
     /// Checks a gRPC call.
     ///
     /// # Errors

@@ -41,6 +41,39 @@ pub struct Config {
     pub access: Access,
     /// The longest that any request may take; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
+    /// Whether inference requests may be CloudEvents, and how they are answered.
+    pub cloud_events: Option<CloudEvents>,
+    /// The routes of the platforms that host this server.
+    pub hosting: Option<Hosting>,
+}
+
+/// How a CloudEvent is answered.
+#[derive(Clone, Debug, Default)]
+pub struct CloudEvents {
+    /// Whether the answer keeps the request's attributes that it does not set itself.
+    pub merge: bool,
+    /// The answer's `source`; `None` for `io.kserve.inference.{model}`.
+    pub source: Option<String>,
+    /// The answer's `type`; `None` for `io.kserve.inference.response`.
+    pub kind: Option<String>,
+}
+
+/// What the platforms that host this server call.
+#[derive(Clone, Debug)]
+pub struct Hosting {
+    /// Their routes.
+    pub routes: Vec<HostedRoutes>,
+    /// The model that they call; `None` for the only one.
+    pub model: Option<String>,
+}
+
+/// The paths that one platform calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostedRoutes {
+    /// GET: 200 when the model takes requests.
+    pub health: String,
+    /// POST: predictions.
+    pub predict: String,
 }
 
 impl Config {
@@ -188,6 +221,8 @@ impl Default for Config {
             grpc_forward: None,
             access: Access::default(),
             request_timeout: None,
+            cloud_events: None,
+            hosting: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     app::{App, Phase},
     body::Body,
     grpc,
-    rest::{self, GenerateVerb, InferPath, Inference, Verb},
+    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, Verb},
 };
 use axum::Router;
 use bytes::Bytes;
@@ -85,24 +85,29 @@ impl Front {
         if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
             return error;
         }
+        let (head, body) = request.into_parts();
+        let (path, headers) = (head.uri.path(), &head.headers);
+        // A platform may give its own meaning to any path.
+        if let Some(hosting) = &app.config.hosting
+            && let Some(asked) = Hosted::parse(hosting, &head.method, path)
+        {
+            let request = HostedRequest { headers, body, protocol };
+            return rest::hosted(&self.context, hosting, asked, request).await;
+        }
         if self.guarded
-            && let Err(error) = app.config.access.check_rest(request.method(), request.uri().path(), request.headers())
+            && let Err(error) = app.config.access.check_rest(&head.method, path, headers)
         {
             return rest::refusal(app, &error);
         }
-        let (head, body) = request.into_parts();
         if head.method == Method::POST {
-            let path = head.uri.path();
             if let Some(path) = InferPath::parse(path) {
-                return rest::infer(&self.context, Inference { path, headers: &head.headers, body, protocol }).await;
+                return rest::inference(&self.context, None, Inference { path, headers, body, protocol }).await;
             }
             if let Some((path, verb)) = Verb::parse(path) {
-                let request = Inference { path, headers: &head.headers, body, protocol };
-                return rest::v1_call(&self.context, verb, request).await;
+                return rest::inference(&self.context, Some(verb), Inference { path, headers, body, protocol }).await;
             }
             if let Some((verb, path)) = GenerateVerb::parse(path) {
-                let request = Inference { path, headers: &head.headers, body, protocol };
-                return rest::generate(&self.context, verb, request).await;
+                return rest::generate(&self.context, verb, Inference { path, headers, body, protocol }).await;
             }
         }
         routed(router, Request::from_parts(head, body)).await

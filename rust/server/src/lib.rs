@@ -29,7 +29,7 @@ mod rest;
 mod server;
 
 pub use access::{Access, Category};
-pub use config::{AccessLog, Address, Compression, Config, Limits, Listener};
+pub use config::{AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener};
 pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;

@@ -1,11 +1,13 @@
 //! REST: health, metadata and inference of the Open Inference Protocol v2, and `/metrics`.
 
+mod cloud_events;
 mod compress;
 mod docs;
 pub(crate) mod error;
 mod events;
 mod generate;
 mod headers;
+mod hosting;
 mod infer;
 mod inflate;
 mod path;
@@ -14,10 +16,12 @@ mod router;
 mod statistics;
 mod v1;
 
+pub(crate) use cloud_events::answer as inference;
 pub(crate) use error::response as refusal;
 pub(crate) use generate::generate;
 pub(crate) use headers::check_head;
-pub(crate) use infer::{Inference, infer};
+pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
+pub(crate) use infer::Inference;
 pub(crate) use path::{GenerateVerb, InferPath};
 pub(crate) use router::router;
-pub(crate) use v1::{Verb, call as v1_call};
+pub(crate) use v1::Verb;

@@ -146,6 +146,7 @@ async fn respond<B: Incoming>(
     let mut guard = app.enter()?;
     let model = verb.find(context, &path)?;
     *seen = Some(Arc::clone(&model));
+    model.check_answers_once()?;
     model.admit()?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
@@ -153,7 +154,10 @@ async fn respond<B: Incoming>(
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
-        let decoded = Decoded { request, plan: AnswerPlan::default(), timeout: None };
+        let mut decoded = Decoded { request, plan: AnswerPlan::default(), timeout: None };
+        if let Some(pattern) = &app.config.http_forward {
+            pattern.forward(headers, &mut decoded)?;
+        }
         let answer = compute(context, model, decoded, deadline, || visible(headers)).await;
         let (_, response) = answer.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
         Ok::<_, Error>(response)

@@ -4,6 +4,7 @@ use super::table::Table;
 use crate::{
     Limits,
     rest::{
+        fault::Scan,
         parameters::RequestParameters,
         reader::{Reader, Skip},
     },
@@ -59,6 +60,24 @@ pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Call> {
         error
     })?;
     body.finish()
+}
+
+/// Whether a body is a V1 call's: whether `instances` is among its keys, or comes before `inputs`.
+pub fn has_instances(json: &[u8], limits: &Limits) -> bool {
+    let find = || -> Scan<bool> {
+        let mut reader = Reader::new(json);
+        reader.expect(b'{', "a JSON object")?;
+        let mut first = true;
+        while let Some(key) = reader.key(&mut first)? {
+            match &*key.bytes()? {
+                b"instances" => return Ok(true),
+                b"inputs" => return Ok(false),
+                _ => drop(reader.skip(Skip { max_depth: limits.max_depth, outer: 1, non_finite: true })?),
+            }
+        }
+        Ok(false)
+    };
+    find().unwrap_or(false)
 }
 
 struct Body<'s> {

@@ -1,0 +1,118 @@
+"""What HTTP expects of a server beside its routes: HEAD, reused and pipelined connections, offers that are declined."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import Connection, connect, get, read_answer, read_answers
+from models.v1 import rows, total
+from penstock import Server
+
+GETS = [
+    "/",
+    "/metrics",
+    "/v1/models",
+    "/v1/models/rows",
+    "/v1/models/rows/versions/1",
+    "/v2",
+    "/v2/",
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/v2/models",
+    "/v2/models/rows",
+    "/v2/models/rows/ready",
+    "/v2/models/rows/config",
+    "/v2/models/rows/versions/1",
+    "/v2/models/rows/versions/1/ready",
+    "/v2/models/rows/versions/1/config",
+]
+
+PREDICT = json.dumps({"instances": [[1, 2]]}).encode()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with Server(rows, total, http="127.0.0.1:0", grpc="same") as server:
+        yield server.http_url
+
+
+def post(path: str, body: bytes, *lines: str) -> bytes:
+    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *lines, "", ""])
+    return head.encode() + body
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_head_is_get_without_a_body(url: str, path: str) -> None:
+    with Connection(url) as connection:
+        head = connection.ask("HEAD", path)
+        assert (head.status, head.body) == (200, b"")
+        # The connection is in order: the next answer is whole.
+        answer = connection.ask("GET", path)
+    assert answer.status == 200
+    assert head.headers["content-type"] == answer.headers["content-type"]
+    if path != "/metrics":
+        assert head.headers["content-length"] == answer.headers["content-length"] == str(len(answer.body))
+
+
+def test_head_of_what_is_not_there(url: str) -> None:
+    with Connection(url) as connection:
+        for path, status in (("/nope", 404), ("/v1/models/nope", 404), ("/v1/models/rows:predict", 405)):
+            answer = connection.ask("HEAD", path)
+            assert (answer.status, answer.body) == (status, b"")
+
+
+def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None:
+    with connect(url) as sock:
+        # The first waits for its handler, those behind it do not overtake it.
+        pipeline = [
+            post("/v1/models/total:predict", json.dumps({"instances": [[number]] * 50}).encode()) for number in range(5)
+        ]
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".join(pipeline) + b"GET /v2/nope HTTP/1.1\r\nHost: x\r\n\r\n")
+        answers = [json.loads(answer.body) for answer in read_answers(sock, 10)]
+    assert answers[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
+    assert answers[1:9:2] == [{"status": "alive"}] * 4
+    assert answers[9] == {"error": "Not Found"}
+
+
+def test_a_connection_is_kept_unless_the_client_ends_it(url: str) -> None:
+    with connect(url) as sock:
+        for _ in range(3):
+            sock.sendall(post("/v1/models/rows:predict", PREDICT))
+            assert read_answer(sock).status == 200
+        sock.sendall(post("/v1/models/rows:predict", PREDICT, "Connection: close"))
+        assert read_answer(sock).headers["connection"] == "close"
+        assert sock.recv(1) == b""
+
+
+def test_an_old_client_is_answered_and_its_connection_closed(url: str) -> None:
+    with connect(url) as sock:
+        sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert read_answer(sock).json() == {"status": "alive"}
+        assert sock.recv(1) == b""
+
+
+def test_an_offer_to_upgrade_to_http_2_is_declined(url: str) -> None:
+    """The request is answered over HTTP/1.1, as a server may (RFC 9110, 7.8)."""
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    with connect(url) as sock:
+        sock.sendall(post("/v1/models/rows:predict", PREDICT, *offer))
+        answer = read_answer(sock)
+        assert (answer.status, answer.json()) == (200, {"predictions": [[2, 4]]})
+        assert "upgrade" not in answer.headers
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_answer(sock).status == 200
+
+
+def test_one_port_speaks_rest_and_grpc_at_once(url: str) -> None:
+    with connect(url) as sock, grpc.insecure_channel(url.removeprefix("http://")) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for _ in range(3):
+            sock.sendall(post("/v1/models/rows:predict", PREDICT))
+            assert stub.ServerLive(service_pb2.ServerLiveRequest(), timeout=20).live
+            assert read_answer(sock).status == 200
+    assert get(url, "/v2/health/ready").status == 200
