@@ -21,6 +21,9 @@ SECRETS = ("rules", "secret")
 _OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", *SECRETS)
 """Kinds of settings that may be off, which is None."""
 
+_TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a regular expression, or off"}
+"""Kinds of settings that are text, and what a refusal calls them."""
+
 _MAX_INTEGER = 2**63 - 1
 _LONGEST_SECONDS = 366 * 86400.0
 
@@ -43,26 +46,21 @@ def check(kind: str, value: Any) -> None:
     Raises:
         ValueError: it is no value of this kind; the message shows it and says what is.
     """
+    if value is None and kind in _OPTIONAL:
+        return
     if kind == "address" or (kind == "address|same" and value != "same"):
         _check_address(value)
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
         _require(isinstance(value, bool), value, "true or false")
-    elif kind.endswith("|off") and value is None:
-        return
     elif kind == "path|off":
-        is_path = (
-            isinstance(value, str) and value.startswith("/") and value.isprintable() and not set(value) & set("?# ")
-        )
+        is_path = isinstance(value, str) and re.fullmatch(r"/[!-\"$->@-~]*", value) is not None
         _require(is_path, value, "a path such as /predict")
-    elif kind in ("text", "text|off"):
-        _require(isinstance(value, str) and value != "" and value.isprintable(), value, "printable text")
-    elif kind == "pattern":
-        held = value is None or (isinstance(value, str) and value != "" and value.isprintable())
-        _require(held, value, "a regular expression, or off")
+    elif kind in _TEXTS:
+        _require(isinstance(value, str) and value != "" and value.isprintable(), value, _TEXTS[kind])
     elif kind in SECRETS:
-        if not (value is None or (isinstance(value, str) and value != "")):
+        if not isinstance(value, str) or value == "":
             raise ValueError("expected text")
     elif kind == "count":
         _require(_is_integer(value) and 0 <= value <= 4096, value, "an integer from 0 to 4096")

@@ -85,9 +85,7 @@ class ServerConfig:
     vertex_predict_route: str | None = _setting(
         None, "path|off", "Vertex AI's prediction route; else AIP_PREDICT_ROUTE"
     )
-    hosted_model: str | None = _setting(
-        None, "text|off", "the model that SageMaker and Vertex AI call; else the only one"
-    )
+    hosted_model: str | None = _setting(None, "text|off", "the model of these platforms; else the only one")
 
     def __post_init__(self) -> None:
         for entry in fields(self):

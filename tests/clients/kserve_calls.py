@@ -1,4 +1,4 @@
-"""What test_kserve.py runs in KServe's environment: every call of its clients, and one line of JSON with what they saw."""
+"""What test_kserve.py runs in KServe's environment: every call of its clients. Prints what they saw as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from kserve import InferenceGRPCClient, InferenceRESTClient, InferInput, InferRe
 def request(binary: bool) -> InferRequest:
     tensor = InferInput("x", [1, 2], "FP32")
     tensor.set_data_from_numpy(np.array([[1, 2]], np.float32), binary_data=binary)
-    return InferRequest(
-        model_name="rows", infer_inputs=[tensor], parameters={"binary_data_output": True} if binary else {}
-    )
+    parameters = {"binary_data_output": True} if binary else {}
+    return InferRequest(model_name="rows", infer_inputs=[tensor], parameters=parameters)
 
 
 def values(response: Any) -> list[float]:

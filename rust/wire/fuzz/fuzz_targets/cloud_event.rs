@@ -1,0 +1,20 @@
+//! Structured CloudEvents: any bytes are judged without a panic, and an accepted event's answer is an event again.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use penstock_wire::{
+    Limits,
+    rest::cloud_event::{Event, Fresh},
+};
+
+fuzz_target!(|json: &[u8]| {
+    let Ok((event, data)) = Event::structured(&Bytes::copy_from_slice(json), &Limits::default()) else { return };
+    let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
+    for merge in [false, true] {
+        let answer = event.answer(merge, fresh).write("application/octet-stream", &data);
+        let again = Event::structured(&Bytes::from(answer), &Limits::default());
+        let (_, same) = again.unwrap_or_else(|error| panic!("{error}: {}", json.escape_ascii()));
+        assert_eq!(data, same);
+    }
+});
