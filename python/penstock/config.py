@@ -58,6 +58,9 @@ class ServerConfig:
     compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
     docs: bool = _setting(True, "switch", "serve a description of the API at /openapi.json, and a page of it at /docs")
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
+    log_level: Literal["off", "error", "warning", "info"] = _setting(
+        "warning", "off|error|warning|info", "what the server says of itself on standard error"
+    )
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"] = _setting(
@@ -145,6 +148,7 @@ class ServerOptions(TypedDict, total=False):
     compress_answers: bool
     docs: bool
     access_log: Literal["off", "text", "json"]
+    log_level: Literal["off", "error", "warning", "info"]
     server_name: str
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]

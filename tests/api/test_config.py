@@ -49,6 +49,7 @@ def test_the_defaults() -> None:
         "compress_answers": False,
         "docs": True,
         "access_log": "off",
+        "log_level": "warning",
         "server_name": "penstock",
         "grpc_reflection": True,
         "grpc_compression": "off",

@@ -27,8 +27,6 @@ EXCLUDED: dict[str, str] = {
     "f14": MANAGEMENT,
     "f15": MANAGEMENT,
     "f16": MANAGEMENT,
-    "f22": MANAGEMENT,
-    "f23": MANAGEMENT,
     **{f"g{number}": CLIENTS for number in (5, 6, 7, 8, 10, 11)},
 }
 

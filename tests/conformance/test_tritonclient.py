@@ -179,6 +179,53 @@ def test_statistics(caller: Caller, kind: str) -> None:
 
 
 @every_client
+def test_log_settings(caller: Caller, kind: str) -> None:
+    options = {} if "http" in kind else {"as_json": True}
+
+    def read(settings: Any) -> dict[str, Any]:
+        if "http" in kind:
+            return dict(settings)
+        # Over gRPC the client leaves out what is false, zero or empty, and of others says the kind too.
+        return {name: next(iter(value.values()), None) for name, value in settings["settings"].items()}
+
+    before = read(caller("get_log_settings", **options))
+    assert (before["log_warning"], before["log_format"]) == (True, "default")
+    try:
+        changed = {"log_info": True, "log_verbose_level": 1, "log_format": "ISO8601"}
+        assert read(caller("update_log_settings", changed, **options)).items() >= changed.items()
+        assert read(caller("get_log_settings", **options)).items() >= changed.items()
+    finally:
+        caller("update_log_settings", {"log_info": False, "log_verbose_level": 0, "log_format": "default"})
+    assert read(caller("get_log_settings", **options)) == before
+    with pytest.raises(InferenceServerException, match="log_file") as refusal:
+        caller("update_log_settings", {"log_file": "here"})
+    assert refusal.value.status() == ("501", "StatusCode.UNIMPLEMENTED")["grpc" in kind]
+
+
+@every_client
+def test_trace_settings(caller: Caller, kind: str) -> None:
+    options = {} if "http" in kind else {"as_json": True}
+
+    def read(settings: Any) -> dict[str, Any]:
+        return dict(settings) if "http" in kind else {k: v["value"] for k, v in settings["settings"].items()}
+
+    def one(text: str) -> Any:
+        return text if "http" in kind else [text]
+
+    settings = read(caller("get_trace_settings", **options))
+    assert (settings["trace_level"], settings["trace_rate"]) == (["OFF"], one("1000"))
+    updated = caller("update_trace_settings", "add", {"trace_rate": "5", "trace_level": ["OFF"]}, **options)
+    assert read(updated)["trace_rate"] == one("5")
+    assert read(caller("get_trace_settings", "add", **options))["trace_rate"] == one("5")
+    assert read(caller("get_trace_settings", **options))["trace_rate"] == one("1000")
+    cleared = caller("update_trace_settings", "add", {"trace_rate": None}, **options)
+    assert read(cleared)["trace_rate"] == one("1000")
+    with pytest.raises(InferenceServerException, match="records no traces") as refusal:
+        caller("update_trace_settings", settings={"trace_level": ["TIMESTAMPS"]})
+    assert refusal.value.status() == ("501", "StatusCode.UNIMPLEMENTED")["grpc" in kind]
+
+
+@every_client
 def test_configuration(caller: Caller, kind: str) -> None:
     options = {} if "http" in kind else {"as_json": True}
     config = caller("get_model_config", "add", **options)

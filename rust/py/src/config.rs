@@ -3,7 +3,7 @@
 use crate::errors::startup;
 use penstock_server::{
     Access, AccessLog, Address, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes, Hosting,
-    Limits, Listener,
+    Limits, Listener, LogLevel,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -33,6 +33,7 @@ pub(crate) struct ServerConfig {
     compress_answers: bool,
     docs: bool,
     access_log: String,
+    log_level: String,
     server_name: String,
     grpc_reflection: bool,
     grpc_compression: String,
@@ -110,6 +111,7 @@ impl ServerConfig {
                 "json" => AccessLog::Json,
                 _ => AccessLog::Off,
             },
+            log_level: LogLevel::from_name(&self.log_level).unwrap_or(LogLevel::Warning),
             server_name: self.server_name,
             reflection: self.grpc_reflection,
             grpc_compression: Compression::from_name(&self.grpc_compression),

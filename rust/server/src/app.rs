@@ -1,6 +1,10 @@
 //! What all threads and protocols share.
 
-use crate::{access_log::AccessLogger, config::Config};
+use crate::{
+    config::{Config, LogLevel},
+    log::Log,
+    trace::Traces,
+};
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
 use std::{
     sync::{
@@ -24,6 +28,17 @@ pub(crate) enum Phase {
     Draining,
 }
 
+impl Phase {
+    /// What the log says when it begins.
+    const fn news(self) -> &'static str {
+        match self {
+            Self::Starting => "the server is starting",
+            Self::Ready => "the server is ready",
+            Self::Draining => "the server drains: new requests are refused, those under way finish",
+        }
+    }
+}
+
 /// The state of one server.
 #[derive(Debug)]
 pub(crate) struct App {
@@ -33,7 +48,8 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     /// Its metrics.
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Option<AccessLogger>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) trace: Traces,
     /// Connections that have more to send than their sockets take.
     pub(crate) writing: Arc<AtomicUsize>,
     /// Sends at each change of a model's or of the server's readiness.
@@ -50,7 +66,8 @@ impl App {
         let told = changes.clone();
         registry.changes().listen(move || told.send_replace(()));
         Self {
-            log: AccessLogger::start(config.access_log, metrics.log_dropped.clone()),
+            log: Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone())),
+            trace: Traces::default(),
             config,
             registry,
             metrics,
@@ -73,7 +90,9 @@ impl App {
 
     /// Goes on to a later phase; never back.
     pub(crate) fn advance(&self, phase: Phase) {
-        self.phase.fetch_max(phase as u8, Ordering::AcqRel);
+        if self.phase.fetch_max(phase as u8, Ordering::AcqRel) < phase as u8 {
+            self.log.say(LogLevel::Info, phase.news());
+        }
         self.changes.send_replace(());
     }
 

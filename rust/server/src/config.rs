@@ -27,6 +27,8 @@ pub struct Config {
     pub docs: bool,
     /// How requests are logged.
     pub access_log: AccessLog,
+    /// What else is logged, until that is changed.
+    pub log_level: LogLevel,
     /// The `name` of the server's metadata.
     pub server_name: String,
     /// Whether gRPC tells tools of its services and messages.
@@ -174,6 +176,36 @@ pub enum AccessLog {
     Json,
 }
 
+/// How much is logged of what happens to the server itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// Its own failures.
+    Error,
+    /// And what should not happen.
+    Warning,
+    /// And what does.
+    Info,
+}
+
+impl LogLevel {
+    /// Its name in settings and lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Off, Self::Error, Self::Warning, Self::Info].into_iter().find(|level| level.name() == name)
+    }
+}
+
 /// How a message is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
@@ -214,6 +246,7 @@ impl Default for Config {
             compress_answers: false,
             docs: true,
             access_log: AccessLog::Off,
+            log_level: LogLevel::Warning,
             server_name: "penstock".to_owned(),
             reflection: true,
             grpc_compression: None,

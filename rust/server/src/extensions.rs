@@ -9,4 +9,6 @@ pub(crate) const SERVED: &[&str] = &[
     "model_configuration",
     "classification",
     "statistics",
+    "logging",
+    "trace",
 ];

@@ -6,6 +6,7 @@ use crate::{
     connection::{Order, Shared, builder, serve},
     front::Front,
     listen::{Bound, BoundSocket, SocketFile, StartError},
+    log_events::Events,
 };
 use penstock_core::Desk;
 use std::{
@@ -81,6 +82,7 @@ impl IoThreads {
             let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
             let runtime = runtime.build().map_err(StartError::Thread)?;
             let run = move || {
+                let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
                 runtime.block_on(async move {
                     let desk = Desk::new();
                     let fronts = served

@@ -22,14 +22,19 @@ mod headers;
 mod in_process;
 mod io_thread;
 mod listen;
+mod log;
+mod log_events;
 mod observed;
 mod offload;
 mod pieces;
 mod rest;
 mod server;
+mod trace;
 
 pub use access::{Access, Category};
-pub use config::{AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener};
+pub use config::{
+    AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
+};
 pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;

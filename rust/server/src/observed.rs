@@ -1,6 +1,6 @@
 //! What is recorded of every inference request, once for all protocols.
 
-use crate::{access_log::Entry, app::App};
+use crate::{access_log::Entry, app::App, config::LogLevel};
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind, Model, Protocol, Timings};
 use std::{
@@ -38,6 +38,9 @@ impl<'a> Observed<'a> {
 
     /// It was refused or failed.
     pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
+        if error.kind() == Kind::Internal {
+            self.app.log.say(LogLevel::Error, error.message());
+        }
         let Some(model) = model else {
             self.app.metrics.refused.inc();
             return;
@@ -48,10 +51,13 @@ impl<'a> Observed<'a> {
     }
 
     fn log(&self, model: &Model, id: &str, outcome: (&'static str, i32), timings: Timings, error: Option<&str>) {
-        let Some(log) = &self.app.log else { return };
+        let log = &self.app.log;
+        if !log.logs_requests() {
+            return;
+        }
         let own = if id.is_empty() { format!("#{}", self.app.next_request_id()) } else { String::new() };
         let spec = model.spec();
-        log.log(&Entry {
+        log.request(&Entry {
             id: if id.is_empty() { &own } else { id },
             protocol: self.protocol.name(),
             model: &spec.name,

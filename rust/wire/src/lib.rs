@@ -7,10 +7,13 @@ mod float;
 pub mod generated;
 pub mod grpc;
 mod limits;
+pub mod logging;
 mod number;
 pub mod openapi;
 pub mod rest;
 mod schedule;
+mod settings;
+pub mod trace;
 
 pub use decoded::Decoded;
 pub use limits::Limits;

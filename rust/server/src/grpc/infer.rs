@@ -73,7 +73,7 @@ pub(crate) async fn call(
     envelope: Envelope,
     guard: RequestGuard,
 ) -> Result<Answer> {
-    let id = if context.app.log.is_some() { envelope.message.id.clone() } else { String::new() };
+    let id = if context.app.log.logs_requests() { envelope.message.id.clone() } else { String::new() };
     let message = &envelope.message;
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
     let found = context.app.registry.find(&message.model_name, version);

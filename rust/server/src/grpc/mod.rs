@@ -7,6 +7,7 @@ mod health;
 mod infer;
 mod reflection;
 mod service;
+mod settings;
 mod statistics;
 mod status;
 mod stream;

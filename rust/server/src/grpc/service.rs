@@ -1,6 +1,6 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{infer::call, statistics, status::status, stream::Calls};
+use super::{infer::call, settings, statistics, status::status, stream::Calls};
 use crate::{
     app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
@@ -160,11 +160,11 @@ impl GrpcInferenceService for Service {
         unsupported("CudaSharedMemoryUnregister")
     }
 
-    async fn trace_setting(&self, _: Request<pb::TraceSettingRequest>) -> Answered<pb::TraceSettingResponse> {
-        unsupported("TraceSetting")
+    async fn trace_setting(&self, request: Request<pb::TraceSettingRequest>) -> Answered<pb::TraceSettingResponse> {
+        settings::trace(&self.0.app, &request.into_inner())
     }
 
-    async fn log_settings(&self, _: Request<pb::LogSettingsRequest>) -> Answered<pb::LogSettingsResponse> {
-        unsupported("LogSettings")
+    async fn log_settings(&self, request: Request<pb::LogSettingsRequest>) -> Answered<pb::LogSettingsResponse> {
+        settings::logging(&self.0.app, request.into_inner())
     }
 }

@@ -59,7 +59,7 @@ async fn answer<B: Incoming>(
     model.check_answers_once()?;
     model.admit()?;
     let mut decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
-    if app.log.is_some() {
+    if app.log.logs_requests() {
         seen.id.clone_from(&decoded.plan.id);
     }
     if let Some(pattern) = &app.config.http_forward {

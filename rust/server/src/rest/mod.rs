@@ -13,6 +13,7 @@ mod inflate;
 mod path;
 mod receive;
 mod router;
+mod settings;
 mod statistics;
 mod v1;
 

@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{docs, error, statistics, v1};
+use super::{docs, error, settings, statistics, v1};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -36,6 +36,7 @@ pub(crate) fn router(context: Context) -> Router {
         .route("/v2/models/{model}/versions/{version}/generate_stream", post(unreachable))
         .route("/v2/models/{model}/versions/{version}/infer_stream", post(unreachable))
         .route("/metrics", get(metrics))
+        .merge(settings::routes())
         .merge(statistics::routes())
         .merge(v1::routes())
         .merge(docs::routes(&context.app.config))

@@ -1,0 +1,199 @@
+//! The server's log: what happens to it, and a line for each request if that is wanted. Both go to
+//! standard error by a thread of their own, so that a slow terminal slows no request; when the log
+//! cannot keep up, lines are dropped and counted. What is logged can be changed while the server runs.
+
+use crate::{
+    access_log::{Entry, json_line, push_plain, text_line},
+    config::{AccessLog, LogLevel},
+};
+use penstock_wire::logging::{LogFormat, LogSettings};
+use prometheus_client::metrics::counter::Counter;
+use std::{
+    io::{self, BufWriter, Write},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Lines that may wait for the writer.
+const WAITING_LINES: usize = 8192;
+
+/// Takes lines and hands them to the writer.
+#[derive(Debug)]
+pub(crate) struct Log {
+    settings: Mutex<LogSettings>,
+    /// Whether each request is logged: looked at for every one.
+    requests: AtomicBool,
+    json: bool,
+    dropped: Counter,
+    /// Started with the first line. `None` if there can be no thread.
+    lines: OnceLock<Option<SyncSender<String>>>,
+}
+
+impl Log {
+    pub(crate) fn new(requests: AccessLog, level: LogLevel, dropped: Counter) -> Self {
+        let on = requests != AccessLog::Off;
+        let settings = LogSettings {
+            info: level >= LogLevel::Info,
+            warning: level >= LogLevel::Warning,
+            error: level >= LogLevel::Error,
+            verbose_level: on.into(),
+            format: LogFormat::Default,
+        };
+        Self {
+            settings: Mutex::new(settings),
+            requests: AtomicBool::new(on),
+            json: requests == AccessLog::Json,
+            dropped,
+            lines: OnceLock::new(),
+        }
+    }
+
+    /// What is logged now.
+    pub(crate) fn settings(&self) -> LogSettings {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs otherwise from now on.
+    pub(crate) fn set(&self, settings: LogSettings) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        self.requests.store(settings.verbose_level > 0, Ordering::Relaxed);
+    }
+
+    /// Whether requests are logged.
+    pub(crate) fn logs_requests(&self) -> bool {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Logs one request.
+    pub(crate) fn request(&self, entry: &Entry<'_>) {
+        let time = Stamp::now(self.settings().format);
+        self.write(if self.json { json_line(entry, &time) } else { text_line(entry, &time) });
+    }
+
+    /// Whether something of that level is logged.
+    pub(crate) fn takes(&self, level: LogLevel) -> bool {
+        let settings = self.settings();
+        match level {
+            LogLevel::Off => false,
+            LogLevel::Error => settings.error,
+            LogLevel::Warning => settings.warning,
+            LogLevel::Info => settings.info,
+        }
+    }
+
+    /// Logs something that happened, if its level is logged.
+    pub(crate) fn say(&self, level: LogLevel, message: &str) {
+        if !self.takes(level) {
+            return;
+        }
+        let time = Stamp::now(self.settings().format);
+        if self.json {
+            let time = time.json();
+            self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");
+            return;
+        }
+        let mut line = format!("{} {} ", time.text(), level.name());
+        push_plain(&mut line, message);
+        line.push('\n');
+        self.write(line);
+    }
+
+    fn write(&self, line: String) {
+        let start = || {
+            let (lines, receiver) = sync_channel(WAITING_LINES);
+            let thread = thread::Builder::new().name("penstock-log".to_owned());
+            thread.spawn(move || write_lines(&receiver)).ok().map(|_| lines)
+        };
+        let Some(lines) = self.lines.get_or_init(start) else { return };
+        if let Err(TrySendError::Full(_)) = lines.try_send(line) {
+            self.dropped.inc();
+        }
+    }
+}
+
+fn write_lines(lines: &Receiver<String>) {
+    let mut out = BufWriter::new(io::stderr());
+    while let Ok(line) = lines.recv() {
+        // A log that cannot be written must not stop the server: there is nowhere left to say so.
+        let _ = out.write_all(line.as_bytes());
+        while let Ok(line) = lines.try_recv() {
+            let _ = out.write_all(line.as_bytes());
+        }
+        let _ = out.flush();
+    }
+}
+
+/// When a line was made.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    /// Since 1970.
+    millis: u64,
+    format: LogFormat,
+}
+
+impl Stamp {
+    fn now(format: LogFormat) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { millis: u64::try_from(since.as_millis()).unwrap_or(u64::MAX), format }
+    }
+
+    /// In a line for people.
+    pub(crate) fn text(&self) -> String {
+        match self.format {
+            LogFormat::Default => format!("{}.{:03}", self.millis / 1000, self.millis % 1000),
+            LogFormat::Iso8601 => self.iso(),
+        }
+    }
+
+    /// In a line for machines.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        match self.format {
+            LogFormat::Default => (self.millis as f64 / 1e3).into(),
+            LogFormat::Iso8601 => self.iso().into(),
+        }
+    }
+
+    /// UTC, for example `2026-11-21T13:00:00.000Z`.
+    fn iso(&self) -> String {
+        let (mut days, of_day) = (self.millis / 86_400_000, self.millis % 86_400_000);
+        let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let mut year = 1970;
+        while days >= 365 + u64::from(is_leap(year)) {
+            days -= 365 + u64::from(is_leap(year));
+            year += 1;
+        }
+        let february = 28 + u64::from(is_leap(year));
+        let mut month = 1;
+        for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+            if days < length {
+                break;
+            }
+            days -= length;
+            month += 1;
+        }
+        let (seconds, millis) = (of_day / 1000, of_day % 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", days + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LogFormat, Stamp};
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let iso = |seconds: u64| Stamp { millis: seconds * 1000 + 7, format: LogFormat::Iso8601 }.text();
+        assert_eq!(iso(0), "1970-01-01T00:00:00.007Z");
+        assert_eq!(iso(951_782_400), "2000-02-29T00:00:00.007Z");
+        assert_eq!(iso(951_868_799), "2000-02-29T23:59:59.007Z");
+        assert_eq!(iso(1_735_689_599), "2024-12-31T23:59:59.007Z");
+        assert_eq!(iso(1_735_689_600), "2025-01-01T00:00:00.007Z");
+        assert_eq!(iso(4_107_542_400), "2100-03-01T00:00:00.007Z");
+    }
+}

@@ -1,0 +1,28 @@
+//! The trace settings of the server and of its models.
+
+use penstock_wire::trace::TraceSettings;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Those of the server, and by name those that models have of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Traces(Mutex<HashMap<Option<Arc<str>>, TraceSettings>>);
+
+impl Traces {
+    /// The settings of a model (`None`: of the server) after a change, and those of the server.
+    ///
+    /// # Errors
+    /// What the change is refused with; nothing is changed then.
+    pub(crate) fn update<E>(
+        &self,
+        model: Option<Arc<str>>,
+        change: impl FnOnce(TraceSettings) -> Result<TraceSettings, E>,
+    ) -> Result<(TraceSettings, TraceSettings), E> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(all.get(&model).cloned().unwrap_or_default())?;
+        all.insert(model, changed.clone());
+        Ok((changed, all.get(&None).cloned().unwrap_or_default()))
+    }
+}
