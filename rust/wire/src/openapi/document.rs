@@ -106,7 +106,9 @@ fn operation(route: &Route) -> Value {
         responses["503"] = json!({"description": "Not ready; `error` says why.", "content": content});
     }
     let missing = route.has_model().then_some(404);
-    for status in missing.into_iter().chain(answers::OF_ANY) {
+    // What is sent may be wrong, too long, or not supported.
+    let sent: &[u16] = if let Takes::Json(_) = route.takes { &[400, 413, 501] } else { &[] };
+    for status in missing.into_iter().chain(sent.iter().copied()).chain(answers::OF_ANY) {
         responses[status.to_string()] = answers::refusal(status);
     }
     let mut operation =

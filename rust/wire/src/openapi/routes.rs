@@ -108,6 +108,23 @@ pub const ROUTES: &[Route] = &[
     get("/v2/models/{model}/versions/{version}/stats")
         .called("model_statistics_version", "models", DONE)
         .json("Statistics"),
+    get("/v2/logging").called("log_settings", "server", "What is logged").json("LogSettings"),
+    post("/v2/logging")
+        .called("set_log_settings", "server", "Changes what is logged")
+        .asks(Takes::Json("LogSettingsChange"))
+        .json("LogSettings"),
+    get("/v2/trace/setting").called("trace_settings", "server", "What is traced").json("TraceSettings"),
+    post("/v2/trace/setting")
+        .called("set_trace_settings", "server", "Changes what is traced")
+        .asks(Takes::Json("TraceSettingsChange"))
+        .json("TraceSettings"),
+    get("/v2/models/{model}/trace/setting")
+        .called("model_trace_settings", "models", "What is traced of the model")
+        .json("TraceSettings"),
+    post("/v2/models/{model}/trace/setting")
+        .called("set_model_trace_settings", "models", "Changes what is traced of the model")
+        .asks(Takes::Json("TraceSettingsChange"))
+        .json("TraceSettings"),
     get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
     get("/").called("alive", "v1", "Whether the server runs").json("Alive"),
     get("/v1/models").called("v1_models", "v1", "The names of all models").json("ModelNames"),
