@@ -143,9 +143,10 @@ async fn respond<B: Incoming>(
 ) -> Result<Response<Body>> {
     let Inference { path, headers, body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter()?;
+    let mut guard = app.enter_sequence()?;
     let model = verb.find(context, &path)?;
     *seen = Some(Arc::clone(&model));
+    guard.check(&model)?;
     model.check_answers_once()?;
     model.admit()?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;

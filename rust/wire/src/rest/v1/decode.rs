@@ -110,6 +110,12 @@ impl Body<'_> {
     fn finish(self) -> Result<Call> {
         let form = self.form.ok_or_else(|| Error::invalid("the request has neither 'instances' nor 'inputs'"))?;
         let Self { mut requests, mut parameters, .. } = self;
+        let schedule = std::mem::take(&mut parameters.schedule).finish();
+        if schedule.step.is_some() && requests.len() > 1 {
+            let count = requests.len();
+            return Err(Error::invalid(format!("a call of a sequence has one instance, the request has {count}")));
+        }
+        requests.iter_mut().for_each(|request| request.schedule = schedule.clone());
         if self.spec.wants_context {
             let caller = CallerInfo { parameters: std::mem::take(&mut parameters.custom), ..CallerInfo::default() };
             requests.iter_mut().for_each(|request| request.caller = Some(Box::new(caller.clone())));

@@ -232,6 +232,14 @@ fn parameters_reach_the_caller_info_of_every_instance() {
     for request in &call.requests {
         assert_eq!(request.caller.as_ref().unwrap().parameters.len(), 1);
     }
+    let urgent = decoded(&spec, r#"{"parameters":{"priority":2},"instances":[1,2]}"#);
+    assert!(urgent.requests.iter().all(|request| request.schedule.priority == 2));
+    let step = r#""parameters":{"sequence_id":7,"sequence_start":true}"#;
+    assert!(decoded(&spec, &format!("{{{step},\"instances\":[1]}}")).requests[0].schedule.step.is_some());
+    assert_eq!(
+        refusal(&spec, &format!("{{\"instances\":[1,2],{step}}}")),
+        "a call of a sequence has one instance, the request has 2"
+    );
     let none = decoded(&spec, r#"{"instances":[1],"parameters":null}"#);
     assert!(none.requests[0].caller.as_ref().unwrap().parameters.is_empty());
     assert_eq!(
