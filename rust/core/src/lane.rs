@@ -77,7 +77,10 @@ impl Pending {
                 format!("the request waited in the queue of model '{model}' for its limit of {limit:?}"),
             );
         }
-        Error::new(Kind::Timeout, "the deadline passed while the request waited in the queue")
+        Error::new(
+            Kind::Timeout,
+            format!("the deadline passed while the request waited in the queue of model '{}'", spec.name),
+        )
     }
 
     /// What a request is answered whose sequence lacks the one before it.
