@@ -86,7 +86,7 @@ impl Front {
             return error;
         }
         let (head, body) = request.into_parts();
-        let (path, headers) = (head.uri.path(), &head.headers);
+        let (path, query, headers) = (head.uri.path(), head.uri.query(), &head.headers);
         // A platform may give its own meaning to any path.
         if let Some(hosting) = &app.config.hosting
             && let Some(asked) = Hosted::parse(hosting, &head.method, path)
@@ -101,13 +101,14 @@ impl Front {
         }
         if head.method == Method::POST {
             if let Some(path) = InferPath::parse(path) {
-                return rest::inference(&self.context, None, Inference { path, headers, body, protocol }).await;
+                return rest::inference(&self.context, None, Inference { path, query, headers, body, protocol }).await;
             }
             if let Some((path, verb)) = Verb::parse(path) {
-                return rest::inference(&self.context, Some(verb), Inference { path, headers, body, protocol }).await;
+                return rest::inference(&self.context, Some(verb), Inference { path, query, headers, body, protocol })
+                    .await;
             }
             if let Some((verb, path)) = GenerateVerb::parse(path) {
-                return rest::generate(&self.context, verb, Inference { path, headers, body, protocol }).await;
+                return rest::generate(&self.context, verb, Inference { path, query, headers, body, protocol }).await;
             }
         }
         routed(router, Request::from_parts(head, body)).await

@@ -108,7 +108,7 @@ async fn structured<B: Incoming>(
     request: Inference<'_, B>,
     settings: &CloudEvents,
 ) -> Result<Response<Body>> {
-    let Inference { path, headers, body, protocol } = request;
+    let Inference { path, query, headers, body, protocol } = request;
     let app = &context.app;
     let mut guard = app.enter()?;
     let json = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
@@ -122,7 +122,7 @@ async fn structured<B: Incoming>(
     // The handler finds the attributes where a binary event has them.
     put(&mut headers, &event);
     let model = path.model.clone().into_owned();
-    let request = Inference { path, headers: &headers, body: Full::new(data), protocol };
+    let request = Inference { path, query, headers: &headers, body: Full::new(data), protocol };
     let (mut head, body) = direct(context, verb, request).await.into_parts();
     if head.status != StatusCode::OK {
         return Ok(Response::from_parts(head, body));

@@ -8,7 +8,7 @@ use penstock_wire::{
     rest::error::body,
 };
 
-const JSON_LENGTH: &str = "inference-header-content-length";
+pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// Refuses a head that is over a limit, before anything else is looked at.
 #[expect(clippy::result_large_err, reason = "the error is the answer, made once for a refused request")]

@@ -109,11 +109,11 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     if let Some(length) = kind.replace(' ', "").strip_prefix(BINARY) {
         let mut headers = headers.clone();
         headers.insert(JSON_LENGTH, HeaderValue::try_from(length).map_err(|_| Error::invalid("wrong Content-Type"))?);
-        let response = infer(context, Inference { path, headers: &headers, body, protocol }).await;
+        let response = infer(context, Inference { path, query: None, headers: &headers, body, protocol }).await;
         return Ok(in_content_type(response));
     }
     if headers.contains_key(JSON_LENGTH) {
-        return Ok(infer(context, Inference { path, headers, body, protocol }).await);
+        return Ok(infer(context, Inference { path, query: None, headers, body, protocol }).await);
     }
     let limits = &context.app.config.limits;
     let mut guard = context.app.enter()?;
@@ -123,7 +123,7 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     let mut headers = headers.clone();
     // The body is inflated already.
     headers.remove(CONTENT_ENCODING);
-    let request = Inference { path, headers: &headers, body: Full::new(bytes), protocol };
+    let request = Inference { path, query: None, headers: &headers, body: Full::new(bytes), protocol };
     Ok(if is_v1 { v1::call(context, Verb::Predict, request).await } else { infer(context, request).await })
 }
 

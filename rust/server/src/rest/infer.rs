@@ -1,23 +1,29 @@
 //! `POST /v2/models/{model}[/versions/{version}]/infer`.
 
-use super::{compress, error, path::InferPath, receive::receive};
+use super::{
+    bodies::{self, Formats},
+    compress, error,
+    path::InferPath,
+    receive::receive,
+};
 use crate::{
     body::Body,
     compute::compute,
-    config::Config,
     front::{Context, Incoming},
     headers::visible,
     observed::{Observed, timing_headers},
     offload,
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result, Timings};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result};
 use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
 use std::{sync::Arc, time::Instant};
 
 /// An inference request whose path is taken apart.
 pub(crate) struct Inference<'a, B> {
     pub(crate) path: InferPath<'a>,
+    /// Looked at only for bodies that have no place for what it says.
+    pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: B,
     pub(crate) protocol: Protocol,
@@ -50,7 +56,7 @@ async fn answer<B: Incoming>(
     observed: &Observed<'_>,
     seen: &mut Seen,
 ) -> Result<Response<Body>> {
-    let Inference { path, headers, body, .. } = request;
+    let Inference { path, query, headers, body, .. } = request;
     let app = &context.app;
     let mut guard = app.enter_sequence()?;
     let model = app.registry.find(&path.model, path.version.as_deref())?;
@@ -58,7 +64,18 @@ async fn answer<B: Incoming>(
     guard.check(&model)?;
     model.check_answers_once()?;
     model.admit()?;
-    let mut decoded = receive(model.spec(), headers, body, &app.config.limits, &mut guard).await?;
+    let limits = &app.config.limits;
+    let formats = Formats::of(headers);
+    let mut decoded = match formats.request {
+        None => receive(model.spec(), headers, body, limits, &mut guard).await?,
+        Some(format) => {
+            let asked = bodies::Asked { format, query, headers };
+            bodies::receive(model.spec(), asked, body, limits, &mut guard).await?
+        }
+    };
+    if let Some(format) = formats.answer {
+        wire::bodies::check_answer(format, model.spec(), &decoded.plan)?;
+    }
     if app.log.logs_requests() {
         seen.id.clone_from(&decoded.plan.id);
     }
@@ -68,9 +85,20 @@ async fn answer<B: Incoming>(
     let deadline = observed.deadline(decoded.timeout);
     let (plan, response) = compute(context, &model, decoded, deadline, || visible(headers)).await?;
     let timings = response.timings;
-    let (encoded, plan) = encode(context, &model, plan, response).await?;
+    let start = Instant::now();
+    let (mut answer, plan) = match formats.answer {
+        None => {
+            let (encoded, plan) = encode(context, &model, plan, response).await?;
+            (respond(encoded)?, plan)
+        }
+        Some(format) => bodies::answer(format, &model, plan, response).await?,
+    };
+    model.metrics().encode.observe(start.elapsed().as_secs_f64());
     observed.served(&model, &plan.id, 200, timings);
-    compress::answer(&app.config, headers, respond(&app.config, encoded, timings)?).await
+    if app.config.timing_headers {
+        timing_headers(answer.headers_mut(), timings);
+    }
+    compress::answer(&app.config, headers, answer).await
 }
 
 /// Encodes an answer; much JSON on a thread of its own.
@@ -80,7 +108,6 @@ async fn encode(
     plan: AnswerPlan,
     response: InferResponse,
 ) -> Result<(Encoded, AnswerPlan)> {
-    let start = Instant::now();
     let options = EncodeOptions { strict_json: context.app.config.strict_json };
     let selected = response.selected(&plan);
     let as_json = selected.iter().filter(|(output, _)| !output.binary).map(|(_, tensor)| tensor.as_slice().len());
@@ -88,13 +115,10 @@ async fn encode(
     let json_bytes = as_json.sum::<usize>() * 2;
     drop(selected);
     let spec = Arc::clone(model.spec());
-    let encoded =
-        offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan))).await?;
-    model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    Ok(encoded)
+    offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan))).await
 }
 
-fn respond(config: &Config, encoded: Encoded, timings: Timings) -> Result<Response<Body>> {
+fn respond(encoded: Encoded) -> Result<Response<Body>> {
     let mut answer = Response::new(Body::new(encoded.chunks));
     let headers = answer.headers_mut();
     match encoded.json_len {
@@ -104,9 +128,6 @@ fn respond(config: &Config, encoded: Encoded, timings: Timings) -> Result<Respon
             let length = u64::try_from(length).map_err(|_| Error::new(Kind::Internal, "an answer without a length"))?;
             headers.insert("inference-header-content-length", HeaderValue::from(length));
         }
-    }
-    if config.timing_headers {
-        timing_headers(headers, timings);
     }
     Ok(answer)
 }

@@ -1,5 +1,6 @@
 //! The REST protocol: JSON, and raw tensors after it.
 
+pub mod bodies;
 pub mod cloud_event;
 pub mod config;
 mod decode;

@@ -1,0 +1,54 @@
+//! Bodies in the formats of arrays: what is accepted is well formed, and comes back from its own answer.
+#![no_main]
+
+use libfuzzer_sys::{
+    arbitrary::{self, Arbitrary},
+    fuzz_target,
+};
+use penstock_core::{AnswerPlan, Datatype, ModelSpec, Tensor};
+use penstock_wire::{
+    Limits,
+    coding::Bounds,
+    rest::bodies::{BodyLimits, Extras, Format, check_answer, decode, encode},
+};
+use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, same_tensors, tensors};
+
+#[derive(Arbitrary, Debug)]
+struct Case<'a> {
+    declaration: Declaration,
+    format: u8,
+    body: &'a [u8],
+}
+
+fuzz_target!(|case: Case<'_>| {
+    let spec = case.declaration.spec();
+    let format = Format::ALL[usize::from(case.format) % Format::ALL.len()];
+    let Some(inputs) = decoded(format, &spec, case.body) else { return };
+    assert_well_formed(&inputs);
+    let plan = AnswerPlan::default();
+    let Some(response) = answer(&spec, &inputs) else { return };
+    if check_answer(format, &spec, &plan).is_err() {
+        return;
+    }
+    // Strings that numpy cannot hold, and rows that Arrow cannot, are refused with a reason.
+    let Ok(encoded) = encode(format, &spec, &plan, &response) else { return };
+    let body = encoded.concat();
+    let body = match format {
+        Format::Msgpack => {
+            let at = body.windows(8).position(|window| window == b"\xA7outputs").expect("an answer has outputs");
+            [b"\x81\xA6inputs", &body[at + 8..]].concat()
+        }
+        _ => body,
+    };
+    let again = decoded(format, &spec, &body).expect("its own answer");
+    // Arrow's rows are the first axis, so a scalar comes back as such only where a scalar is expected.
+    if inputs.iter().all(|input| input.datatype() != Datatype::Bytes || format != Format::Npy) {
+        same_tensors(&inputs, &again);
+    }
+});
+
+fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Option<Vec<Tensor>> {
+    let limits = BodyLimits { lists: Limits::default(), inflated: Bounds { bytes: 1 << 20, ratio: 100 } };
+    let decoded = decode(format, spec, Extras::default(), body.to_vec().into(), &limits).ok()?;
+    Some(tensors(&decoded.request))
+}

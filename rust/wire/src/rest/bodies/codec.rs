@@ -1,0 +1,116 @@
+//! From a body to a request, and from an answer to a body, whatever the format.
+
+use super::{
+    Extras, Format, arrow, arrow_answer, msgpack, msgpack_answer, npy, npy_answer, npz,
+    place::{self, Inputs},
+    safetensors,
+};
+use crate::{Decoded, Limits, coding::Bounds};
+use bytes::Bytes;
+use penstock_core::{
+    AnswerPlan, Chunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, Result,
+};
+
+/// What a body may use up.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// Bounds on lists and nesting.
+    pub lists: Limits,
+    /// Bounds on what is compressed within the body.
+    pub inflated: Bounds,
+}
+
+/// Decodes a body of `format`.
+///
+/// ```
+/// use penstock_core::{Datatype, ModelSpec, TensorSpec};
+/// use penstock_wire::{Limits, coding::Bounds, rest::bodies};
+///
+/// let tensor = TensorSpec::new("x", Datatype::Uint8, vec![None]);
+/// let spec = ModelSpec { inputs: vec![tensor.clone()], outputs: vec![tensor], ..ModelSpec::default() };
+/// let limits = bodies::BodyLimits { lists: Limits::default(), inflated: Bounds { bytes: 1000, ratio: 100 } };
+/// let header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n";
+/// let body = [b"\x93NUMPY\x01\0", &[header.len() as u8, 0][..], header, &[1, 2, 3]].concat();
+/// let decoded = bodies::decode(bodies::Format::Npy, &spec, bodies::Extras::default(), body.into(), &limits)?;
+/// assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), [1, 2, 3]);
+/// # Ok::<(), penstock_core::Error>(())
+/// ```
+///
+/// # Errors
+/// `InvalidInput` that names the tensor and what was expected of it; `TooLarge` when what is compressed
+/// within the body is over its bounds.
+pub fn decode(
+    format: Format,
+    spec: &ModelSpec,
+    mut extras: Extras,
+    body: Bytes,
+    limits: &BodyLimits,
+) -> Result<Decoded> {
+    let mut inputs = Inputs::new(spec, limits.lists);
+    match format {
+        Format::Npy => npy::decode(&body, &mut inputs)?,
+        Format::Npz => npz::decode(&body, limits.inflated, &mut inputs)?,
+        Format::Msgpack => msgpack::decode(&body, &mut inputs, &mut extras)?,
+        Format::Arrow => arrow::decode(body, &mut inputs)?,
+        Format::Safetensors => safetensors::decode(&body, &mut inputs)?,
+    }
+    let mut request = InferRequest::assemble(spec, inputs.finish(), Protocol::Http)?;
+    request.caller = extras.caller;
+    Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout })
+}
+
+/// Checks that the outputs of a plan can be sent in `format`, before they are computed.
+///
+/// # Errors
+/// `InvalidInput` that says why not.
+pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Result<()> {
+    let chosen: Vec<_> = match &plan.outputs {
+        Some(outputs) => outputs.iter().map(|output| (&spec.outputs[output.index], output.classes > 0)).collect(),
+        None => spec.outputs.iter().map(|output| (output, false)).collect(),
+    };
+    if format == Format::Npy && chosen.len() != 1 {
+        return Err(Error::invalid(format!(
+            "an npy answer is one output, the request asks for {}: name one in the query, as in ?output=NAME",
+            chosen.len()
+        )));
+    }
+    for (output, as_text) in chosen {
+        let datatype = if as_text { Datatype::Bytes } else { output.datatype };
+        let has_place = match format {
+            Format::Safetensors => datatype != Datatype::Bytes,
+            Format::Arrow => datatype != Datatype::Bf16,
+            Format::Npy | Format::Npz | Format::Msgpack => true,
+        };
+        if !has_place {
+            return Err(Error::invalid(format!(
+                "output '{}' has datatype {datatype}, which has no place in {}: accept another format",
+                output.name,
+                format.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Encodes an answer in `format`.
+///
+/// # Errors
+/// `InvalidInput` for values that the format cannot hold; `Internal` when the answer has not the model's
+/// outputs.
+pub fn encode(format: Format, spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+    if response.outputs.len() != spec.outputs.len() {
+        return Err(Error::new(Kind::Internal, "the answer has not the model's outputs"));
+    }
+    let outputs: Vec<place::Output<'_>> = response
+        .selected(plan)
+        .into_iter()
+        .map(|(requested, tensor)| place::Output { spec: &spec.outputs[requested.index], tensor })
+        .collect();
+    match format {
+        Format::Npy => npy_answer::encode(&outputs),
+        Format::Npz => npz::encode(&outputs),
+        Format::Msgpack => msgpack_answer::encode(spec, plan, &response.parameters, &outputs),
+        Format::Arrow => arrow_answer::encode(spec, plan, &outputs),
+        Format::Safetensors => safetensors::encode(spec, plan, &outputs),
+    }
+}

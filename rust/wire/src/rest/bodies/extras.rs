@@ -1,0 +1,60 @@
+//! What a request says beside its tensors, in formats that have no place for it.
+
+use crate::rest::{parameters::RequestParameters, reader::Reader};
+use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Id, outputs and parameters of a request.
+#[derive(Debug, Default)]
+pub struct Extras {
+    pub(super) plan: AnswerPlan,
+    pub(super) caller: Option<Box<CallerInfo>>,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Extras {
+    /// Reads the members of a query, whose names and values are decoded: `id`, `output` (any number of
+    /// them) and `parameters` (the protocol's JSON object). Others are passed over.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the member.
+    pub fn from_query<'q>(spec: &ModelSpec, members: impl IntoIterator<Item = (&'q str, &'q str)>) -> Result<Self> {
+        let mut plan = AnswerPlan::default();
+        let mut outputs: SmallVec<[RequestedOutput; 4]> = SmallVec::new();
+        let mut parameters = RequestParameters::default();
+        for (name, value) in members {
+            match name {
+                "id" => value.clone_into(&mut plan.id),
+                "output" => {
+                    let index = spec.output_index(value)?;
+                    if outputs.iter().any(|output| output.index == index) {
+                        return Err(Error::invalid(format!("output '{value}' is requested twice")));
+                    }
+                    outputs.push(RequestedOutput::new(index, true));
+                }
+                "parameters" => read_parameters(&mut parameters, value, spec.wants_context)?,
+                _ => {}
+            }
+        }
+        plan.outputs = (!outputs.is_empty()).then_some(outputs);
+        let caller = spec.wants_context.then(|| {
+            Box::new(CallerInfo { id: plan.id.clone(), parameters: parameters.custom, ..CallerInfo::default() })
+        });
+        Ok(Self { plan, caller, timeout: parameters.timeout })
+    }
+
+    /// The plan of the answer.
+    pub fn plan(&self) -> &AnswerPlan {
+        &self.plan
+    }
+}
+
+fn read_parameters(parameters: &mut RequestParameters, text: &str, keep_custom: bool) -> Result<()> {
+    let mut reader = Reader::new(text.as_bytes());
+    let read = parameters.read(&mut reader, keep_custom).and_then(|()| match reader.peek() {
+        None => Ok(()),
+        Some(_) => Err(reader.fault("nothing after the object of 'parameters'").into()),
+    });
+    read.map_err(|error| Error::new(error.kind(), error.message().replace("request JSON", "'parameters' of the query")))
+}

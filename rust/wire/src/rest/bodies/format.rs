@@ -1,0 +1,75 @@
+//! Which formats there are, and what they are called.
+
+/// A format of an infer body other than the protocol's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One array, as `numpy.save` writes it.
+    Npy,
+    /// Arrays by name, as `numpy.savez` writes them.
+    Npz,
+    /// The protocol's JSON object in msgpack, with tensors as bytes.
+    Msgpack,
+    /// An Arrow IPC stream of one record batch.
+    Arrow,
+    /// Tensors by name.
+    Safetensors,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::Npy, Self::Npz, Self::Msgpack, Self::Arrow, Self::Safetensors];
+
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Npy => "npy",
+            Self::Npz => "npz",
+            Self::Msgpack => "msgpack",
+            Self::Arrow => "Arrow IPC",
+            Self::Safetensors => "safetensors",
+        }
+    }
+
+    /// The content type of answers.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Npy => "application/x-npy",
+            Self::Npz => "application/x-npz",
+            Self::Msgpack => "application/msgpack",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
+            Self::Safetensors => "application/x-safetensors",
+        }
+    }
+
+    /// The format of a content type, whose parameters do not matter.
+    pub fn from_content_type(value: &str) -> Option<Self> {
+        let kind = value.split_once(';').map_or(value, |(kind, _)| kind).trim();
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        match Self::ALL.into_iter().find(|format| is(format.content_type())) {
+            None if is("application/x-msgpack") || is("application/vnd.msgpack") => Some(Self::Msgpack),
+            found => found,
+        }
+    }
+
+    /// What an `Accept` header asks for: the first of its highest weight that is one of the formats or
+    /// the protocol's own (`Some(None)`); `None` when it says nothing of either.
+    pub fn accepted(header: &str) -> Option<Option<Self>> {
+        let mut best: Option<(f32, Option<Self>)> = None;
+        for item in header.split(',') {
+            let kind = item.split_once(';').map_or(item, |(kind, _)| kind).trim();
+            let own = ["application/json", "application/octet-stream"].iter().any(|own| kind.eq_ignore_ascii_case(own));
+            let format = Self::from_content_type(item);
+            let weight = weight(item);
+            if (own || format.is_some()) && weight > 0.0 && best.is_none_or(|(most, _)| weight > most) {
+                best = Some((weight, format));
+            }
+        }
+        best.map(|(_, format)| format)
+    }
+}
+
+fn weight(item: &str) -> f32 {
+    let given = item.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut quality = given.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    quality.next().map_or(1.0, |(_, value)| value.trim().parse().unwrap_or(0.0))
+}

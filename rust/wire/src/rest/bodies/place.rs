@@ -1,0 +1,122 @@
+//! Where decoders put tensors, and where encoders find them.
+
+use crate::Limits;
+use bytes::Bytes;
+use penstock_core::{
+    AlignedBuffer, Buffer, Chunks, Datatype, Error, ModelSpec, Result, Shape, Tensor, TensorSpec,
+    aligned_with_capacity, byte_size,
+    copies::{self, Step},
+    element_count,
+};
+
+/// The inputs of a request as they are decoded.
+pub(super) struct Inputs<'s> {
+    pub(super) spec: &'s ModelSpec,
+    pub(super) limits: Limits,
+    tensors: Vec<(usize, Tensor)>,
+}
+
+impl<'s> Inputs<'s> {
+    pub(super) fn new(spec: &'s ModelSpec, limits: Limits) -> Self {
+        Self { spec, limits, tensors: Vec::new() }
+    }
+
+    /// The input of a name, which must not be there yet.
+    pub(super) fn index(&self, name: &str) -> Result<usize> {
+        let index = self.spec.input_index(name)?;
+        if self.tensors.iter().any(|(known, _)| *known == index) {
+            return Err(Error::invalid(format!("input '{name}' is given twice")));
+        }
+        Ok(index)
+    }
+
+    /// The declaration of an input.
+    pub(super) fn declared(&self, index: usize) -> &'s TensorSpec {
+        &self.spec.inputs[index]
+    }
+
+    /// Checks the datatype and shape of an input, before room is made for it. The number of elements.
+    pub(super) fn check(&self, index: usize, datatype: Datatype, shape: &[usize]) -> Result<usize> {
+        self.spec.check_input(index, datatype, shape)?;
+        element_count(shape).map_err(|error| self.blame(index, &error))
+    }
+
+    /// Adds an input whose elements lie in `data` as they do in memory.
+    pub(super) fn copy(&mut self, index: usize, datatype: Datatype, shape: Shape, data: &[u8]) -> Result<()> {
+        self.check(index, datatype, &shape)?;
+        let expected = byte_size(datatype, &shape).map_err(|error| self.blame(index, &error))?;
+        // Only what fits is copied; the rest is for the tensor to refuse.
+        let mut buffer =
+            aligned_with_capacity(if expected.is_none_or(|size| size == data.len()) { data.len() } else { 0 });
+        if expected.is_some_and(|size| size != data.len()) {
+            let error = Error::invalid(format!(
+                "got {} bytes, expected {} for datatype {datatype} and shape {:?}",
+                data.len(),
+                expected.unwrap_or(0),
+                shape.as_slice()
+            ));
+            return Err(self.blame(index, &error));
+        }
+        buffer.extend_from_slice(data);
+        copies::count(Step::Receive, data.len());
+        self.put(index, datatype, shape, buffer)
+    }
+
+    /// Adds an input whose elements are in place.
+    pub(super) fn put(&mut self, index: usize, datatype: Datatype, shape: Shape, buffer: AlignedBuffer) -> Result<()> {
+        let tensor =
+            Tensor::new(datatype, shape, Buffer::Aligned(buffer)).map_err(|error| self.blame(index, &error))?;
+        self.tensors.push((index, tensor));
+        Ok(())
+    }
+
+    /// An error that says which input it is of.
+    pub(super) fn blame(&self, index: usize, error: &Error) -> Error {
+        Error::new(error.kind(), format!("input '{}': {}", self.spec.inputs[index].name, error.message()))
+    }
+
+    pub(super) fn finish(self) -> Vec<(usize, Tensor)> {
+        self.tensors
+    }
+}
+
+/// An output to be sent.
+pub(super) struct Output<'r> {
+    pub(super) spec: &'r TensorSpec,
+    pub(super) tensor: &'r Tensor,
+}
+
+/// From this size on a tensor is sent as it lies in memory; smaller ones are joined.
+const OWN_CHUNK: usize = 16 << 10;
+
+/// A body that is written: heads, and tensors as they lie in memory.
+#[derive(Default)]
+pub(super) struct Pieces {
+    pub(super) out: Vec<u8>,
+    chunks: Chunks,
+}
+
+impl Pieces {
+    /// Appends a tensor's bytes.
+    pub(super) fn tensor(&mut self, buffer: &Buffer) {
+        match buffer {
+            Buffer::Shared(bytes) if bytes.len() >= OWN_CHUNK => {
+                if !self.out.is_empty() {
+                    self.chunks.push(Bytes::from(std::mem::take(&mut self.out)));
+                }
+                self.chunks.push(bytes.clone());
+            }
+            _ => {
+                copies::count(Step::Encode, buffer.len());
+                self.out.extend_from_slice(buffer.as_slice());
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Chunks {
+        if !self.out.is_empty() {
+            self.chunks.push(Bytes::from(self.out));
+        }
+        self.chunks
+    }
+}

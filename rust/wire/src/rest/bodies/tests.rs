@@ -1,0 +1,171 @@
+use super::{
+    BodyLimits, Extras, Format, check_answer, decode, encode,
+    item::{Item, Reader},
+};
+use crate::rest::test_spec::{add, identity, model, tensor};
+use crate::{Decoded, Limits, coding::Bounds};
+use bytes::Bytes;
+use penstock_core::{AnswerPlan, Buffer, Datatype, InferResponse, Kind, ModelSpec, Result, Tensor, Timings};
+use proptest::prelude::*;
+
+const LIMITS: BodyLimits = BodyLimits {
+    lists: Limits { max_inputs: 1024, max_outputs: 1024, max_depth: 64 },
+    inflated: Bounds { bytes: 1 << 20, ratio: 100 },
+};
+
+fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Result<Decoded> {
+    decode(format, spec, Extras::default(), Bytes::copy_from_slice(body), &LIMITS)
+}
+
+fn response(tensors: Vec<Tensor>) -> InferResponse {
+    InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default() }
+}
+
+/// An answer as a request for a model whose inputs are named as its outputs.
+fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<Decoded> {
+    let answer = encode(format, spec, &AnswerPlan::default(), &response(tensors))?.concat();
+    let body = match format {
+        // The answer's list is called `outputs`, of the same form.
+        Format::Msgpack => {
+            let at = answer.windows(8).position(|window| window == b"\xA7outputs").expect("it has outputs");
+            [b"\x81\xA6inputs", &answer[at + 8..]].concat()
+        }
+        _ => answer,
+    };
+    decoded(format, spec, &body)
+}
+
+fn shared(datatype: Datatype, shape: &[usize], bytes: Vec<u8>) -> Tensor {
+    Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
+}
+
+fn has_place(format: Format, datatype: Datatype) -> bool {
+    match format {
+        Format::Arrow => datatype != Datatype::Bf16,
+        Format::Safetensors => datatype != Datatype::Bytes,
+        _ => true,
+    }
+}
+
+#[test]
+fn content_types_lead_back() {
+    for format in Format::ALL {
+        assert_eq!(Format::from_content_type(format.content_type()), Some(format));
+        assert_eq!(Format::accepted(format.content_type()), Some(Some(format)));
+    }
+    for other in ["", "application/json", "application/octet-stream", "application/x-npy+x", "npy"] {
+        assert_eq!(Format::from_content_type(other), None);
+    }
+}
+
+#[test]
+fn what_has_no_place_is_refused_before_it_is_computed() {
+    let two =
+        model("two", Vec::new(), vec![tensor("a", Datatype::Bf16, &[None]), tensor("b", Datatype::Bytes, &[None])]);
+    let refusal = |format| check_answer(format, &two, &AnswerPlan::default()).unwrap_err().message().to_owned();
+    assert!(refusal(Format::Npy).starts_with("an npy answer is one output, the request asks for 2"));
+    assert_eq!(
+        refusal(Format::Arrow),
+        "output 'a' has datatype BF16, which has no place in Arrow IPC: accept another format"
+    );
+    assert_eq!(
+        refusal(Format::Safetensors),
+        "output 'b' has datatype BYTES, which has no place in safetensors: accept another format"
+    );
+    assert!(check_answer(Format::Npz, &two, &AnswerPlan::default()).is_ok());
+}
+
+#[test]
+fn an_answer_without_the_models_outputs_is_a_defect() {
+    for format in Format::ALL {
+        let error = encode(format, &add(), &AnswerPlan::default(), &response(Vec::new())).unwrap_err();
+        assert_eq!(error.kind(), Kind::Internal);
+    }
+}
+
+#[test]
+fn items_of_msgpack() {
+    for (bytes, item) in [
+        (&b"\x05"[..], Item::Uint(5)),
+        (b"\xff", Item::Int(-1)),
+        (b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", Item::Uint(u64::MAX)),
+        (b"\xd1\x80\x00", Item::Int(-32768)),
+        (b"\xca\x3f\x80\0\0", Item::Float(1.0)),
+        (b"\xa1a", Item::Str(b"a")),
+        (b"\xc4\x01b", Item::Bin(b"b")),
+        (b"\xdc\x01\0", Item::Array(256)),
+        (b"\x82", Item::Map(2)),
+        (b"\xd4\x01x", Item::Ext),
+        (b"\xc7\x02\x01xy", Item::Ext),
+    ] {
+        let mut reader = Reader::new(bytes, 8);
+        assert_eq!(reader.item().unwrap(), item);
+        assert_eq!(reader.remaining(), 0);
+        for end in 0..bytes.len() {
+            assert!(Reader::new(&bytes[..end], 8).item().is_err());
+        }
+    }
+    let mut json = Vec::new();
+    let value = b"\x84\xa1a\xc0\xa1b\x93\x01\xff\xc3\xa1c\xcb\x3f\xe0\0\0\0\0\0\0\xa1d\x80";
+    Reader::new(value, 8).json(&mut json).unwrap();
+    assert_eq!(json, br#"{"a":null,"b":[1,-1,true],"c":0.5,"d":{}}"#);
+}
+
+proptest! {
+    #[test]
+    fn what_is_answered_can_be_sent(
+        format in 0usize..5,
+        datatype in 0usize..14,
+        rows in 0usize..4,
+        columns in 0usize..4,
+        seed in proptest::collection::vec(1u8..128, 200),
+    ) {
+        let (format, datatype) = (Format::ALL[format], Datatype::ALL[datatype]);
+        let mut spec = identity(datatype, &[None, Some(columns)]);
+        spec.outputs[0].name = "x".into();
+        let count = rows * columns;
+        let bytes = match datatype.size() {
+            // A bool is 0 or 1.
+            Some(1) if datatype == Datatype::Bool => seed[..count].iter().map(|byte| byte % 2).collect(),
+            Some(size) => seed[..count * size].to_vec(),
+            None => seed[..count].iter().flat_map(|&byte| [1, 0, 0, 0, byte]).collect(),
+        };
+        if has_place(format, datatype) {
+            let sent = shared(datatype, &[rows, columns], bytes.clone());
+            let back = round(format, &spec, vec![sent]).unwrap().request.inputs[0].take().unwrap();
+            prop_assert_eq!((back.datatype(), back.shape(), back.as_slice()), (datatype, &[rows, columns][..], &bytes[..]));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_judged_without_panic(
+        format in 0usize..5,
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        prop_assert!(decoded(Format::ALL[format], &identity(Datatype::Fp32, &[None]), &body).is_err());
+    }
+
+    #[test]
+    fn broken_bodies_are_judged_without_panic(
+        format in 0usize..5,
+        datatype in 0usize..14,
+        at in any::<prop::sample::Index>(),
+        value in any::<u8>(),
+    ) {
+        let (format, datatype) = (Format::ALL[format], Datatype::ALL[datatype]);
+        prop_assume!(has_place(format, datatype));
+        let mut spec = identity(datatype, &[None]);
+        spec.outputs[0].name = "x".into();
+        let bytes = match datatype.size() {
+            Some(size) => vec![1; 3 * size],
+            None => [1, 0, 0, 0, b'a'].repeat(3),
+        };
+        let outputs = response(vec![shared(datatype, &[3], bytes)]);
+        let mut body = encode(format, &spec, &AnswerPlan::default(), &outputs).unwrap().concat();
+        let at = at.index(body.len());
+        body[at] = value;
+        if let Ok(accepted) = decoded(format, &spec, &body) {
+            prop_assert_eq!(accepted.request.inputs[0].as_ref().unwrap().datatype(), datatype);
+        }
+    }
+}
