@@ -137,6 +137,14 @@ def test_tritonclient_passes_with_the_headers(server: Server) -> None:
         assert refusal.value.status() == "StatusCode.PERMISSION_DENIED"
 
 
+def test_the_routes_of_a_hosting_platform_are_guarded_by_what_they_do() -> None:
+    body, _ = HttpDoor("rest", Rest("http://localhost:1"), binary=False).encode(asked())
+    with Client(add, api_key=KEY, sagemaker=True) as client:
+        assert client.get("/ping").status == 200
+        assert client.post("/invocations", body).status == 403
+        assert client.post("/invocations", body, headers={"Authorization": f"Bearer {KEY}"}).status == 200
+
+
 def test_a_key_leaves_the_probes_open_and_the_testing_client_asks_too() -> None:
     with Client(add, api_key=KEY) as client:
         assert client.get("/v2/health/ready").status == 200
