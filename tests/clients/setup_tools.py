@@ -1,4 +1,4 @@
-"""Fetches what tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's client, compilers for Go, and gRPC for Node.
+"""What tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's client, Go's compilers, gRPC for Node.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
