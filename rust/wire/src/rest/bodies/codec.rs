@@ -56,6 +56,7 @@ pub fn decode(
     }
     let mut request = InferRequest::assemble(spec, inputs.finish(), Protocol::Http)?;
     request.caller = extras.caller;
+    request.schedule = extras.schedule;
     Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout })
 }
 

@@ -1,7 +1,7 @@
 //! What a request says beside its tensors, in formats that have no place for it.
 
 use crate::rest::{parameters::RequestParameters, reader::Reader};
-use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result};
+use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result, Schedule};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ pub struct Extras {
     pub(super) plan: AnswerPlan,
     pub(super) caller: Option<Box<CallerInfo>>,
     pub(super) timeout: Option<Duration>,
+    pub(super) schedule: Schedule,
 }
 
 impl Extras {
@@ -41,7 +42,7 @@ impl Extras {
         let caller = spec.wants_context.then(|| {
             Box::new(CallerInfo { id: plan.id.clone(), parameters: parameters.custom, ..CallerInfo::default() })
         });
-        Ok(Self { plan, caller, timeout: parameters.timeout })
+        Ok(Self { plan, caller, timeout: parameters.timeout, schedule: parameters.schedule.finish() })
     }
 
     /// The plan of the answer.

@@ -53,6 +53,7 @@ fn read_extras(json: &[u8], inputs: &Inputs<'_>, extras: &mut Extras) -> Result<
     head.read(json).map_err(|error| Error::new(error.kind(), without_position(error.message())))?;
     extras.caller = head.take_caller();
     extras.timeout = head.parameters.timeout;
+    extras.schedule = head.parameters.schedule.finish();
     extras.plan = head.plan;
     Ok(())
 }

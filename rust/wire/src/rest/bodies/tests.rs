@@ -84,6 +84,20 @@ fn an_answer_without_the_models_outputs_is_a_defect() {
 }
 
 #[test]
+fn priorities_and_sequences_are_kept() {
+    let spec = identity(Datatype::Uint8, &[None]);
+    let parameters = r#"{"priority":2,"sequence_id":7,"sequence_start":true}"#;
+    let extras = Extras::from_query(&spec, [("parameters", parameters)]).unwrap();
+    let npy =
+        encode(Format::Npy, &spec, &AnswerPlan::default(), &response(vec![shared(Datatype::Uint8, &[1], vec![5])]));
+    let body = Bytes::from(npy.unwrap().concat());
+    let by_query = decode(Format::Npy, &spec, extras, body, &LIMITS).unwrap().request.schedule;
+    assert_eq!(by_query.priority, 2);
+    let map = b"\x82\xaaparameters\x81\xa8priority\x02\xa6inputs\x91\x84\xa4name\xa1x\xa8datatype\xa5UINT8\xa5shape\x91\x01\xa4data\xc4\x01\x05";
+    assert_eq!(decoded(Format::Msgpack, &spec, map).unwrap().request.schedule.priority, 2);
+}
+
+#[test]
 fn items_of_msgpack() {
     for (bytes, item) in [
         (&b"\x05"[..], Item::Uint(5)),
