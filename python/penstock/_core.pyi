@@ -6,7 +6,19 @@ from typing import Any, final
 from penstock._definition import Definition
 from penstock.config import ServerConfig
 
-__all__ = ["Context", "InProcess", "RequestInfo", "SequenceInfo", "Server", "copies", "debug_build", "version"]
+__all__ = [
+    "Command",
+    "Context",
+    "InProcess",
+    "Models",
+    "Prepared",
+    "RequestInfo",
+    "SequenceInfo",
+    "Server",
+    "copies",
+    "debug_build",
+    "version",
+]
 
 version: str
 """The version of the package."""
@@ -46,6 +58,10 @@ class Server:
         Returns the names of what the deadline cut; empty when all requests finished.
         """
 
+    @property
+    def models(self) -> Models:
+        """What is served, to load and unload models."""
+
     def stuck(self) -> list[str]:
         """The models whose handlers had not returned a few seconds after the stop."""
 
@@ -65,8 +81,73 @@ class InProcess:
     def stop(self, timeout: float | None = None) -> None:
         """Stops the models; requests under way finish. The timeout is for likeness with `Server`."""
 
+    @property
+    def models(self) -> Models:
+        """What is served, to load and unload models."""
+
     def stuck(self) -> list[str]:
         """The models whose handlers had not returned a few seconds after the stop."""
+
+@final
+class Models:
+    """The models of a running server, for whoever loads and unloads them."""
+
+    def prepare(self, definition: Definition) -> Prepared:
+        """Builds the instances of a model, which nobody finds yet. Blocks until all are built.
+
+        Raises:
+            LoadError: one failed; `__cause__` is its own exception.
+        """
+
+    def swap(self, model: str, prepared: list[Prepared], keep: list[str]) -> None:
+        """In one step, makes a model's versions those prepared, and of those that serve those kept.
+
+        All others finish the requests that found them, and end.
+        """
+
+    def describe(self, model: str, versions: list[tuple[str, bool, str]]) -> None:
+        """Makes a model known, and says of versions whether they are being loaded, and why they do not serve."""
+
+    def forget(self, model: str) -> None:
+        """Forgets a model of which nothing serves."""
+
+    def serving(self, model: str) -> list[str]:
+        """The versions that serve, in ascending order."""
+
+    def leaving(self) -> int:
+        """How many versions were swapped out and have not ended yet."""
+
+    def next(self, timeout: float) -> Command | None:
+        """The next command of a client; None after so many seconds, or at once when closed."""
+
+    def close(self) -> None:
+        """Takes no more commands."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more commands."""
+
+@final
+class Prepared:
+    """A model whose instances are built. Dropped, it ends."""
+
+@final
+class Command:
+    """A client's wish to load or unload a model. Dropped without an answer, it is answered `Unavailable`."""
+
+    @property
+    def model(self) -> str:
+        """The model's name as the client gave it."""
+
+    @property
+    def load(self) -> tuple[str | None, dict[str, bytes]] | None:
+        """The configuration and the files of a load; None to unload."""
+
+    def done(self) -> None:
+        """Answers that it is done."""
+
+    def refuse(self, kind: str, message: str) -> None:
+        """Answers with an error of a kind."""
 
 @final
 class RequestInfo:

@@ -11,17 +11,24 @@ import atexit
 import os
 import sys
 import weakref
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from penstock import _core
+from typing import Protocol
 
 __all__ = ["watch"]
 
-_running: weakref.WeakSet[_core.Server | _core.InProcess] = weakref.WeakSet()
+_running: weakref.WeakSet[Stoppable] = weakref.WeakSet()
 
 
-def watch(core: _core.Server | _core.InProcess) -> None:
+class Stoppable(Protocol):
+    """What runs on threads of its own."""
+
+    def stop(self, timeout: float | None, /) -> object:
+        """Ends it; what it serves has so many seconds."""
+
+    def stuck(self) -> list[str]:
+        """What has not ended."""
+
+
+def watch(core: Stoppable) -> None:
     """Stops `core` at the interpreter's end, if it still runs then."""
     if not _running:
         # The hook that is registered last runs first: before those of what the handlers use.

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from types import ModuleType
@@ -15,8 +16,8 @@ from typing import Any
 from penstock._model import Model
 from penstock.errors import LoadError, StartupError
 
-_loading = ""
-"""What is being imported now; empty outside of it. Models are loaded by one thread, before any other starts."""
+_loading = threading.local()
+"""In `path`, what this thread is importing now; empty outside of it."""
 
 
 def load(target: str) -> list[Any]:
@@ -40,10 +41,8 @@ def load(target: str) -> list[Any]:
 
 def refuse_serve_while_loading() -> None:
     """Stops `serve()` at the top level of a file that the command line imports: it would block there."""
-    if _loading:
-        raise StartupError(
-            f"{_loading} calls serve() when it is imported; put the call under `if __name__ == '__main__':`"
-        )
+    if path := getattr(_loading, "path", ""):
+        raise StartupError(f"{path} calls serve() when it is imported; put the call under `if __name__ == '__main__':`")
 
 
 def user_traceback(error: BaseException) -> str:
@@ -69,7 +68,7 @@ def _import(path: str) -> ModuleType:
     if is_file and not os.path.isfile(path):
         raise LoadError(f"there is no file {path}")
     try:
-        with _marked(path):
+        with marked(path):
             return _import_file(path) if is_file else _import_module(path)
     except StartupError as error:
         place = _place(error)
@@ -124,13 +123,13 @@ def _named(module: ModuleType, path: str, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _marked(path: str) -> Iterator[None]:
-    global _loading  # noqa: PLW0603
-    before, _loading = _loading, path
+def marked(path: str) -> Iterator[None]:
+    """Marks what this thread does meanwhile as the import of `path`."""
+    before, _loading.path = getattr(_loading, "path", ""), path
     try:
         yield
     finally:
-        _loading = before
+        _loading.path = before
 
 
 def _place(error: BaseException) -> str:

@@ -30,7 +30,12 @@ def describe(server: Server, models: Iterable[Any]) -> str:
         lines.append(f"http  {server.http_url}{_listening(server.http_url, server.http_address)}")
     if server.grpc_address:
         lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
-    if server.http_address:
+    for folder in server.config.repository:
+        lines.append(f"repository  {folder} ({server.config.model_control})")
+    if server.http_address and not server.definitions:
+        # A repository from which nothing is loaded yet.
+        lines.append(f"try   {_client(server.http_url)} -X POST {_base(server.http_url)}/v2/repository/index")
+    elif server.http_address:
         first = server.definitions[0]
         versioned = sum(other.name == first.name for other in server.definitions) > 1
         path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
@@ -48,9 +53,7 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
             the line asks for the model's metadata instead.
         path: The model's path, with its version where it has several.
     """
-    socket = url.removeprefix("unix:")
-    where = "curl -s" if socket == url else f"curl -s --unix-socket {shlex.quote(socket)}"
-    model = (url if socket == url else "http://localhost") + path
+    where, model = _client(url), _base(url) + path
     wanted = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in wanted):
         return f"{where} {model}"
@@ -76,6 +79,15 @@ def _binary(wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: 
     body = f"{{ printf %s {shlex.quote(header)}; head -c {total} /dev/zero; }}"
     length = f"-H 'Inference-Header-Content-Length: {len(header.encode())}'"
     return f"{body} | {request} -H 'Content-Type: application/octet-stream' {length} --data-binary @-"
+
+
+def _client(url: str) -> str:
+    socket = url.removeprefix("unix:")
+    return "curl -s" if socket == url else f"curl -s --unix-socket {shlex.quote(socket)}"
+
+
+def _base(url: str) -> str:
+    return "http://localhost" if url.startswith("unix:") else url
 
 
 def _input(tensor: Tensor, shape: list[int], examples: Mapping[str, str | None]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock._repository.versions import VersionPolicy
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ def check(kind: str, value: Any) -> None:
     """
     if value is None and kind in _OPTIONAL:
         return
+    if kind in ("folders", "names", "policy"):
+        _check_repository(kind, value)
+    else:
+        _check_single(kind, value)
+
+
+def _check_single(kind: str, value: Any) -> None:
     if kind == "address" or (kind == "address|same" and value != "same"):
         _check_address(value)
     elif kind == "seconds":
@@ -71,6 +79,15 @@ def check(kind: str, value: Any) -> None:
     else:
         choices = kind.split("|")
         _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
+
+
+def listed(value: Any) -> Any:
+    """One path or text, or several, as the tuple of texts that a setting holds; anything else as it is."""
+    if isinstance(value, (str, os.PathLike)):
+        return (os.fspath(value),)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
+        return tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
+    return value
 
 
 def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
@@ -98,6 +115,8 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
         try:
             # Text may carry units here too, and "off" is the file's way to write None.
             values[name] = parse(kind, value) if isinstance(value, str) else value
+            if kind in ("folders", "names"):
+                values[name] = listed(values[name])
             check(kind, values[name])
         except ValueError as error:
             raise ConfigError(f"{path}: {name}: {error}") from None
@@ -118,6 +137,9 @@ def _read(kind: str, text: str) -> Any:
     if kind == "switch":
         _require(text.lower() in _SWITCHES, text, "true or false")
         return _SWITCHES[text.lower()]
+    if kind in ("folders", "names"):
+        parts = text.split(os.pathsep if kind == "folders" else ",")
+        return tuple(name for part in parts if (name := part.strip()))
     if kind == "size":
         number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
         return int(number * _SIZE_UNITS[unit])
@@ -168,6 +190,15 @@ def _check_address(value: object) -> None:
         return
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", address)
     _require(match is not None and int(match[2]) <= 65535, value, expected)
+
+
+def _check_repository(kind: str, value: Any) -> None:
+    if kind == "policy":
+        _require(isinstance(value, str), value, "latest:N, all, or specific:V,V,...")
+        VersionPolicy.parse(value)
+        return
+    plain = isinstance(value, tuple) and all(isinstance(one, str) and one and "\0" not in one for one in value)
+    _require(plain, value, f"a list of {kind}")
 
 
 def _is_integer(value: object) -> bool:

@@ -46,9 +46,16 @@ def _serve(options: argparse.Namespace) -> int:
     from penstock import _load, _run
     from penstock.server import Server
 
-    given = {one.name: text for one in fields(ServerConfig) if (text := getattr(options, one.name)) is not None}
+    given = {
+        one.name: text if isinstance(text, str) else os.pathsep.join(text)
+        for one in fields(ServerConfig)
+        if (text := getattr(options, one.name)) is not None
+    }
     # Before the user's code is imported, which may take minutes.
     config = load_config(command_line=given, file=options.config)
+    if not options.targets and not config.repository:
+        print("penstock serve: error: give a PATH[:object] to serve, or a --repository", file=sys.stderr)
+        return USAGE
     models = [one for target in options.targets for one in _load.load(target)]
     server = Server(*models, config=config)
     cut = _run.run(server, models)
@@ -76,14 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve",
         allow_abbrev=False,
-        usage="penstock serve PATH[:object] ... [SETTING ...]",
+        usage="penstock serve [PATH[:object] ...] [SETTING ...]",
         help="serve the models of files or modules",
-        description="Serves the models of files or modules until SIGINT or SIGTERM.",
+        description="Serves the models of files, modules and repositories until SIGINT or SIGTERM.",
         epilog="Every setting can also be a PENSTOCK_* variable or a key of [server] in penstock.toml. "
         "Exit status: 0 drained, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
     )
     serve.add_argument(
-        "targets", nargs="+", metavar="PATH[:object]", help="a file or module; without an object, all its @models"
+        "targets", nargs="*", metavar="PATH[:object]", help="a file or module; without an object, all its @models"
     )
     serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
     for one in fields(ServerConfig):
@@ -101,7 +108,9 @@ def _add_setting(parser: argparse.ArgumentParser, name: str, kind: str, text: st
         group.add_argument(flag, dest=name, action="store_const", const="true", help=shown)
         group.add_argument(f"--no-{flag[2:]}", dest=name, action="store_const", const="false", help=argparse.SUPPRESS)
     else:
-        parser.add_argument(flag, dest=name, metavar=_METAVARS.get(kind, kind), type=reader, help=shown)
+        # Folders may be given one by one; their names may hold commas and colons.
+        action = "append" if kind == "folders" else "store"
+        parser.add_argument(flag, dest=name, action=action, metavar=_METAVARS.get(kind, kind), type=reader, help=shown)
 
 
 def _checked(kind: str) -> Any:
@@ -125,7 +134,7 @@ def _shown(kind: str, default: Any) -> str:
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if kind == "size" and default % size == 0:
             return f"{default // size}{unit}"
-    return "off" if default is None else str(default)
+    return {None: "off", (): "none"}.get(default, str(default))
 
 
 class _Version(argparse.Action):
@@ -151,4 +160,7 @@ _METAVARS = {
     "pattern": "PATTERN",
     "rules": "RULES",
     "secret": "SECRET",
+    "folders": "DIR",
+    "names": "NAMES",
+    "policy": "POLICY",
 }

@@ -9,7 +9,7 @@ carry units: sizes `64MiB`, `1GB`; durations `500ms`, `30s`, `2m`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypedDict
 
@@ -89,14 +89,31 @@ class ServerConfig:
         None, "path|off", "Vertex AI's prediction route; else AIP_PREDICT_ROUTE"
     )
     hosted_model: str | None = _setting(None, "text|off", "the model of these platforms; else the only one")
+    repository: tuple[str, ...] = _setting((), "folders", "a folder of models; may be given several times")
+    model_control: Literal["none", "poll", "explicit"] = _setting(
+        "none",
+        "none|poll|explicit",
+        "models of the repositories serve as they are at the start (none), as they are now (poll), or when a client "
+        "loads them (explicit)",
+    )
+    load_models: tuple[str, ...] = _setting(
+        (), "names", "with explicit: models of the repositories to load at the start, separated by commas; * for all"
+    )
+    poll_interval: float = _setting(15.0, "seconds", "how often the repositories are looked at")
+    version_policy: str = _setting(
+        "latest:1", "policy", "which versions of a repository's model serve: latest:N, all, or specific:V,V,..."
+    )
 
     def __post_init__(self) -> None:
         for entry in fields(self):
+            kind = entry.metadata["kind"]
             try:
-                _settings.check(entry.metadata["kind"], getattr(self, entry.name))
+                if kind in ("folders", "names"):
+                    object.__setattr__(self, entry.name, _settings.listed(getattr(self, entry.name)))
+                _settings.check(kind, getattr(self, entry.name))
             except ValueError as error:
                 raise ConfigError(f"{entry.name}: {error}") from None
-            if entry.metadata["kind"] == "seconds":
+            if kind == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
         # Read now, so that a secret that is not there is known before a model is loaded.
         _ = self.access_rules, self.access_key
@@ -105,6 +122,10 @@ class ServerConfig:
         for name, (_, variable) in _VERTEX_ROUTES.items():
             if self.vertex and getattr(self, name) is None:
                 raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")
+        if self.load_models and self.model_control != "explicit":
+            raise ConfigError("load_models: has no meaning unless model_control is explicit")
+        if self.poll_interval == 0:
+            raise ConfigError("poll_interval: 0.0 is not a duration above 0 seconds")
 
     @property
     def access_rules(self) -> list[_access.Rule]:
@@ -165,6 +186,11 @@ class ServerOptions(TypedDict, total=False):
     vertex_health_route: str | None
     vertex_predict_route: str | None
     hosted_model: str | None
+    repository: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    model_control: Literal["none", "poll", "explicit"]
+    load_models: str | Iterable[str]
+    poll_interval: float
+    version_policy: str
 
 
 def load_config(

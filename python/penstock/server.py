@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import _exit
@@ -26,7 +27,8 @@ class Server:
     """Serves models until it is stopped; a context manager that starts on entry and drains on exit.
 
     Args:
-        models: What to serve: models, or functions and classes whose annotations say enough.
+        models: What to serve: models, or functions and classes whose annotations say enough. None are
+            needed where `repository` names a folder of models.
         config: Every setting at once, instead of environment and `penstock.toml`.
         options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
 
@@ -46,7 +48,11 @@ class Server:
         self.config = load_config(dict(options), base=config)
         if self.config.http is None and self.config.grpc is None:
             raise ConfigError("http and grpc are both off: nothing would listen")
-        self.definitions = definitions_of(models)
+        self.definitions = definitions_of(models, required=not self.config.repository)
+        # Imported at first use: describing models does not need what loads folders of them.
+        from penstock._repository.keeper import Keeper
+
+        self._keeper = Keeper.of(self.definitions, self.config)
         self._core: _core.Server | None = None
 
     @property
@@ -86,7 +92,8 @@ class Server:
             LoadError: a model failed while it was built; `__cause__` is its own exception.
         """
         if self._core is None:
-            core = self._make_core()
+            definitions = self._keeper.at_start()
+            core = self._make_core(definitions)
             try:
                 core.start()
             except BaseException as error:
@@ -97,7 +104,10 @@ class Server:
                     raise interrupt from None
                 raise
             self._core = core
+            self.definitions = [replace(one, factory=_let_go, explainer=None) for one in definitions]
             _exit.watch(core)
+            self._keeper.run(core.models)
+            _exit.watch(self._keeper)
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -113,12 +123,15 @@ class Server:
         Returns:
             The names of what was cut off; empty when all requests finished.
         """
-        return [] if self._core is None else self._core.stop(timeout)
+        if self._core is None:
+            return []
+        cut = self._core.stop(timeout)
+        return [*cut, *self._keeper.stop()]
 
-    def _make_core(self) -> _core.Server:
+    def _make_core(self, definitions: list[Definition]) -> _core.Server:
         from penstock import _core
 
-        return _core.Server(self.definitions, self.config)
+        return _core.Server(definitions, self.config)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -146,7 +159,7 @@ def serve(
     return _run.run(Server(*models, config=config, **options), models)
 
 
-def definitions_of(models: Iterable[Any]) -> list[Definition]:
+def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:
     """The definitions of models, definitions, and plain functions or classes; no two alike.
 
     Raises:
@@ -163,9 +176,14 @@ def definitions_of(models: Iterable[Any]) -> list[Definition]:
         found[key] = definition
         if (explainer := definition.explainer) is not None:
             found[explainer.name, explainer.version] = explainer
-    if not found:
+    if required and not found:
         raise StartupError("there is no model to serve; give at least one")
     return list(found.values())
+
+
+def _let_go() -> Any:
+    # What was loaded is the compiled part's to keep: it may be replaced, and must then not be held here.
+    raise StartupError("a started server's definitions say what it was started with, and build nothing")
 
 
 def _definition_of(one: Any) -> Definition:

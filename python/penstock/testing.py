@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from penstock import _encoding, _exit
+from penstock._repository.keeper import Keeper
 from penstock.config import ServerConfig, load_config
 from penstock.errors import StartupError, by_status
-from penstock.server import definitions_of
+from penstock.server import _let_go, definitions_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +77,8 @@ class Client:
         self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
     ) -> None:
         self._config = load_config(dict(options), base=config or ServerConfig())
-        self._definitions = definitions_of(models)
+        self._definitions = definitions_of(models, required=not self._config.repository)
+        self._keeper = Keeper.of(self._definitions, self._config)
         self._core: _core.InProcess | None = None
         self.last_response = None
 
@@ -142,10 +144,14 @@ class Client:
     def __enter__(self) -> Self:
         from penstock import _core
 
-        core = _core.InProcess(self._definitions, self._config)
+        definitions = self._keeper.at_start()
+        core = _core.InProcess(definitions, self._config)
         core.start()
         self._core = core
+        self._definitions = [replace(one, factory=_let_go, explainer=None) for one in definitions]
         _exit.watch(core)
+        self._keeper.run(core.models)
+        _exit.watch(self._keeper)
         return self
 
     def __exit__(
@@ -153,6 +159,7 @@ class Client:
     ) -> None:
         core, self._core = self._core, None
         if core is not None:
+            self._keeper.stop()
             core.stop()
 
     def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None) -> Response:

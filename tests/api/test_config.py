@@ -66,11 +66,21 @@ def test_the_defaults() -> None:
         "vertex_health_route": None,
         "vertex_predict_route": None,
         "hosted_model": None,
+        "repository": (),
+        "model_control": "none",
+        "load_models": (),
+        "poll_interval": 15.0,
+        "version_policy": "latest:1",
     }
 
 
 def test_the_typed_options_are_the_fields() -> None:
-    assert get_type_hints(ServerOptions) == get_type_hints(ServerConfig)
+    options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
+    # Lists are taken in any form, and kept in one.
+    lists = {"repository", "load_models"}
+    assert options.keys() == settings.keys()
+    assert {name for name in options if options[name] != settings[name]} == lists
+    assert all(settings[name] == tuple[str, ...] for name in lists)
 
 
 @needs_toml
@@ -230,3 +240,33 @@ def test_without_a_toml_reader_a_file_is_an_error_and_not_ignored(
     (tmp_path / "penstock.toml").write_text("[server]\n")
     with pytest.raises(ConfigError, match=r"^penstock\.toml cannot be read on Python 3\.10, which has no TOML reader"):
         load()
+
+
+def test_lists_in_every_form(tmp_path: Path) -> None:
+    assert load({"repository": "one"}).repository == ("one",)
+    assert load({"repository": tmp_path}).repository == (str(tmp_path),)
+    assert load({"repository": [tmp_path, "two"]}).repository == (str(tmp_path), "two")
+    assert load(environ={"PENSTOCK_REPOSITORY": "one:two"}).repository == ("one", "two")
+    explicit = {"model_control": "explicit"}
+    assert load(explicit, command_line={"load_models": "a, b"}).load_models == ("a", "b")
+    for wrong in (3, [3], [""], b"x"):
+        with pytest.raises(ConfigError, match=r"repository: .* is not a list of folders"):
+            load({"repository": wrong})
+
+
+@needs_toml
+def test_lists_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[server]\nrepository = ["a", "b"]\nversion_policy = "all"\n')
+    assert load().repository == ("a", "b")
+
+
+def test_settings_of_the_repository_that_make_no_sense() -> None:
+    with pytest.raises(ConfigError, match="load_models: has no meaning unless model_control is explicit"):
+        load({"load_models": "a"})
+    with pytest.raises(ConfigError, match=r"poll_interval: 0\.0 is not a duration above 0 seconds"):
+        load({"poll_interval": 0})
+    for wrong in ("latest:0", "newest", "specific:", "all:1"):
+        with pytest.raises(ConfigError, match=r"version_policy: .* is not latest:N, all, or specific:V,V"):
+            load({"version_policy": wrong})
+    with pytest.raises(ConfigError, match="model_control: 'always' is not one of none, poll, explicit"):
+        load({"model_control": "always"})

@@ -15,7 +15,7 @@ from house import sources, text
 PUBLIC = [
     path
     for path in sources(".py", under="python/penstock/")
-    if not path.stem.startswith("_") and "compat" not in path.parts
+    if not any(part.startswith("_") for part in (*path.parent.parts, path.stem)) and "compat" not in path.parts
 ]
 
 SHARED_INSIDE = {"server": {"definitions_of"}}

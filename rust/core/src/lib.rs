@@ -18,12 +18,14 @@ pub mod copies;
 mod datatype;
 mod desk;
 mod error;
+mod index;
 mod job;
 mod lane;
 pub mod metrics;
 mod model;
 mod priority;
 pub mod queue;
+mod registry;
 mod reply;
 mod request;
 mod sequence;
@@ -39,9 +41,11 @@ pub use changes::Changes;
 pub use datatype::Datatype;
 pub use desk::Desk;
 pub use error::{Error, Kind, Result};
+pub use index::{IndexEntry, Note, State};
 pub use job::{BatchOutput, Job, Part};
-pub use model::{Model, Readiness, Registry};
+pub use model::{Model, Readiness};
 pub use priority::Queueing;
+pub use registry::Registry;
 pub use reply::{CancelProbe, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,

@@ -1,4 +1,4 @@
-//! A served model: its declaration, queue, metrics and readiness; and the table of all of them.
+//! A served model: its declaration, queue, metrics and readiness.
 
 use crate::{
     Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result,
@@ -6,12 +6,9 @@ use crate::{
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
 };
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicU8, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU8, Ordering},
 };
 
 /// Whether a model takes requests.
@@ -25,7 +22,8 @@ pub enum Readiness {
     Unavailable,
 }
 
-/// One version of a model.
+/// One version of a model. Its instances hold its queue, not the model itself: when the last of its
+/// callers lets go of a model that is in no table any more, the queue closes and the instances end.
 #[derive(Debug)]
 pub struct Model {
     spec: Arc<ModelSpec>,
@@ -66,6 +64,11 @@ impl Model {
             1 => Readiness::Ready,
             _ => Readiness::Unavailable,
         }
+    }
+
+    /// Tells `changes` from now on of each change. A model is in one table only; were it in two, the first is told.
+    pub(crate) fn report_to(&self, changes: &Arc<Changes>) {
+        let _ = self.changes.set(Arc::clone(changes));
     }
 
     /// Changes whether it takes requests.
@@ -165,102 +168,9 @@ impl Model {
     }
 }
 
-/// All served models, by name and version.
-#[derive(Debug, Default)]
-pub struct Registry {
-    models: RwLock<BTreeMap<Arc<str>, Vec<Arc<Model>>>>,
-    changes: Arc<Changes>,
-}
-
-impl Registry {
-    /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
-    ///
-    /// # Errors
-    /// `InvalidInput` if that version is there already.
-    pub fn insert(&self, model: Arc<Model>) -> Result<()> {
-        let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
-        let versions = models.entry(Arc::clone(&model.spec.name)).or_default();
-        if versions.iter().any(|known| known.spec.version == model.spec.version) {
-            return Err(Error::invalid(format!(
-                "model '{}' version '{}' is given twice",
-                model.spec.name, model.spec.version
-            )));
-        }
-        // A model is in one table only; were it in two, the first would be told.
-        let _ = model.changes.set(Arc::clone(&self.changes));
-        versions.push(model);
-        versions.sort_by(|a, b| version_key(&a.spec.version).cmp(&version_key(&b.spec.version)));
-        drop(models);
-        self.changes.tell();
-        Ok(())
+impl Drop for Model {
+    /// Nobody can reach it any more: its instances finish what waits, and end.
+    fn drop(&mut self) {
+        self.queue.close();
     }
-
-    /// A model by name, and by version or else its highest ready one.
-    ///
-    /// # Errors
-    /// `NotFound` that names the model or version.
-    pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        let versions = models
-            .get(name)
-            .ok_or_else(|| Error::new(Kind::NotFound, format!("unknown model '{}'", printable(name))))?;
-        let found = match version {
-            Some(version) => versions.iter().find(|model| &*model.spec.version == version),
-            None => {
-                versions.iter().rev().find(|model| model.readiness() == Readiness::Ready).or_else(|| versions.last())
-            }
-        };
-        found.cloned().ok_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!("model '{name}' has no version '{}'", printable(version.unwrap_or_default())),
-            )
-        })
-    }
-
-    /// The named version of a model, or else all of its versions.
-    ///
-    /// # Errors
-    /// `NotFound` that names the model or version.
-    pub fn select(&self, name: &str, version: Option<&str>) -> Result<Vec<Arc<Model>>> {
-        let found = self.find(name, version)?;
-        Ok(if version.is_some() { vec![found] } else { self.versions(name) })
-    }
-
-    /// Who is told of each change.
-    pub fn changes(&self) -> &Changes {
-        &self.changes
-    }
-
-    /// The versions of a model in ascending order; empty if it is unknown.
-    pub fn versions(&self, name: &str) -> Vec<Arc<Model>> {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        models.get(name).cloned().unwrap_or_default()
-    }
-
-    /// The versions of a model that take requests, in ascending order.
-    pub fn ready_versions(&self, name: &str) -> Vec<Arc<str>> {
-        let versions = self.versions(name);
-        let ready = versions.iter().filter(|model| model.readiness() == Readiness::Ready);
-        ready.map(|model| Arc::clone(&model.spec.version)).collect()
-    }
-
-    /// Every version of every model.
-    pub fn all(&self) -> Vec<Arc<Model>> {
-        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
-        models.values().flatten().cloned().collect()
-    }
-}
-
-/// Numbers by value and before other texts, so that "10" comes after "9".
-fn version_key(version: &str) -> (bool, u64, &str) {
-    match version.parse() {
-        Ok(number) => (false, number, ""),
-        Err(_) => (true, 0, version),
-    }
-}
-
-/// A client's text in a message: short, and without control characters.
-fn printable(text: &str) -> String {
-    text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -52,6 +52,7 @@ pub(crate) struct ServerConfig {
     vertex_health_route: Option<String>,
     vertex_predict_route: Option<String>,
     hosted_model: Option<String>,
+    model_control: String,
 }
 
 impl ServerConfig {
@@ -72,6 +73,11 @@ impl ServerConfig {
             }
         }
         Ok(Config { listeners, ..self.silent(py)? })
+    }
+
+    /// Whether clients may load and unload models.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.model_control == "explicit"
     }
 
     /// The configuration of a server without listeners.
@@ -119,6 +125,7 @@ impl ServerConfig {
             grpc_forward: pattern(py, "grpc_header_forward_pattern", self.grpc_header_forward_pattern.as_deref())?,
             access,
             request_timeout: duration(self.request_timeout),
+            control: None,
         })
     }
 

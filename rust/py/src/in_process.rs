@@ -3,9 +3,11 @@
 use crate::{
     attach::detached,
     config::ServerConfig,
-    server::{Loaded, read_definitions},
+    loaded::{Loaded, read_definitions},
+    models::Models,
 };
 use bytes::Bytes;
+use penstock_server::Config;
 use pyo3::{
     exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
@@ -17,7 +19,7 @@ use std::sync::Arc;
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct InProcess {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     server: penstock_server::InProcess,
 }
 
@@ -27,9 +29,11 @@ type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 impl InProcess {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
-        let loaded = Loaded::new(definitions.py(), read_definitions(definitions)?)?;
+        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?)?);
+        let control = config.takes_commands().then(|| loaded.control.clone());
         let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
-        let server = penstock_server::InProcess::new(config.silent(definitions.py())?, registry, metrics);
+        let config = Config { control, ..config.silent(definitions.py())? };
+        let server = penstock_server::InProcess::new(config, registry, metrics);
         Ok(Self { loaded, server })
     }
 
@@ -73,6 +77,11 @@ impl InProcess {
         let _ = timeout;
         self.server.stop();
         self.loaded.close(py);
+    }
+
+    #[getter]
+    fn models(&self) -> Models {
+        Models(Arc::clone(&self.loaded))
     }
 
     fn stuck(&self) -> Vec<String> {

@@ -11,7 +11,10 @@ use crate::{
     sequences::Sequences,
     stream,
 };
-use penstock_core::{Inputs, Job, Model, queue::Work};
+use penstock_core::{
+    Inputs, Job,
+    queue::{Queue, Work},
+};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -31,16 +34,21 @@ pub(crate) type Built = std::result::Result<(), PyErr>;
 
 /// Starts one instance's thread, which reports on `built`.
 pub(crate) fn spawn(
-    model: Arc<Model>,
+    queue: Arc<Queue>,
     index: usize,
     handling: Arc<Handling>,
     built: mpsc::Sender<Built>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
-    let name = format!("penstock-{}", model.spec().name);
-    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, &model, index, &handling, &built)))
+    let name = format!("penstock-{}", queue.spec().name);
+    let work = move |py: Python<'_>| {
+        run(py, &queue, index, &handling, &built);
+        // The last instance of a model that was replaced lets go of its code here, with the interpreter.
+        drop(handling);
+    };
+    thread::Builder::new().name(name).spawn(move || attached(work))
 }
 
-fn run(py: Python<'_>, model: &Arc<Model>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
+fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
     let handler = match handling.factory.bind(py).call0() {
         Ok(handler) => handler,
         Err(error) => {
@@ -60,19 +68,19 @@ fn run(py: Python<'_>, model: &Arc<Model>, index: usize, handling: &Handling, bu
     let _ = built.send(Ok(()));
     drop(handler);
     let mut sequences = Sequences::new(close_sequence);
-    while let Some((job, inputs)) = next(py, model, index, &mut sequences) {
+    while let Some((job, inputs)) = next(py, queue, index, &mut sequences) {
         answer(&call, handling, &mut sequences, job, inputs);
     }
-    sequences.close_all(model.spec());
+    sequences.close_all(queue.spec());
     if let Err(error) = close.call0() {
-        let _ = errors::from_handler(py, model.spec(), &error);
+        let _ = errors::from_handler(py, queue.spec(), &error);
     }
 }
 
 /// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
-fn next(py: Python<'_>, model: &Arc<Model>, index: usize, sequences: &mut Sequences<'_>) -> Option<(Job, Inputs)> {
+fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences<'_>) -> Option<(Job, Inputs)> {
     let (mut job, inputs, waited) = loop {
-        let (work, waited) = detached_timed(py, || match model.queue().next(index)? {
+        let (work, waited) = detached_timed(py, || match queue.next(index)? {
             Work::Over(ids) => Some(Err(ids)),
             Work::Batch(mut job) => {
                 let inputs = job.gather();
@@ -81,7 +89,7 @@ fn next(py: Python<'_>, model: &Arc<Model>, index: usize, sequences: &mut Sequen
         });
         match work? {
             Ok((job, inputs)) => break (job, inputs, waited),
-            Err(over) => over.iter().for_each(|id| sequences.close(model.spec(), id)),
+            Err(over) => over.iter().for_each(|id| sequences.close(queue.spec(), id)),
         }
     };
     if waited < LATE_FROM || !job.has_room() {
@@ -114,7 +122,12 @@ fn answer(
 ///
 /// # Errors
 /// What the first one that failed raised.
-pub(crate) fn wait_built(py: Python<'_>, built: mpsc::Receiver<Built>, count: usize) -> Built {
+pub(crate) fn wait_built(
+    py: Python<'_>,
+    built: mpsc::Receiver<Built>,
+    count: usize,
+    stopping: impl Fn() -> bool,
+) -> Built {
     // The receiver is not shared; it only has to be handed to the closure that waits.
     let built = std::sync::Mutex::new(built);
     let mut waiting = count;
@@ -126,6 +139,9 @@ pub(crate) fn wait_built(py: Python<'_>, built: mpsc::Receiver<Built>, count: us
             Ok(result) => result?,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 py.check_signals()?;
+                if stopping() {
+                    return Err(PyRuntimeError::new_err("the server stops"));
+                }
                 continue;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {

@@ -13,6 +13,8 @@ mod hand_in;
 mod hand_out;
 mod in_process;
 mod instance;
+mod loaded;
+mod models;
 mod sequences;
 mod server;
 mod stream;
@@ -40,6 +42,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copies, module)?)?;
     module.add_class::<server::Server>()?;
     module.add_class::<in_process::InProcess>()?;
+    module.add_class::<models::Models>()?;
+    module.add_class::<models::Prepared>()?;
+    module.add_class::<models::Command>()?;
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<sequences::SequenceInfo>()?;

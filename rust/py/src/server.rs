@@ -3,109 +3,17 @@
 use crate::{
     attach::detached,
     config::{ServerConfig, duration},
-    definition::{self, Handling},
     errors::startup,
-    instance::{self, Built, SIGNALS_EVERY},
+    instance::SIGNALS_EVERY,
+    loaded::{Loaded, read_definitions},
+    models::Models,
 };
-use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics};
 use penstock_server::{Address, Config};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
-    thread::{self, JoinHandle},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-
-/// How long handlers may take to close after the last request.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-
-/// How often it is looked whether they have.
-const CLOSE_LOOK: Duration = Duration::from_millis(2);
-
-/// Models whose instances run.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) metrics: Arc<Metrics>,
-    models: Vec<(Arc<Model>, Arc<Handling>)>,
-    instances: Mutex<Vec<(String, JoinHandle<()>)>>,
-    stuck: Mutex<Vec<String>>,
-}
-
-impl Loaded {
-    /// Models that are not loaded yet.
-    pub(crate) fn new(py: Python<'_>, definitions: Vec<(ModelSpec, Arc<Handling>)>) -> PyResult<Self> {
-        let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
-        let mut models = Vec::new();
-        for (spec, handling) in definitions {
-            let model = Arc::new(Model::new(spec, &metrics));
-            registry.insert(Arc::clone(&model)).map_err(|error| startup(py, "SignatureError", error.message()))?;
-            models.push((model, handling));
-        }
-        Ok(Self { registry, metrics, models, instances: Mutex::default(), stuck: Mutex::default() })
-    }
-
-    /// Builds every instance of every model.
-    pub(crate) fn load(&self, py: Python<'_>) -> PyResult<()> {
-        let mut waiting = Vec::new();
-        for (model, handling) in &self.models {
-            let (built, receiver) = mpsc::channel::<Built>();
-            let count = model.spec().instances;
-            for index in 0..count {
-                let spec = model.spec();
-                let thread = instance::spawn(Arc::clone(model), index, Arc::clone(handling), built.clone())
-                    .map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
-                lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
-            }
-            waiting.push((model, receiver, count));
-        }
-        for (model, receiver, count) in waiting {
-            instance::wait_built(py, receiver, count).map_err(|cause| {
-                let spec = model.spec();
-                let problem = format!("model '{}' version '{}' could not be loaded: {cause}", spec.name, spec.version);
-                let error = startup(py, "LoadError", &problem);
-                error.set_cause(py, Some(cause));
-                error
-            })?;
-            model.set_readiness(Readiness::Ready);
-        }
-        Ok(())
-    }
-
-    /// Closes the queues, so that the instances close their handlers and end.
-    pub(crate) fn close(&self, py: Python<'_>) {
-        self.models.iter().for_each(|(model, _)| model.queue().close());
-        let instances = std::mem::take(&mut *lock(&self.instances));
-        let until = Instant::now() + CLOSE_WITHIN;
-        let running = |(_, thread): &(String, JoinHandle<()>)| !thread.is_finished();
-        detached(py, || {
-            while instances.iter().any(running) && Instant::now() < until {
-                thread::sleep(CLOSE_LOOK);
-            }
-        });
-        // A handler that does not return is left behind, and named.
-        let mut stuck: Vec<String> = instances.into_iter().filter(running).map(|(model, _)| model).collect();
-        stuck.dedup();
-        lock(&self.stuck).extend(stuck);
-    }
-
-    /// The models whose handlers did not return in time.
-    pub(crate) fn stuck(&self) -> Vec<String> {
-        lock(&self.stuck).clone()
-    }
-}
-
-impl Drop for Loaded {
-    /// A server that is dropped without a stop lets its instances end; nobody can wait for them here.
-    fn drop(&mut self) {
-        self.models.iter().for_each(|(model, _)| model.queue().close());
-    }
-}
-
-/// Reads a list of definitions.
-pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<(ModelSpec, Arc<Handling>)>> {
-    definitions.iter().map(|definition| definition::read(&definition)).collect()
-}
 
 #[derive(Debug)]
 enum Stage {
@@ -119,7 +27,7 @@ enum Stage {
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Server {
-    loaded: Loaded,
+    loaded: Arc<Loaded>,
     drain_timeout: f64,
     stage: Mutex<Stage>,
     addresses: Mutex<(Option<String>, Option<String>)>,
@@ -132,12 +40,13 @@ impl Server {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
         let py = definitions.py();
-        let loaded = Loaded::new(py, read_definitions(definitions)?)?;
+        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?)?);
         let drain_timeout = config.drain_timeout;
+        let control = config.takes_commands().then(|| loaded.control.clone());
         Ok(Self {
             loaded,
             drain_timeout,
-            stage: Mutex::new(Stage::Made(Box::new(config.listening(py)?))),
+            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening(py)? }))),
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
@@ -188,6 +97,11 @@ impl Server {
                 return Ok(stopped);
             }
         }
+    }
+
+    #[getter]
+    fn models(&self) -> Models {
+        Models(Arc::clone(&self.loaded))
     }
 
     fn stuck(&self) -> Vec<String> {

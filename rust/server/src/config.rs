@@ -1,6 +1,6 @@
 //! Everything that can be set, as plain values. Nothing here reads a file or the environment.
 
-use crate::{access::Access, forward::HeaderPattern};
+use crate::{access::Access, control::Control, forward::HeaderPattern};
 use penstock_core::Kind;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -47,6 +47,8 @@ pub struct Config {
     pub cloud_events: Option<CloudEvents>,
     /// The routes of the platforms that host this server.
     pub hosting: Option<Hosting>,
+    /// Where clients' wishes to load and unload models go; `None` refuses them.
+    pub control: Option<Control>,
 }
 
 /// How a CloudEvent is answered.
@@ -256,6 +258,7 @@ impl Default for Config {
             request_timeout: None,
             cloud_events: None,
             hosting: None,
+            control: None,
         }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) const SERVED: &[&str] = &[
     "sequence",
     "schedule_policy",
     "model_configuration",
+    "model_repository",
     "classification",
     "statistics",
     "logging",

@@ -44,5 +44,6 @@ impl InProcess {
     pub fn stop(&self) {
         self.app.advance(Phase::Draining);
         self.app.registry.all().iter().for_each(|model| model.queue().close());
+        self.app.registry.leaving().iter().for_each(|queue| queue.close());
     }
 }

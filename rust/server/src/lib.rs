@@ -13,6 +13,7 @@ mod body;
 mod compute;
 mod config;
 mod connection;
+mod control;
 mod extensions;
 mod forward;
 mod front;
@@ -35,6 +36,7 @@ pub use access::{Access, Category};
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
 };
+pub use control::{Action, Command, Control};
 pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;

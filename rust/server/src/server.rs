@@ -77,6 +77,7 @@ impl Server {
         self.app.advance(Phase::Draining);
         let models = self.app.registry.all();
         models.iter().for_each(|model| model.queue().drain());
+        self.app.registry.leaving().iter().for_each(|queue| queue.drain());
         threads.finish();
         // A sequence that began may go on to its end.
         while (self.app.requests_under_way() > 0 || self.app.has_sequences()) && !self.is_late() {
@@ -98,6 +99,9 @@ impl Server {
         let error = Error::new(Kind::Unavailable, "the server was stopped before the request was answered");
         for model in &models {
             model.queue().cut_off(&error);
+        }
+        for queue in self.app.registry.leaving() {
+            queue.cut_off(&error);
         }
         // The last answers are on their way to their sockets; a connection closes once it has sent them.
         let flushed = Instant::now() + FLUSH;

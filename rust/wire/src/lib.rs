@@ -10,6 +10,7 @@ mod limits;
 pub mod logging;
 mod number;
 pub mod openapi;
+mod repository;
 pub mod rest;
 mod schedule;
 mod settings;
@@ -17,3 +18,4 @@ pub mod trace;
 
 pub use decoded::Decoded;
 pub use limits::Limits;
+pub use repository::{Load, named_repository};

@@ -5,7 +5,6 @@ use crate::{
     front::Context,
     generated::health::health_server::Health,
 };
-use penstock_core::Readiness;
 use penstock_wire::generated::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
     health_check_response::ServingStatus,
@@ -22,15 +21,8 @@ pub(crate) struct Service(pub(crate) Context);
 /// The health of the server, of the inference service, or of a model by its name; `None` for what there is not.
 fn health(app: &App, service: &str) -> Option<ServingStatus> {
     let up = app.phase() == Phase::Ready;
-    let ready = if SERVICES.contains(&service) {
-        up
-    } else {
-        let versions = app.registry.versions(service);
-        if versions.is_empty() {
-            return None;
-        }
-        up && versions.iter().any(|model| model.readiness() == Readiness::Ready)
-    };
+    let ready =
+        if SERVICES.contains(&service) { up } else { app.registry.why_not_ready(service, None).ok()?.is_none() && up };
     Some(if ready { ServingStatus::Serving } else { ServingStatus::NotServing })
 }
 

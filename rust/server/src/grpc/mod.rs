@@ -6,6 +6,7 @@
 mod health;
 mod infer;
 mod reflection;
+mod repository;
 mod service;
 mod settings;
 mod statistics;

@@ -1,12 +1,12 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{infer::call, settings, statistics, status::status, stream::Calls};
+use super::{infer::call, repository, settings, statistics, status::status, stream::Calls};
 use crate::{
     app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
 };
 use http::HeaderMap;
-use penstock_core::{Model, Protocol, Readiness};
+use penstock_core::{Model, Protocol};
 use penstock_wire::{
     generated::inference as pb,
     grpc::{Envelope, config, meta, response},
@@ -45,8 +45,10 @@ impl GrpcInferenceService for Service {
 
     async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Answered<pb::ModelReadyResponse> {
         let request = request.into_inner();
-        let model = self.find(&request.name, &request.version)?;
-        let ready = model.readiness() == Readiness::Ready && self.0.app.phase() != Phase::Draining;
+        let version = Some(&*request.version).filter(|version| !version.is_empty());
+        let reason = self.0.app.registry.why_not_ready(&request.name, version);
+        let reason = reason.map_err(|error| status(&self.0.app, &error))?;
+        let ready = reason.is_none() && self.0.app.phase() != Phase::Draining;
         Ok(Response::new(pb::ModelReadyResponse { ready }))
     }
 
@@ -100,22 +102,25 @@ impl GrpcInferenceService for Service {
         statistics::answer(&self.0.app, &request.into_inner())
     }
 
-    async fn repository_index(&self, _: Request<pb::RepositoryIndexRequest>) -> Answered<pb::RepositoryIndexResponse> {
-        unsupported("RepositoryIndex")
+    async fn repository_index(
+        &self,
+        request: Request<pb::RepositoryIndexRequest>,
+    ) -> Answered<pb::RepositoryIndexResponse> {
+        repository::index(&self.0, &request.into_inner())
     }
 
     async fn repository_model_load(
         &self,
-        _: Request<pb::RepositoryModelLoadRequest>,
+        request: Request<pb::RepositoryModelLoadRequest>,
     ) -> Answered<pb::RepositoryModelLoadResponse> {
-        unsupported("RepositoryModelLoad")
+        repository::load(&self.0, request.into_inner()).await
     }
 
     async fn repository_model_unload(
         &self,
-        _: Request<pb::RepositoryModelUnloadRequest>,
+        request: Request<pb::RepositoryModelUnloadRequest>,
     ) -> Answered<pb::RepositoryModelUnloadResponse> {
-        unsupported("RepositoryModelUnload")
+        repository::unload(&self.0, request.into_inner()).await
     }
 
     async fn system_shared_memory_status(

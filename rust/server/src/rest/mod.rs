@@ -13,6 +13,7 @@ mod infer;
 mod inflate;
 mod path;
 mod receive;
+mod repository;
 mod router;
 mod settings;
 mod statistics;

@@ -153,6 +153,27 @@ impl<B: Incoming> Pieces<'_, B> {
     }
 }
 
+/// Reads a body that is kept as it is.
+///
+/// # Errors
+/// `TooLarge` by the limits, `UnsupportedEncoding` for a coding that is not read, `Cancelled` when the
+/// client leaves.
+pub(super) async fn whole_body<B: Incoming>(
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &Limits,
+    guard: &mut RequestGuard,
+) -> Result<Bytes> {
+    let coding = content_coding(headers)?;
+    if let Some(length) = body.size_hint().exact() {
+        check_size(length, limits)?;
+    }
+    match coding {
+        Some(coding) => inflated(coding, &mut body, limits, guard).await,
+        None => collect(Bytes::new(), &mut body, limits, guard).await,
+    }
+}
+
 /// A body of unknown length (chunked): its pieces are kept as they come and joined once.
 async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, guard: &mut RequestGuard) -> Result<Bytes> {
     guard.reserve(first.len())?;

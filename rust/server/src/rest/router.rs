@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{docs, error, settings, statistics, v1};
+use super::{docs, error, repository, settings, statistics, v1};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use penstock_core::{Model, Readiness, Result};
+use penstock_core::{Model, Result};
 use penstock_wire::rest::meta;
 use std::sync::Arc;
 
@@ -40,6 +40,7 @@ pub(crate) fn router(context: Context) -> Router {
         .merge(statistics::routes())
         .merge(v1::routes())
         .merge(docs::routes(&context.app.config))
+        .merge(repository::routes())
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
         .with_state(context)
@@ -102,22 +103,18 @@ async fn config(State(context): State<Context>, Path(named): Path<Named>) -> Res
 }
 
 async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    let found = match find(&context, &named) {
-        Ok(model) => model,
+    let reason = match context.app.registry.why_not_ready(&named.model, named.version.as_deref()) {
+        Ok(reason) => reason,
         Err(error) => return answer(&context, Err(error)),
     };
-    readiness(&context, &found)
+    readiness(&context, &named.model, reason.as_deref())
 }
 
-/// Whether a model takes requests.
-pub(super) fn readiness(context: &Context, model: &Model) -> Response {
-    let reason = match model.readiness() {
-        _ if context.app.phase() == Phase::Draining => Some("the server is shutting down"),
-        Readiness::Ready => None,
-        Readiness::Loading => Some("the model is loading"),
-        Readiness::Unavailable => Some("the model is not available"),
-    };
-    let body = meta::model_ready(&model.spec().name, reason);
+/// Whether a model takes requests; `reason` says why not.
+pub(super) fn readiness(context: &Context, model: &str, reason: Option<&str>) -> Response {
+    let draining = context.app.phase() == Phase::Draining;
+    let reason = if draining { Some("the server is shutting down") } else { reason };
+    let body = meta::model_ready(model, reason);
     into_axum(error::json(if reason.is_none() { 200 } else { 503 }, body))
 }
 

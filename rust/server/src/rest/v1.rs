@@ -114,8 +114,8 @@ fn state(context: &Context, model: &str, version: Option<&str>) -> axum::respons
     {
         return into_axum(error::method_not_allowed());
     }
-    match context.app.registry.find(model, version) {
-        Ok(found) => readiness(context, &found),
+    match context.app.registry.why_not_ready(model, version) {
+        Ok(reason) => readiness(context, model, reason.as_deref()),
         Err(error) => answer(context, Err(error)),
     }
 }

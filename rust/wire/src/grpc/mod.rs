@@ -12,6 +12,7 @@ pub mod error;
 mod message;
 pub mod meta;
 mod parameters;
+pub mod repository;
 mod statistics;
 #[cfg(test)]
 mod testing;

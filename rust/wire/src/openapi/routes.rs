@@ -59,6 +59,7 @@ pub(super) const TAGS: &[(&str, &str)] = &[
     ("inference", "Ask a model. Each model has its own path and its own schema."),
     ("models", "What a model takes and gives, and whether it takes requests."),
     ("server", "The server as a whole."),
+    ("repository", "Load and unload models, where the server lets clients do so."),
     ("v1", "KServe's V1 protocol, which is TensorFlow Serving's REST form."),
     ("documentation", "This document, and a page made of it."),
 ];
@@ -125,6 +126,18 @@ pub const ROUTES: &[Route] = &[
         .called("set_model_trace_settings", "models", "Changes what is traced of the model")
         .asks(Takes::Json("TraceSettingsChange"))
         .json("TraceSettings"),
+    post("/v2/repository/index")
+        .called("repository_index", "repository", "Every version of every model with its state")
+        .asks(Takes::Json("IndexRequest"))
+        .json("Index"),
+    post("/v2/repository/models/{model}/load")
+        .called("load", "repository", "Load a model, or load it anew")
+        .asks(Takes::Json("LoadRequest"))
+        .json("Loaded"),
+    post("/v2/repository/models/{model}/unload")
+        .called("unload", "repository", "Unload a model")
+        .asks(Takes::Json("UnloadRequest"))
+        .json("Unloaded"),
     get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
     get("/").called("alive", "v1", "Whether the server runs").json("Alive"),
     get("/v1/models").called("v1_models", "v1", "The names of all models").json("ModelNames"),

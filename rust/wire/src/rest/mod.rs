@@ -16,6 +16,7 @@ pub mod meta;
 mod output_text;
 mod parameters;
 mod reader;
+pub mod repository;
 #[cfg(test)]
 mod round_trip;
 mod statistics;

@@ -1,0 +1,3 @@
+"""What version 1 multiplies by."""
+
+FACTOR = 2

@@ -1,0 +1,17 @@
+"""Twice its input."""
+
+import numpy as np
+
+from penstock import Batching, Tensor, model
+
+from .factor import FACTOR
+
+
+@model(
+    inputs=[Tensor("x", np.float32, [4])],
+    outputs=[Tensor("y", np.float32, [4])],
+    batching=Batching(max_size=32),
+)
+def double(x: np.ndarray) -> np.ndarray:
+    """A version of its own: what it imports relatively is its own too."""
+    return x * FACTOR

@@ -1,0 +1,223 @@
+//! The table of all models: what serves, what is on its way out, and what is known of the rest.
+
+use crate::{
+    Changes, Error, IndexEntry, Kind, Model, Note, Readiness, Result,
+    index::{self, version_key},
+    queue::Queue,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    time::Duration,
+};
+
+/// All models, by name and version.
+///
+/// The table and the requests under way are all that holds a [`Model`]. One that is taken out of the
+/// table is found by nobody any more, serves those who found it before, and ends with the last of them.
+#[derive(Debug, Default)]
+pub struct Registry {
+    table: RwLock<Table>,
+    changes: Arc<Changes>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    models: BTreeMap<Arc<str>, Entry>,
+    leaving: Vec<Leaving>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// In ascending order of their versions.
+    serving: Vec<Arc<Model>>,
+    /// By version: what is to be said of it beside, or instead of, that it serves.
+    notes: BTreeMap<Arc<str>, Note>,
+}
+
+/// A version that was taken out of the table. Its instances hold the queue until they have closed.
+#[derive(Debug)]
+struct Leaving {
+    name: Arc<str>,
+    version: Arc<str>,
+    queue: Weak<Queue>,
+}
+
+impl Registry {
+    /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
+    ///
+    /// # Errors
+    /// `InvalidInput` if that version is there already.
+    pub fn insert(&self, model: Arc<Model>) -> Result<()> {
+        let spec = Arc::clone(model.spec());
+        let mut table = self.write();
+        let serving = &mut table.models.entry(Arc::clone(&spec.name)).or_default().serving;
+        if serving.iter().any(|known| known.spec().version == spec.version) {
+            return Err(Error::invalid(format!("model '{}' version '{}' is given twice", spec.name, spec.version)));
+        }
+        model.report_to(&self.changes);
+        serving.push(model);
+        sort(serving);
+        drop(table);
+        self.changes.tell();
+        Ok(())
+    }
+
+    /// In one step, makes the versions of `name` these `models`, and those that serve and `keep` names.
+    /// All others leave: they finish what they have, and end.
+    pub fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
+        let mut table = self.write();
+        let entry = table.models.entry(name.into()).or_default();
+        models.iter().for_each(|model| model.report_to(&self.changes));
+        let (kept, left): (Vec<_>, Vec<_>) = std::mem::take(&mut entry.serving).into_iter().partition(|model| {
+            let version = &model.spec().version;
+            keep.iter().any(|kept| **kept == **version) && !models.iter().any(|new| new.spec().version == *version)
+        });
+        entry.serving = kept;
+        entry.serving.extend(models);
+        sort(&mut entry.serving);
+        table.leaving.retain(|leaving| leaving.queue.strong_count() > 0);
+        table.leaving.extend(left.iter().map(|model| Leaving {
+            name: Arc::clone(&model.spec().name),
+            version: Arc::clone(&model.spec().version),
+            queue: Arc::downgrade(model.queue()),
+        }));
+        drop(table);
+        self.changes.tell();
+        // What nobody uses ends here, without the lock.
+        drop(left);
+    }
+
+    /// Makes a model known whose versions may not serve, and says what is known of each.
+    pub fn describe(&self, name: &str, notes: impl IntoIterator<Item = (String, Note)>) {
+        let notes = notes.into_iter().map(|(version, note)| (version.into(), note)).collect();
+        self.write().models.entry(name.into()).or_default().notes = notes;
+        self.changes.tell();
+    }
+
+    /// Forgets a model of which nothing serves.
+    pub fn forget(&self, name: &str) {
+        let mut table = self.write();
+        if let Some(entry) = table.models.get_mut(name) {
+            entry.notes.clear();
+            if entry.serving.is_empty() {
+                table.models.remove(name);
+            }
+        }
+        drop(table);
+        self.changes.tell();
+    }
+
+    /// A model by name, and by version or else its highest ready one.
+    ///
+    /// # Errors
+    /// `NotFound` that names the model or version; `Unavailable` for one that is known and does not serve.
+    pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+        let table = self.read();
+        let Some(entry) = table.models.get(name) else {
+            return Err(Error::new(Kind::NotFound, format!("unknown model '{}'", printable(name))));
+        };
+        let found = match version {
+            Some(version) => entry.serving.iter().find(|model| &*model.spec().version == version),
+            None => {
+                let ready = entry.serving.iter().rev().find(|model| model.readiness() == Readiness::Ready);
+                ready.or_else(|| entry.serving.last())
+            }
+        };
+        found.cloned().ok_or_else(|| entry.missing(name, version))
+    }
+
+    /// Why a model, or one of its versions, takes no requests; `None` if it takes them.
+    ///
+    /// # Errors
+    /// `NotFound` that names the model or version.
+    pub fn why_not_ready(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
+        match self.find(name, version) {
+            Ok(model) => Ok(match model.readiness() {
+                Readiness::Ready => None,
+                Readiness::Loading => Some("the model is loading".to_owned()),
+                Readiness::Unavailable => Some("the model is not available".to_owned()),
+            }),
+            Err(error) if error.kind() == Kind::Unavailable => Ok(Some(error.message().to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The named version of a model, or else all of its versions.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn select(&self, name: &str, version: Option<&str>) -> Result<Vec<Arc<Model>>> {
+        let found = self.find(name, version)?;
+        Ok(if version.is_some() { vec![found] } else { self.versions(name) })
+    }
+
+    /// Who is told of each change.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The versions of a model in ascending order; empty if it is unknown.
+    pub fn versions(&self, name: &str) -> Vec<Arc<Model>> {
+        self.read().models.get(name).map(|entry| entry.serving.clone()).unwrap_or_default()
+    }
+
+    /// The versions of a model that take requests, in ascending order.
+    pub fn ready_versions(&self, name: &str) -> Vec<Arc<str>> {
+        let versions = self.versions(name);
+        let ready = versions.iter().filter(|model| model.readiness() == Readiness::Ready);
+        ready.map(|model| Arc::clone(&model.spec().version)).collect()
+    }
+
+    /// Every version of every model in the table.
+    pub fn all(&self) -> Vec<Arc<Model>> {
+        self.read().models.values().flat_map(|entry| &entry.serving).cloned().collect()
+    }
+
+    /// The queues of versions that were taken out of the table and have not ended yet.
+    pub fn leaving(&self) -> Vec<Arc<Queue>> {
+        self.read().leaving.iter().filter_map(|leaving| leaving.queue.upgrade()).collect()
+    }
+
+    /// What is known of every version of every model, by name and version.
+    pub fn index(&self) -> Vec<IndexEntry> {
+        let table = self.read();
+        let serving = table.models.iter().map(|(name, entry)| (name, &*entry.serving, &entry.notes));
+        let leaving = table.leaving.iter().filter(|leaving| leaving.queue.strong_count() > 0);
+        index::index(serving, leaving.map(|leaving| (&leaving.name, &leaving.version)))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Why a version, or any version, is not found.
+    fn missing(&self, name: &str, version: Option<&str>) -> Error {
+        let unavailable = |text: String| Error::new(Kind::Unavailable, text).retry_after(Duration::from_secs(1));
+        let is_loading = |note: Option<&Note>| note.is_some_and(|note| note.loading);
+        match version {
+            Some(version) => match self.notes.get(version) {
+                note if is_loading(note) => unavailable(format!("model '{name}' version '{version}' is loading")),
+                Some(_) => unavailable(format!("model '{name}' version '{version}' is not loaded")),
+                None => Error::new(Kind::NotFound, format!("model '{name}' has no version '{}'", printable(version))),
+            },
+            None if self.notes.values().any(|note| note.loading) => unavailable(format!("model '{name}' is loading")),
+            None => unavailable(format!("model '{name}' is not loaded")),
+        }
+    }
+}
+
+fn sort(models: &mut [Arc<Model>]) {
+    models.sort_by(|a, b| version_key(&a.spec().version).cmp(&version_key(&b.spec().version)));
+}
+
+/// A client's text in a message: short, and without control characters.
+fn printable(text: &str) -> String {
+    text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,83 @@
+//! The model repository: its index, and the routes that load and unload models.
+
+use super::{
+    error,
+    receive::whole_body,
+    router::{answer, into_axum},
+};
+use crate::{
+    control::{Action, ask},
+    front::Context,
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    response::Response,
+    routing::post,
+};
+use http::{HeaderMap, header::ORIGIN};
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::{named_repository, rest::repository as wire};
+
+/// The protocol's routes for one of several repositories. They are not served, and say why.
+const NAMED: [&str; 3] = [
+    "/v2/repository/{repository}/index",
+    "/v2/repository/{repository}/models/{model}/load",
+    "/v2/repository/{repository}/models/{model}/unload",
+];
+
+pub(super) fn routes() -> Router<Context> {
+    let served = Router::new()
+        .route("/v2/repository/index", post(index))
+        .route("/v2/repository/models/{model}/load", post(load))
+        .route("/v2/repository/models/{model}/unload", post(unload));
+    NAMED.into_iter().fold(served, |router, path| router.route(path, post(named)))
+}
+
+async fn index(State(context): State<Context>, headers: HeaderMap, body: Body) -> Response {
+    let found = async {
+        let body = receive(&context, &headers, body).await?;
+        Ok(wire::index(&context.app.registry.index(), wire::ready(&body)?))
+    };
+    answer(&context, found.await)
+}
+
+async fn load(State(context): State<Context>, Path(model): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let loaded = async {
+        check_origin(&headers)?;
+        let load = wire::load(&receive(&context, &headers, body).await?)?;
+        ask(&context.app, &model, Action::Load(load)).await?;
+        Ok(wire::done(&model, "load"))
+    };
+    answer(&context, loaded.await)
+}
+
+async fn unload(State(context): State<Context>, Path(model): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let unloaded = async {
+        check_origin(&headers)?;
+        wire::unload(&receive(&context, &headers, body).await?)?;
+        ask(&context.app, &model, Action::Unload).await?;
+        Ok(wire::done(&model, "unload"))
+    };
+    answer(&context, unloaded.await)
+}
+
+async fn named(State(context): State<Context>, Path(named): Path<Vec<(String, String)>>) -> Response {
+    let repository = named.first().map_or("", |(_, repository)| repository);
+    into_axum(error::response(&context.app, &named_repository(repository)))
+}
+
+async fn receive(context: &Context, headers: &HeaderMap, body: Body) -> Result<bytes::Bytes> {
+    let mut guard = context.app.enter()?;
+    whole_body(headers, body, &context.app.config.limits, &mut guard).await
+}
+
+/// Only browsers send an origin: any page that somebody on this machine looks at could send a plain POST
+/// here, and no page is meant to.
+fn check_origin(headers: &HeaderMap) -> Result<()> {
+    if headers.contains_key(ORIGIN) {
+        return Err(Error::new(Kind::Forbidden, "models are not loaded and unloaded for web pages (header Origin)"));
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What loading a model may be told, whatever the protocol.
+
+use bytes::Bytes;
+use penstock_core::{Error, IndexEntry, Kind, Result, State};
+
+/// How a model is to be loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// A JSON document that overrides parts of the model's configuration.
+    pub config: Option<String>,
+    /// Files of the model by their names, `<version>/<file>`.
+    pub files: Vec<(String, Bytes)>,
+}
+
+/// The prefix of a parameter that carries a file.
+pub(crate) const FILE: &str = "file:";
+
+impl Load {
+    /// Checks it as a whole.
+    ///
+    /// # Errors
+    /// `InvalidInput` for files without a configuration, as the protocol has it.
+    pub(crate) fn checked(self) -> Result<Self> {
+        if self.config.is_none() && !self.files.is_empty() {
+            return Err(Error::invalid("load parameters 'file:...' need the load parameter 'config' beside them"));
+        }
+        Ok(self)
+    }
+}
+
+/// The refusal of a load parameter that there is not.
+pub(crate) fn unknown_load_parameter(name: &str) -> Error {
+    Error::invalid(format!("unknown load parameter '{name}', expected 'config' or 'file:<version>/<file>'"))
+}
+
+/// The refusal of a load parameter whose value is of another type.
+pub(crate) fn wrong_load_parameter(name: &str, expected: &str) -> Error {
+    Error::invalid(format!("load parameter '{name}' is not {expected}"))
+}
+
+/// The refusal of an unload parameter that there is not.
+pub(crate) fn unknown_unload_parameter(name: &str) -> Error {
+    Error::invalid(format!("unknown unload parameter '{name}', expected 'unload_dependents'"))
+}
+
+/// The refusal of `unload_dependents` that is no bool.
+pub(crate) fn wrong_dependents() -> Error {
+    Error::invalid("unload parameter 'unload_dependents' is not true or false")
+}
+
+/// The refusal of a named repository: there is one, and it has no name.
+///
+/// ```
+/// assert!(penstock_wire::named_repository("west").message().contains("'west'"));
+/// ```
+pub fn named_repository(name: &str) -> Error {
+    let name: String = name.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect();
+    Error::new(Kind::Unsupported, format!("repository '{name}': repositories are not named, leave its name out"))
+}
+
+/// The rows of an index: all, or those that are ready.
+pub(crate) fn selected(index: &[IndexEntry], ready: bool) -> impl Iterator<Item = &IndexEntry> {
+    index.iter().filter(move |entry| !ready || entry.state() == Some(State::Ready))
+}
