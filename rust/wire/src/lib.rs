@@ -1,6 +1,7 @@
 //! Bytes to core types and back. Sans-IO: nothing here knows a socket.
 #![forbid(unsafe_code)]
 
+mod call;
 pub mod coding;
 mod decoded;
 mod float;
@@ -16,6 +17,7 @@ mod schedule;
 mod settings;
 pub mod trace;
 
+pub use call::{Answer, Call, Named};
 pub use decoded::Decoded;
 pub use limits::Limits;
 pub use repository::{Load, named_repository};

@@ -5,7 +5,7 @@ use super::{parameters, varint};
 use crate::generated::inference::{self as pb, model_infer_response::InferOutputTensor};
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
-    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor, TensorSpec,
+    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor,
     copies::{self, Step},
 };
 use prost::Message;
@@ -18,12 +18,12 @@ pub const FRAME_PREFIX: usize = 5;
 pub const MAX_MESSAGE: usize = i32::MAX as usize;
 
 /// From this size a tensor is sent as it lies in memory, as a chunk of its own.
-const OWN_CHUNK: usize = 16 * 1024;
+pub(super) const OWN_CHUNK: usize = 16 * 1024;
 
 // Keys of length-delimited fields: the number, and wire type 2.
-const MODEL_NAME: u8 = 1 << 3 | 2;
-const MODEL_VERSION: u8 = 2 << 3 | 2;
-const ID: u8 = 3 << 3 | 2;
+pub(super) const MODEL_NAME: u8 = 1 << 3 | 2;
+pub(super) const MODEL_VERSION: u8 = 2 << 3 | 2;
+pub(super) const ID: u8 = 3 << 3 | 2;
 const OUTPUTS: u8 = 5 << 3 | 2;
 const RAW_OUTPUT_CONTENTS: u8 = 6 << 3 | 2;
 const OUTPUT_NAME: u8 = 1 << 3 | 2;
@@ -32,14 +32,14 @@ const OUTPUT_SHAPE: u8 = 3 << 3 | 2;
 
 type Outputs<'a> = SmallVec<[Output<'a>; 4]>;
 
-/// An output to send, and the sizes that protobuf wants in advance.
-struct Output<'a> {
-    spec: &'a TensorSpec,
-    tensor: &'a Tensor,
+/// A tensor to send, and the sizes that protobuf wants in advance. Inputs have the same fields.
+pub(super) struct Output<'a> {
+    name: &'a str,
+    pub(super) tensor: &'a Tensor,
     /// Bytes of the packed shape.
     shape: usize,
     /// Bytes of the whole `InferOutputTensor`.
-    size: usize,
+    pub(super) size: usize,
 }
 
 /// The answer as a message. Outputs in shared memory become views of it; others are copied.
@@ -144,16 +144,17 @@ impl<'a> Encoder<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn new(spec: &'a TensorSpec, tensor: &'a Tensor) -> Self {
+    pub(super) fn new(name: &'a str, tensor: &'a Tensor) -> Self {
         let shape = tensor.shape().iter().map(|&dim| varint::size(dim as u64)).sum();
         let packed = if shape == 0 { 0 } else { delimited_size(shape) };
-        let size = text_size(&spec.name) + text_size(tensor.datatype().name()) + packed;
-        Self { spec, tensor, shape, size }
+        let size = text_size(name) + text_size(tensor.datatype().name()) + packed;
+        Self { name, tensor, shape, size }
     }
 
-    fn put(&self, buffer: &mut BytesMut) {
+    /// Writes it as a field 5: an output of an answer, an input of a request.
+    pub(super) fn put(&self, buffer: &mut BytesMut) {
         put_key(buffer, OUTPUTS, self.size);
-        put_text(buffer, OUTPUT_NAME, &self.spec.name);
+        put_text(buffer, OUTPUT_NAME, self.name);
         put_text(buffer, OUTPUT_DATATYPE, self.tensor.datatype().name());
         if self.shape > 0 {
             put_key(buffer, OUTPUT_SHAPE, self.shape);
@@ -163,7 +164,7 @@ impl<'a> Output<'a> {
 
     fn message(&self) -> InferOutputTensor {
         InferOutputTensor {
-            name: self.spec.name.to_string(),
+            name: self.name.to_owned(),
             datatype: self.tensor.datatype().name().to_owned(),
             // A dimension of a tensor in memory is far below `i64::MAX`; one beside a zero may be any.
             shape: self.tensor.shape().iter().map(|&dim| dim as i64).collect(),
@@ -175,13 +176,13 @@ impl<'a> Output<'a> {
 fn outputs<'a>(spec: &'a ModelSpec, plan: &AnswerPlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
     let selected = response.selected(plan).into_iter();
     let outputs = selected.map(|(requested, tensor)| match spec.outputs.get(requested.index) {
-        Some(declared) => Ok(Output::new(declared, tensor)),
+        Some(declared) => Ok(Output::new(&declared.name, tensor)),
         None => Err(Error::new(Kind::Internal, format!("model '{}' answered more outputs than it has", spec.name))),
     });
     outputs.collect()
 }
 
-fn shared(tensor: &Tensor) -> Bytes {
+pub(super) fn shared(tensor: &Tensor) -> Bytes {
     match tensor.buffer() {
         Buffer::Shared(bytes) => bytes.clone(),
         Buffer::Aligned(buffer) => Bytes::copy_from_slice(buffer),
@@ -197,21 +198,21 @@ fn encoded_parameters(given: &Parameters) -> Vec<u8> {
 }
 
 /// Bytes of a length-delimited field of `len` bytes, with a key of one byte.
-fn delimited_size(len: usize) -> usize {
+pub(super) fn delimited_size(len: usize) -> usize {
     1 + varint::size(len as u64) + len
 }
 
 /// As [`delimited_size`]; an empty text is left out, as proto3 has it.
-fn text_size(text: &str) -> usize {
+pub(super) fn text_size(text: &str) -> usize {
     if text.is_empty() { 0 } else { delimited_size(text.len()) }
 }
 
-fn put_key(buffer: &mut BytesMut, key: u8, len: usize) {
+pub(super) fn put_key(buffer: &mut BytesMut, key: u8, len: usize) {
     buffer.put_u8(key);
     varint::put(buffer, len as u64);
 }
 
-fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {
+pub(super) fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {
     if !text.is_empty() {
         put_key(buffer, key, text.len());
         buffer.put_slice(text.as_bytes());

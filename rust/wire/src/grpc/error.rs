@@ -28,15 +28,39 @@ pub fn code(kind: Kind, overload_unavailable: bool) -> i32 {
     }
 }
 
+/// The kind of an answer's status code.
+///
+/// `INTERNAL` and `UNKNOWN` are the model's fault, the likelier one; `RESOURCE_EXHAUSTED` is a full
+/// queue, the one of its two meanings for which a later try may help.
+pub fn kind(code: i32) -> Kind {
+    match code {
+        CANCELLED => Kind::Cancelled,
+        DEADLINE_EXCEEDED => Kind::Timeout,
+        NOT_FOUND => Kind::NotFound,
+        PERMISSION_DENIED | UNAUTHENTICATED => Kind::Forbidden,
+        RESOURCE_EXHAUSTED => Kind::Overloaded,
+        UNIMPLEMENTED => Kind::Unsupported,
+        UNKNOWN | INTERNAL => Kind::Handler,
+        UNAVAILABLE => Kind::Unavailable,
+        INVALID_ARGUMENT | ALREADY_EXISTS | FAILED_PRECONDITION | OUT_OF_RANGE => Kind::InvalidInput,
+        _ => Kind::Internal,
+    }
+}
+
 const CANCELLED: i32 = 1;
+const UNKNOWN: i32 = 2;
 const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
+const ALREADY_EXISTS: i32 = 6;
 const PERMISSION_DENIED: i32 = 7;
 const RESOURCE_EXHAUSTED: i32 = 8;
+const FAILED_PRECONDITION: i32 = 9;
+const OUT_OF_RANGE: i32 = 11;
 const UNIMPLEMENTED: i32 = 12;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
+const UNAUTHENTICATED: i32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -61,6 +85,17 @@ mod tests {
             ("internal", 13),
         ];
         assert_eq!(codes, expected);
+    }
+
+    #[test]
+    fn a_code_is_its_kind_again() {
+        for one in [Kind::InvalidInput, Kind::NotFound, Kind::Forbidden, Kind::Overloaded, Kind::Timeout] {
+            assert_eq!(kind(code(one, false)), one);
+        }
+        assert_eq!([1, 2, 9, 12, 13, 14, 15, 16, 99].map(kind), {
+            use Kind::{Cancelled, Forbidden, Handler, Internal, InvalidInput, Unavailable, Unsupported};
+            [Cancelled, Handler, InvalidInput, Unsupported, Handler, Unavailable, Internal, Forbidden, Internal]
+        });
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! where Python will read them. [`decode`] checks the whole against the model; [`encode_framed`] makes
 //! the bytes of the answer.
 
+mod answer;
+mod ask;
 mod config;
 mod contents;
 mod decode;
@@ -13,12 +15,15 @@ mod message;
 pub mod meta;
 mod parameters;
 pub mod repository;
+mod split;
 mod statistics;
 #[cfg(test)]
 mod testing;
 mod timeout;
 mod varint;
 
+pub use answer::{AnswerDecoder, stream_answer};
+pub use ask::encode_call;
 pub use config::config;
 pub use decode::decode;
 pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, response};

@@ -105,6 +105,11 @@ pub(super) fn encoded(parameter: &Parameter) -> InferParameter {
     InferParameter { parameter_choice: Some(choice) }
 }
 
+/// All parameters of an answer, as they are; those without a value are left out.
+pub(super) fn plain(given: Given) -> Parameters {
+    given.into_iter().filter_map(|(name, parameter)| Some((name, value(parameter)?))).collect()
+}
+
 fn value(parameter: InferParameter) -> Option<Parameter> {
     Some(match parameter.parameter_choice? {
         ParameterChoice::BoolParam(value) => Parameter::Bool(value),

@@ -124,7 +124,7 @@ pub(super) fn write_parameter(out: &mut Vec<u8>, value: &Parameter, strict: bool
     }
 }
 
-fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
+pub(super) fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
@@ -159,7 +159,7 @@ fn write_output(
 }
 
 /// Puts the binary outputs after the JSON: small ones joined, large ones as they are.
-fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &'b Buffer>) -> Chunks {
+pub(super) fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &'b Buffer>) -> Chunks {
     let mut chunks = Chunks::new();
     for buffer in buffers {
         match buffer {

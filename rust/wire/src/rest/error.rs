@@ -33,6 +33,40 @@ pub fn body(error: &Error) -> Vec<u8> {
     out
 }
 
+/// The kind of an answer's status; 500 is the model's fault, the likelier of the two.
+///
+/// A status that is not the protocol's is the client's mistake below 500, else the server's.
+pub const fn kind(status: u16) -> Kind {
+    match status {
+        401 | 403 => Kind::Forbidden,
+        404 => Kind::NotFound,
+        405 => Kind::MethodNotAllowed,
+        413 => Kind::TooLarge,
+        415 => Kind::UnsupportedEncoding,
+        429 => Kind::Overloaded,
+        499 => Kind::Cancelled,
+        500 => Kind::Handler,
+        501 => Kind::Unsupported,
+        502 | 503 => Kind::Unavailable,
+        408 | 504 => Kind::Timeout,
+        400..500 => Kind::InvalidInput,
+        _ => Kind::Internal,
+    }
+}
+
+/// What the body of a refusal says: `error`, or what other servers have in its place; else the body
+/// itself, cut to a length for people.
+pub fn said(body: &[u8]) -> String {
+    let said = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|json| {
+        let said = ["error", "detail", "message"].iter().find_map(|key| json.get(key))?;
+        Some(said.as_str().map_or_else(|| said.to_string(), str::to_owned))
+    });
+    said.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(LONGEST)]).trim().to_owned())
+}
+
+/// The most bytes of a body that is shown as it is.
+const LONGEST: usize = 300;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +82,29 @@ mod tests {
     fn the_body_is_json() {
         let error = Error::invalid("input 'a\"b' is\nwrong");
         assert_eq!(body(&error), br#"{"error":"input 'a\"b' is\nwrong"}"#);
+    }
+
+    #[test]
+    fn a_status_is_its_kind_again() {
+        for kind_of in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Internal) {
+            assert_eq!(kind(status(kind_of, false)), kind_of);
+        }
+        assert_eq!([422, 418, 502, 401, 599].map(kind), {
+            [Kind::InvalidInput, Kind::InvalidInput, Kind::Unavailable, Kind::Forbidden, Kind::Internal]
+        });
+    }
+
+    #[test]
+    fn a_refusal_is_read_in_every_dialect() {
+        for (body, expected) in [
+            (&br#"{"error":"no\n"}"#[..], "no\\n"),
+            (br#"{"detail":"not there"}"#, "not there"),
+            (br#"{"detail":[{"msg":"a"}]}"#, r#"[{"msg":"a"}]"#),
+            (b" plain\n", "plain"),
+            (b"", ""),
+        ] {
+            assert_eq!(said(body).replace('\n', "\\n"), expected);
+        }
+        assert_eq!(said(&[b'a'; 999]).len(), LONGEST);
     }
 }

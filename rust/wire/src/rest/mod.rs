@@ -1,5 +1,7 @@
 //! The REST protocol: JSON, and raw tensors after it.
 
+mod answer;
+mod ask;
 pub mod bodies;
 pub mod cloud_event;
 pub mod config;
@@ -8,6 +10,7 @@ mod element;
 mod elements;
 mod encode;
 pub mod error;
+mod events;
 mod fault;
 pub mod generate;
 mod head;
@@ -26,6 +29,9 @@ mod text;
 pub mod v1;
 
 pub use crate::Limits;
+pub use answer::{AnswerDecoder, begin_answer};
+pub use ask::encode_call;
 pub use decode::{Decoder, begin, begin_raw};
 pub use encode::{EncodeOptions, Encoded, encode};
+pub use events::EventDecoder;
 pub use statistics::statistics;

@@ -1,6 +1,6 @@
 //! Parameters: booleans, integers, doubles and strings by name. The protocol reserves some names.
 
-use super::reader::Reader;
+use super::reader::{Reader, Skip};
 use crate::{float, schedule::ScheduleParameters};
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::time::Duration;
@@ -175,6 +175,34 @@ fn read_list(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
         });
     }
     Ok(Parameter::List(values))
+}
+
+/// Reads an answer's parameters: those with a value of a parameter's kind. Servers put other values
+/// there too, which are passed over as `rules` allow.
+pub(super) fn read_plain(reader: &mut Reader<'_>, rules: Skip) -> Result<Parameters> {
+    let mut parameters = Parameters::new();
+    if reader.peek() == Some(b'n') && reader.word("null") {
+        return Ok(parameters);
+    }
+    reader.expect(b'{', "an object of 'parameters'")?;
+    let mut first = true;
+    while let Some(key) = reader.key(&mut first)? {
+        let name = key.text()?;
+        reader.peek();
+        let at = reader.at();
+        let mut ahead = *reader;
+        match read_value(&mut ahead, &name) {
+            Ok(value) => {
+                *reader = ahead;
+                put(&mut parameters, &name, value);
+            }
+            Err(_) => {
+                reader.seek(at);
+                reader.skip(rules)?;
+            }
+        }
+    }
+    Ok(parameters)
 }
 
 fn read_number(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {

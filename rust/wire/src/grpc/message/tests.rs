@@ -3,7 +3,9 @@ use crate::{
     generated::inference::infer_parameter::ParameterChoice,
     grpc::testing::{cuts, from_chunks, given, message, parameter, typed},
 };
+use bytes::Bytes;
 use proptest::prelude::*;
+use prost::Message;
 
 fn refused(bytes: &[u8]) -> String {
     from_chunks(bytes, &[]).unwrap_err().message().to_owned()

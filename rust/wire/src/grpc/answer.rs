@@ -1,0 +1,130 @@
+//! Reads a server's answer, in the chunks that it arrives in. Nothing of it is trusted.
+
+use super::{
+    contents,
+    decode::Header,
+    parameters,
+    split::{Layout, Raw, Splitter},
+};
+use crate::{Answer, Limits, Named, call::of_answer, generated::inference as pb};
+use pb::model_infer_response::InferOutputTensor;
+use penstock_core::{
+    Buffer, Datatype, Error, Kind, MAX_RANK, Result, Shape, Tensor, aligned_with_capacity, element_count,
+};
+use std::fmt;
+
+const LAYOUT: Layout =
+    Layout { name: "ModelInferResponse", raw: (6, "raw_output_contents"), counted: &[(5, "outputs")] };
+
+/// Decodes one `ModelInferResponse` of known length.
+///
+/// Raw tensors are appended to aligned buffers as they come. After an error it is good for nothing
+/// but to be dropped.
+///
+/// ```
+/// use penstock_wire::{Limits, grpc::AnswerDecoder};
+///
+/// let output = b"\x2a\x0d\x0a\x01y\x12\x05UINT8\x1a\x01\x02"; // output "y", UINT8[2]
+/// let bytes = [&b"\x0a\x01m"[..], output, b"\x32\x02\x07\x08"].concat(); // model_name "m", one raw tensor
+/// let mut decoder = AnswerDecoder::new(bytes.len(), &Limits::default());
+/// decoder.push(&bytes)?;
+/// let answer = decoder.finish()?;
+/// assert_eq!(answer.outputs[0].tensor.as_slice(), [7, 8]);
+/// # Ok::<(), penstock_core::Error>(())
+/// ```
+pub struct AnswerDecoder(Splitter);
+
+impl AnswerDecoder {
+    /// A decoder of a message of `len` bytes, which the caller bounds.
+    pub fn new(len: usize, limits: &Limits) -> Self {
+        Self(Splitter::new(&LAYOUT, len, [limits.max_outputs; 2]))
+    }
+
+    /// Takes the next bytes of the message, of any number.
+    ///
+    /// # Errors
+    /// `Internal` when they are not a message, or more than its length.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
+        self.0.push(chunk).map_err(|error| of_answer(&error))
+    }
+
+    /// The answer, once all its bytes are there.
+    ///
+    /// # Errors
+    /// `Internal` when the message is not a `ModelInferResponse`, or its tensors are not what it says.
+    pub fn finish(self) -> Result<Answer> {
+        let mut message = pb::ModelInferResponse::default();
+        let raw = self.0.finish(&mut message).map_err(|error| of_answer(&error))?;
+        answer(message, raw).map_err(|error| of_answer(&error))
+    }
+}
+
+impl fmt::Debug for AnswerDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerDecoder").field("left", &self.0.left()).finish_non_exhaustive()
+    }
+}
+
+/// One piece of a stream, from a whole `ModelStreamInferResponse`.
+///
+/// # Errors
+/// As [`AnswerDecoder::finish`]. `Handler` with the message's own error: a stream goes on after it.
+pub fn stream_answer(message: pb::ModelStreamInferResponse) -> Result<Answer> {
+    if !message.error_message.is_empty() {
+        return Err(Error::new(Kind::Handler, message.error_message));
+    }
+    let mut message = message.infer_response.unwrap_or_default();
+    let entries = std::mem::take(&mut message.raw_output_contents);
+    let raw = entries.iter().map(|entry| {
+        let mut buffer = aligned_with_capacity(entry.len());
+        buffer.extend_from_slice(entry);
+        buffer
+    });
+    answer(message, raw.collect()).map_err(|error| of_answer(&error))
+}
+
+fn answer(message: pb::ModelInferResponse, raw: Raw) -> Result<Answer> {
+    let count = message.outputs.len();
+    // Some servers leave out the entries of outputs that have no elements, or that are typed.
+    if raw.len() > count {
+        let got = raw.len();
+        return Err(Error::invalid(format!("it has {got} entries in raw_output_contents for {count} outputs")));
+    }
+    let all_have_one = raw.len() == count;
+    let mut raw = raw.into_iter();
+    let outputs = message.outputs.into_iter().map(|output| {
+        let header = header(&output)?;
+        let typed = output.contents.is_some() || header.count == 0;
+        let entry = if all_have_one || !typed { raw.next() } else { None };
+        let buffer = match (entry, output.contents) {
+            (Some(entry), None) => entry,
+            (Some(entry), Some(_)) if !entry.is_empty() => entry,
+            (_, contents) => contents::buffer(&output.name, &header, contents.unwrap_or_default())?,
+        };
+        let tensor = Tensor::new(header.datatype, header.shape, Buffer::Aligned(buffer))
+            .map_err(|error| Error::invalid(format!("output '{}': {}", output.name, error.message())))?;
+        Ok(Named { name: output.name, tensor })
+    });
+    Ok(Answer {
+        outputs: outputs.collect::<Result<_>>()?,
+        model: message.model_name,
+        version: message.model_version,
+        id: message.id,
+        parameters: parameters::plain(message.parameters),
+    })
+}
+
+fn header(output: &InferOutputTensor) -> Result<Header> {
+    let name = &output.name;
+    let datatype = Datatype::from_name(&output.datatype)
+        .ok_or_else(|| Error::invalid(format!("output '{name}' has unknown datatype '{}'", output.datatype)))?;
+    let dims: Option<Shape> = output.shape.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let shape = dims
+        .filter(|shape| shape.len() <= MAX_RANK)
+        .ok_or_else(|| Error::invalid(format!("output '{name}' has the impossible shape {:?}", output.shape)))?;
+    let count = element_count(&shape)?;
+    Ok(Header { index: 0, datatype, shape, count })
+}
+
+#[cfg(test)]
+mod tests;
