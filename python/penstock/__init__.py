@@ -48,13 +48,16 @@ from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
     from penstock._core import Context, RequestInfo, SequenceInfo
+    from penstock.client import AsyncClient, Client
 
     __version__: str
 
 __all__ = [
+    "AsyncClient",
     "Batching",
     "BindError",
     "Cancelled",
+    "Client",
     "ConfigError",
     "Context",
     "Final",
@@ -94,6 +97,10 @@ def __getattr__(name: str) -> object:
         from penstock import _core
 
         return getattr(_core, name)
+    if name in ("AsyncClient", "Client"):
+        from penstock import client
+
+        return getattr(client, name)
     if name == "__version__":
         from penstock import _core
 

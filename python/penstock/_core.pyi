@@ -4,6 +4,10 @@ import logging
 from typing import Any, final
 
 from penstock._definition import Definition
+from penstock.client._base import Ask, How
+from penstock.client._call import Call
+from penstock.client._options import Settings
+from penstock.client._result import Answer
 from penstock.config import ServerConfig
 
 __all__ = [
@@ -15,6 +19,18 @@ __all__ = [
     "RequestInfo",
     "SequenceInfo",
     "Server",
+    "BlockingClient",
+    "BlockingPieces",
+    "Context",
+    "InProcess",
+    "Mailbox",
+    "RequestInfo",
+    "Running",
+    "SequenceInfo",
+    "Server",
+    "SharedClient",
+    "SharedPieces",
+    "client_forked",
     "copies",
     "debug_build",
     "version",
@@ -258,3 +274,90 @@ class Context:
 
     def counter(self, name: str, value: float = 1.0) -> None:
         """Adds to a counter of the model's own in the server's metrics."""
+
+def client_forked() -> None:
+    """To be called in the child after a fork."""
+
+@final
+class BlockingClient:
+    """Calls on the caller's own thread."""
+
+    def __new__(cls, url: str, options: Settings) -> BlockingClient: ...
+    def infer(self, call: Call, how: How) -> Answer:
+        """Runs one inference."""
+
+    def ask(self, ask: Ask, how: How) -> bytes:
+        """Asks a question about the server or a model; JSON."""
+
+    def stream(self, call: Call, how: How) -> BlockingPieces:
+        """Opens a stream of answers."""
+
+    def close(self) -> None:
+        """Lets idle connections go."""
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+
+@final
+class BlockingPieces:
+    """A stream of answers, read on the caller's own thread."""
+
+    def next(self) -> Answer | None:
+        """The next piece; None at the end."""
+
+    def close(self) -> None:
+        """Ends the stream."""
+
+@final
+class Mailbox:
+    """What became of calls on the runtime, for one event loop or thread."""
+
+    def __new__(cls) -> Mailbox: ...
+    def fileno(self) -> int:
+        """Readable while there is something to take."""
+
+    def take(self) -> list[tuple[int, Any, BaseException | None]]:
+        """Ticket, value and exception of each call that has ended."""
+
+@final
+class Running:
+    """A call on the runtime."""
+
+    @property
+    def ticket(self) -> int:
+        """Its number in the mailbox."""
+
+    def cancel(self) -> None:
+        """Gives it up."""
+
+@final
+class SharedClient:
+    """Calls on the process's runtime."""
+
+    def __new__(cls, url: str, options: Settings) -> SharedClient: ...
+    def infer(self, call: Call, how: How, mailbox: Mailbox) -> Running:
+        """Begins an inference, whose value is an answer."""
+
+    def ask(self, ask: Ask, how: How, mailbox: Mailbox) -> Running:
+        """Begins a question, whose value is JSON."""
+
+    def stream(self, call: Call, how: How, mailbox: Mailbox) -> Running:
+        """Begins a stream, whose value is `SharedPieces`."""
+
+    def close(self) -> None:
+        """Lets idle connections go."""
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+
+@final
+class SharedPieces:
+    """A stream of answers, read ahead by the runtime."""
+
+    def next(self, mailbox: Mailbox) -> Running:
+        """Begins to wait for pieces: a list of answers, the last may be an exception; empty at the end."""
+
+    def close(self) -> None:
+        """Ends the stream."""

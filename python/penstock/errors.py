@@ -60,6 +60,10 @@ class PenstockError(Exception):
 
     kind: ClassVar[str] = "internal"
     """The stable lower-case name, also the label in metrics and the field in logs."""
+    status: int | None = None
+    """What a client was answered: an HTTP status or a gRPC code; None if there was no answer."""
+    retry_after: float | None = None
+    """Seconds after which a server says that a retry may succeed; None if it does not say."""
 
 
 class InvalidInput(PenstockError, ValueError):

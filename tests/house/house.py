@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-CRATES = ("core", "wire", "server", "py")
-"""From the one that knows nothing of the others to the one that knows them all."""
+CRATES = ("core", "wire", "client", "server", "py")
+"""From the one that knows nothing of the others to the one that knows them all; client and server are sisters."""
 
 
 @functools.cache

@@ -5,6 +5,7 @@
 
 mod attach;
 mod call;
+mod client;
 mod config;
 mod context;
 mod definition;
@@ -40,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("debug_build", cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(copies, module)?)?;
+    client::register(module)?;
     module.add_class::<server::Server>()?;
     module.add_class::<in_process::InProcess>()?;
     module.add_class::<models::Models>()?;

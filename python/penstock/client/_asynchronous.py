@@ -1,0 +1,234 @@
+"""`AsyncClient`: calls on the process's runtime, awaited by an event loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.client import _call, _loop
+from penstock.client._base import Ask, Base, How, Timeout, inputs_of, metadata_ask
+from penstock.client._result import Result
+from penstock.client._sequence import AsyncSequence
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from penstock import _core
+    from penstock.client._options import ClientOptions, Settings
+    from penstock.client._result import Answer
+
+__all__ = ["AsyncClient"]
+
+
+class AsyncClient(Base["_core.SharedClient"]):
+    """A client of one server for asyncio. It may be used by any number of tasks at once.
+
+    Calls run on one thread that all clients of the process share, and never hold the interpreter
+    there. Cancelling a task takes its request back: the connection is closed, or the stream reset.
+
+    Args:
+        url: As for `Client`.
+        options: See `ClientOptions`.
+
+    Example:
+        >>> async with AsyncClient("http://127.0.0.1:8000") as client:
+        ...     results = await asyncio.gather(*(client.infer("double", x=x) for x in batch))
+    """
+
+    def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(url, options)
+
+    async def infer(
+        self,
+        model: str,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        outputs: Iterable[str] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        timeout: Timeout = ...,
+        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        version: str | None = None,
+        datatypes: Mapping[str, str] | None = None,
+        **named: Any,
+    ) -> Result:
+        """Runs one inference; see `Client.infer`. Do not write to the arrays before it is awaited."""
+        how = self._how(headers, timeout)
+        call = await self._call(
+            model,
+            inputs_of(inputs, named),
+            how,
+            version=version,
+            request_id=request_id,
+            outputs=outputs,
+            parameters=parameters,
+            datatypes=datatypes,
+        )
+        answer: Answer = await _loop.run(lambda mailbox: self._core.infer(call, how, mailbox))
+        return Result(answer)
+
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        outputs: Iterable[str] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        timeout: Timeout = ...,
+        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        version: str | None = None,
+        datatypes: Mapping[str, str] | None = None,
+        **named: Any,
+    ) -> AsyncStream:
+        """Runs one inference whose answer comes in pieces; see `Client.stream`.
+
+        Example:
+            >>> async for piece in client.stream("chat", prompt="hi"):
+            ...     print(piece.text, end="")
+        """
+        how = self._how(headers, timeout)
+
+        async def opened() -> _core.SharedPieces:
+            call = await self._call(
+                model,
+                inputs_of(inputs, named),
+                how,
+                version=version,
+                request_id=request_id,
+                outputs=outputs,
+                parameters=parameters,
+                datatypes=datatypes,
+            )
+            pieces: _core.SharedPieces = await _loop.run(lambda mailbox: self._core.stream(call, how, mailbox))
+            return pieces
+
+        return AsyncStream(opened)
+
+    def sequence(self, model: str, sequence_id: int | str) -> AsyncSequence:
+        """Begins a sequence of requests to a model that remembers; see `Sequence`."""
+        return AsyncSequence(self, model, sequence_id)
+
+    async def live(self, *, timeout: Timeout = ...) -> bool:
+        """Whether the server runs."""
+        return bool(await self._ask(("live", "", "", None), timeout))
+
+    async def ready(self, *, timeout: Timeout = ...) -> bool:
+        """Whether the server and all its models can answer."""
+        return bool(await self._ask(("ready", "", "", None), timeout))
+
+    async def model_ready(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> bool:
+        """Whether a model can answer; see `Client.model_ready`."""
+        return bool(await self._ask(("model_ready", model, version or "", None), timeout))
+
+    async def server_metadata(self, *, timeout: Timeout = ...) -> dict[str, Any]:
+        """The server's `name`, `version` and `extensions`."""
+        return dict(await self._ask(("server_metadata", "", "", None), timeout))
+
+    async def metadata(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
+        """A model's `name`, `versions`, `platform`, `inputs` and `outputs`."""
+        return dict(await self._ask(metadata_ask(model, version), timeout))
+
+    async def config(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
+        """A model's configuration, in Triton's form."""
+        return dict(await self._ask(("config", model, version or "", None), timeout))
+
+    async def statistics(
+        self, model: str | None = None, *, version: str | None = None, timeout: Timeout = ...
+    ) -> dict[str, Any]:
+        """Counts and times of past inferences, of one model or all, in Triton's form."""
+        return dict(await self._ask(("statistics", model or "", version or "", None), timeout))
+
+    async def index(self, *, timeout: Timeout = ...) -> list[dict[str, Any]]:
+        """The models that the server knows, each with its `state`."""
+        return list(await self._ask(("index", "", "", None), timeout))
+
+    async def load(self, model: str, *, config: Mapping[str, Any] | None = None, timeout: Timeout = ...) -> None:
+        """Loads a model, or loads it anew; `config` is in Triton's form."""
+        await self._ask(("load", model, "", None if config is None else json.dumps(dict(config))), timeout)
+
+    async def unload(self, model: str, *, dependents: bool = False, timeout: Timeout = ...) -> None:
+        """Unloads a model, and with `dependents` those that only it needs."""
+        await self._ask(("unload", model, "", "dependents" if dependents else None), timeout)
+
+    async def close(self) -> None:
+        """Lets the connections go. Calls under way finish; new ones are refused."""
+        self._closed = True
+        self._core.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _make(self, url: str, settings: Settings) -> _core.SharedClient:
+        from penstock import _core
+
+        return _core.SharedClient(url, settings)
+
+    async def _ask(self, ask: Ask, timeout: Timeout) -> Any:
+        return json.loads(await self._asked(ask, self._how(None, timeout)) or b"{}")
+
+    async def _asked(self, ask: Ask, how: How) -> bytes:
+        answer: bytes = await _loop.run(lambda mailbox: self._core.ask(ask, how, mailbox))
+        return answer
+
+    async def _call(
+        self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any
+    ) -> _call.Call:
+        known = None
+        if _call.needs_metadata(inputs):
+            key = (model, version or "")
+            known = self._declared.get(key)
+            if known is None:
+                known = _call.declared(json.loads(await self._asked(metadata_ask(model, version), how)))
+                self._declared[key] = known
+        return _call.call(model, inputs, known=known, version=version, **rest)
+
+
+class AsyncStream(AsyncIterator[Result]):
+    """The pieces of a streamed answer. Iterate over it; it is an async context manager too."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self._pieces: _core.SharedPieces | None = None
+        self._batch: list[Answer | Exception] = []
+        self._ended = False
+
+    async def __anext__(self) -> Result:
+        if not self._batch and not self._ended:
+            if self._pieces is None:
+                self._pieces = await self._opened()
+            pieces = self._pieces
+            self._batch = await _loop.run(pieces.next)
+            # The last first, to be popped.
+            self._batch.reverse()
+        if not self._batch:
+            self._ended = True
+            raise StopAsyncIteration
+        piece = self._batch.pop()
+        if isinstance(piece, Exception):
+            self._ended = True
+            raise piece
+        return Result(piece)
+
+    async def close(self) -> None:
+        """Ends the stream, also on the server's side."""
+        self._ended = True
+        self._batch.clear()
+        if self._pieces is not None:
+            self._pieces.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,88 @@
+"""What the two clients share: options, cached metadata, and being made anew after a fork."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+
+from penstock.client import _call, _options
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from penstock.client._options import ClientOptions, Settings
+
+__all__ = ["Base", "Timeout"]
+
+Core = TypeVar("Core")
+Timeout = Union["float", None, "EllipsisType"]
+"""Seconds, None for no limit, or `...` for the client's own default."""
+
+Ask = tuple[str, str, str, "str | None"]
+How = tuple["list[tuple[str, str]]", "float | None"]
+
+
+class Base(Generic[Core]):
+    """A server's address, and the compiled part that talks to it."""
+
+    _core: Core
+
+    def __init__(self, url: str, options: ClientOptions) -> None:
+        self._url = url
+        self._settings, self._timeout = _options.settings(options)
+        self._declared: dict[tuple[str, str], _call.Declared] = {}
+        self._closed = False
+        self._core = self._make(url, self._settings)
+        _LIVING.add(self)
+
+    @property
+    def url(self) -> str:
+        """The server's address, as it was given."""
+        return self._url
+
+    def _make(self, url: str, settings: Settings) -> Core:
+        raise NotImplementedError
+
+    def _how(self, headers: Mapping[str, str] | None, timeout: Timeout) -> How:
+        if self._closed:
+            raise PenstockError(f"the client of {self._url} is closed")
+        limit = self._timeout if timeout is ... else _options.seconds("timeout", timeout)
+        return ([] if headers is None else list(headers.items()), limit)
+
+    def _renew(self) -> None:
+        # Never let go: the connections are the parent's, and so are the locks.
+        _OF_PARENTS.append(self._core)
+        self._core = self._make(self._url, self._settings)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._url}{', closed' if self._closed else ''}>"
+
+
+_LIVING: weakref.WeakSet[Base[Any]] = weakref.WeakSet()
+_OF_PARENTS: list[object] = []
+
+
+def inputs_of(inputs: Mapping[str, Any] | None, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs that were given, by name in a mapping, as keywords, or both."""
+    if inputs is None:
+        return named
+    return {**inputs, **named} if named else inputs
+
+
+def metadata_ask(model: str, version: str | None) -> Ask:
+    """The question for a model's inputs."""
+    return ("metadata", model, "" if version is None else str(version), None)
+
+
+def _after_fork() -> None:
+    from penstock import _core
+
+    _core.client_forked()
+    for client in list(_LIVING):
+        client._renew()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,113 @@
+"""From what a caller writes to what the compiled part takes. Nothing here talks to a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock import _datatypes
+from penstock.errors import InvalidInput
+
+__all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
+
+Array = np.ndarray[Any, Any]
+Parameters = Mapping[str, "bool | int | float | str"]
+Declared = Mapping[str, "tuple[str, list[int]]"]
+"""A model's inputs: datatype and shape by name."""
+Call = tuple[
+    str, str, str, "list[tuple[str, Any, str | None]]", "list[str]", "list[tuple[str, bool | int | float | str]]"
+]
+"""Model, version, id, inputs, outputs, parameters."""
+
+
+def needs_metadata(inputs: Mapping[str, Any]) -> bool:
+    """Whether a value's datatype or shape is the model's to say."""
+    return any(not isinstance(value, np.ndarray) and not hasattr(value, "__array__") for value in inputs.values())
+
+
+def declared(metadata: Mapping[str, Any]) -> dict[str, tuple[str, list[int]]]:
+    """The inputs that a model's metadata shows."""
+    return {one["name"]: (one["datatype"], list(one["shape"])) for one in metadata.get("inputs", [])}
+
+
+def call(
+    model: str,
+    inputs: Mapping[str, Any],
+    *,
+    known: Declared | None,
+    version: str | None,
+    request_id: str | None,
+    outputs: Iterable[str] | None,
+    parameters: Parameters | None,
+    datatypes: Mapping[str, str] | None,
+) -> Call:
+    """The arguments of an inference.
+
+    Raises:
+        InvalidInput: a value cannot be what the model takes; the message names it.
+    """
+    given: list[tuple[str, Any, str | None]] = []
+    for name, value in inputs.items():
+        datatype = None if datatypes is None else datatypes.get(name)
+        if isinstance(value, np.ndarray):
+            given.append((name, value, datatype))
+        else:
+            given.append((name, *_converted(model, name, value, datatype, known)))
+    return (
+        model,
+        "" if version is None else str(version),
+        request_id or "",
+        given,
+        [] if outputs is None else list(outputs),
+        [] if parameters is None else list(parameters.items()),
+    )
+
+
+def _converted(
+    model: str, name: str, value: Any, datatype: str | None, known: Declared | None
+) -> tuple[Array, str | None]:
+    if hasattr(value, "__array__"):
+        return np.asarray(value), datatype
+    if known is None or name not in known:
+        shown = ", ".join(known or ()) or "none that are known"
+        raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}")
+    declared_datatype, shape = known[name]
+    datatype = datatype or declared_datatype
+    try:
+        array = _bytes_array(value, len(shape)) if datatype == _datatypes.BYTES else _number_array(value, datatype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"input {name!r} cannot be made {datatype}: {error}") from None
+    missing = len(shape) - array.ndim
+    # A row for a model that takes rows, one element for a model that takes an array of them.
+    if missing > 0 and all(size in (-1, 1) for size in shape[:missing]):
+        array = array.reshape((1,) * missing + array.shape)
+    return array, datatype
+
+
+def _number_array(value: Any, datatype: str) -> Array:
+    dtype = _datatypes.ARRAY_DTYPES.get(datatype)
+    if dtype is None:
+        raise ValueError("it is not a datatype of the protocol")
+    return np.asarray(value, dtype=dtype)
+
+
+def _bytes_array(value: Any, rank: int) -> Array:
+    if isinstance(value, dict) or (isinstance(value, list) and not _is_text(value, rank)):
+        # No list of elements: a document, which goes as JSON.
+        value = json.dumps(value)
+    if isinstance(value, (str, bytes)):
+        array: Array = np.empty((), dtype=object)
+        array[()] = value
+        return array
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"expected str or bytes, got {type(value).__name__}")
+    return np.array(value, dtype=object)
+
+
+def _is_text(value: Any, rank: int) -> bool:
+    if isinstance(value, (str, bytes)):
+        return True
+    return rank > 0 and isinstance(value, (list, tuple)) and all(_is_text(item, rank - 1) for item in value)

@@ -1,0 +1,91 @@
+"""Sequences: requests that belong together, for models that remember."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
+
+    from penstock.client._asynchronous import AsyncClient
+    from penstock.client._result import Result
+    from penstock.client._synchronous import Client
+
+__all__ = ["AsyncSequence", "Sequence"]
+
+
+class _Flags:
+    """Which request is the first, and which the last."""
+
+    def __init__(self, sequence_id: int | str) -> None:
+        self.sequence_id = sequence_id
+        self._started = False
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last request was sent."""
+        return self._ended
+
+    def _parameters(self, given: Mapping[str, Any] | None, end: bool) -> dict[str, Any]:
+        if self._ended:
+            raise ValueError(f"sequence {self.sequence_id!r} has ended: begin another")
+        flags = {"sequence_id": self.sequence_id, "sequence_start": not self._started, "sequence_end": end}
+        return {**(given or {}), **flags}
+
+    def _sent(self, end: bool) -> None:
+        self._started = True
+        self._ended = end
+
+
+class Sequence(_Flags):
+    """A sequence of a `Client`: each request carries its id, the first its start, the last its end.
+
+    Leaving the `with` block sends nothing: only a request can carry the end. A sequence that was left
+    open is the server's to forget.
+
+    Example:
+        >>> with client.sequence("counter", 42) as counting:
+        ...     counting.infer(x=np.ones(1, np.int32))
+        ...     counting.infer(x=np.ones(1, np.int32), end=True)
+    """
+
+    def __init__(self, client: Client, model: str, sequence_id: int | str) -> None:
+        super().__init__(sequence_id)
+        self._client, self._model = client, model
+
+    def infer(self, inputs: Mapping[str, Any] | None = None, /, *, end: bool = False, **options: Any) -> Result:
+        """As `Client.infer` of this sequence's model; `end` says that it is the last request."""
+        options["parameters"] = self._parameters(options.get("parameters"), end)
+        result = self._client.infer(self._model, inputs, **options)
+        self._sent(end)
+        return result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+
+
+class AsyncSequence(_Flags):
+    """A sequence of an `AsyncClient`; see `Sequence`."""
+
+    def __init__(self, client: AsyncClient, model: str, sequence_id: int | str) -> None:
+        super().__init__(sequence_id)
+        self._client, self._model = client, model
+
+    async def infer(self, inputs: Mapping[str, Any] | None = None, /, *, end: bool = False, **options: Any) -> Result:
+        """As `AsyncClient.infer` of this sequence's model; `end` says that it is the last request."""
+        options["parameters"] = self._parameters(options.get("parameters"), end)
+        result = await self._client.infer(self._model, inputs, **options)
+        self._sent(end)
+        return result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended = True

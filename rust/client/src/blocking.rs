@@ -1,0 +1,138 @@
+//! Drives a call on the calling thread, over blocking sockets.
+//!
+//! A blocking socket makes a future's progress by blocking in its poll. So a poll ends when the call
+//! has ended, when a signal came, or when HTTP/2 has to look at what it has read ([`Gate`]).
+
+use std::{
+    cell::Cell,
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+/// What became of a future that was driven.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// It is done.
+    Ready(T),
+    /// A signal came: see to it, and drive on.
+    Interrupted,
+}
+
+/// Whether a socket may block in a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// It may.
+    Open,
+    /// Once: then the reader looks at what there is.
+    Once,
+    /// No: there may be something to send first.
+    Shut,
+}
+
+thread_local! {
+    static GATE: Cell<Gate> = const { Cell::new(Gate::Open) };
+    static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Drives `future` until it is done or a signal comes. Sockets time out at `deadline`.
+pub fn drive<F: Future>(mut future: Pin<&mut F>, deadline: Option<Instant>) -> Step<F::Output> {
+    DEADLINE.set(deadline);
+    INTERRUPTED.set(false);
+    GATE.set(Gate::Open);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Step::Ready(output);
+        }
+        if INTERRUPTED.take() {
+            return Step::Interrupted;
+        }
+    }
+}
+
+/// Polls with a gate, which is open again afterwards.
+pub(crate) fn gated<T>(gate: Gate, poll: impl FnOnce() -> T) -> T {
+    GATE.set(gate);
+    let polled = poll();
+    GATE.set(Gate::Open);
+    polled
+}
+
+/// Whether a read may block now.
+pub(crate) fn may_read() -> bool {
+    match GATE.get() {
+        Gate::Open => true,
+        Gate::Once => {
+            GATE.set(Gate::Shut);
+            true
+        }
+        Gate::Shut => false,
+    }
+}
+
+/// A system call was ended by a signal.
+pub(crate) fn interrupt<T>() -> Poll<T> {
+    INTERRUPTED.set(true);
+    Poll::Pending
+}
+
+/// Whether one was, in this poll.
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.get()
+}
+
+/// How long the call may still take.
+///
+/// # Errors
+/// `TimedOut` when its time is over.
+pub(crate) fn time_left() -> io::Result<Option<Duration>> {
+    let Some(deadline) = DEADLINE.get() else { return Ok(None) };
+    match deadline.checked_duration_since(Instant::now()) {
+        // A timeout of zero would mean none.
+        Some(left) if left > Duration::from_micros(1) => Ok(Some(left)),
+        _ => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Sleeps on the calling thread, in naps between which signals are seen to.
+pub(crate) async fn sleep(duration: Duration) {
+    const NAP: Duration = Duration::from_millis(50);
+    let end = Instant::now() + duration;
+    std::future::poll_fn(|_| match end.checked_duration_since(Instant::now()) {
+        None | Some(Duration::ZERO) => Poll::Ready(()),
+        Some(left) => {
+            std::thread::sleep(left.min(NAP));
+            interrupt()
+        }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+
+    #[test]
+    fn a_sleep_lets_signals_be_seen_to() {
+        let start = Instant::now();
+        let mut future = pin!(sleep(Duration::from_millis(120)));
+        let mut naps = 0;
+        while let Step::Interrupted = drive(future.as_mut(), None) {
+            naps += 1;
+        }
+        assert!(naps >= 3 && start.elapsed() >= Duration::from_millis(120));
+    }
+
+    #[test]
+    fn a_gate_lets_one_read_through() {
+        assert!(may_read() && may_read());
+        assert_eq!(gated(Gate::Once, || (may_read(), may_read())), (true, false));
+        assert!(!gated(Gate::Shut, may_read));
+        assert!(may_read());
+    }
+}

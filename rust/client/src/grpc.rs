@@ -1,0 +1,276 @@
+//! gRPC over HTTP/2: framing, statuses, and whose thread drives a connection.
+
+use crate::{
+    Options,
+    compress::{Encoding, too_large},
+    failure::{Failure, Result, Stage, from_io},
+};
+use bytes::{Buf as _, Bytes, BytesMut};
+use h2::{RecvStream, client::SendRequest};
+use http::{HeaderMap, Request, StatusCode};
+use penstock_core::{Chunks, Error, Kind};
+use penstock_wire::{
+    Answer, Limits,
+    grpc::{AnswerDecoder, FRAME_PREFIX, error::kind},
+    rest,
+};
+use std::{io, time::Duration};
+
+mod call;
+mod connection;
+mod describe;
+
+pub(crate) use call::Grpc;
+pub(crate) use connection::Own;
+
+/// Opens connections for.
+pub(crate) fn builder() -> h2::client::Builder {
+    let mut builder = h2::client::Builder::new();
+    builder
+        .initial_window_size(16 << 20)
+        .initial_connection_window_size(64 << 20)
+        .max_frame_size(1 << 20)
+        .max_header_list_size(64 << 10)
+        .enable_push(false);
+    builder
+}
+
+/// An answer whose head is there.
+pub(crate) struct Reply {
+    body: RecvStream,
+    encoding: Option<Encoding>,
+    /// Bytes of messages that are not taken yet.
+    buffer: BytesMut,
+    max_answer: usize,
+}
+
+/// Sends a request's messages, and awaits the head of the answer.
+pub(crate) async fn open(
+    send: SendRequest<Bytes>,
+    request: Request<()>,
+    chunks: Chunks,
+    max_answer: usize,
+) -> Result<Reply> {
+    let mut send = send.ready().await.map_err(|error| unsent(&error))?;
+    let (response, mut stream) = send.send_request(request, false).map_err(|error| unsent(&error))?;
+    let last = chunks.len().saturating_sub(1);
+    for (index, chunk) in chunks.into_iter().enumerate() {
+        // Why it failed is in the answer.
+        if stream.send_data(chunk, index == last).is_err() {
+            break;
+        }
+    }
+    let response = response.await.map_err(|error| lost(&error))?;
+    let (head, body) = response.into_parts();
+    let is_grpc =
+        head.headers.get("content-type").is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+    if !is_grpc {
+        return Err(not_grpc(head.status));
+    }
+    // An answer without messages has its status in the head.
+    if let Some(refused) = status(&head.headers) {
+        refused?;
+    }
+    let encoding = match head.headers.get("grpc-encoding").map(|value| value.as_bytes()) {
+        None | Some(b"identity") => None,
+        Some(name) => {
+            let known = std::str::from_utf8(name).ok().and_then(Encoding::from_name);
+            Some(known.ok_or_else(|| protocol("its compression is not known"))?)
+        }
+    };
+    Ok(Reply { body, encoding, buffer: BytesMut::new(), max_answer })
+}
+
+impl Reply {
+    /// The only message of the answer, whose tensors are copied once.
+    pub(crate) async fn answer(mut self) -> Result<Answer> {
+        let Some((compressed, length)) = self.prefix().await? else {
+            return Err(self.end().await.err().unwrap_or_else(|| protocol("it has no message")));
+        };
+        let answer = if compressed {
+            let message = self.message(length, true).await?;
+            let mut decoder = AnswerDecoder::new(message.len(), &Limits::default());
+            decoder.push(&message)?;
+            decoder.finish()?
+        } else {
+            let mut decoder = AnswerDecoder::new(length, &Limits::default());
+            let mut left = length;
+            while left > 0 {
+                if self.buffer.is_empty() {
+                    let chunk = self.chunk().await?.ok_or_else(|| protocol("it ends within a message"))?;
+                    let (own, rest) = chunk.split_at(chunk.len().min(left));
+                    decoder.push(own)?;
+                    self.buffer.extend_from_slice(rest);
+                    left -= own.len();
+                } else {
+                    let own = self.buffer.split_to(self.buffer.len().min(left));
+                    decoder.push(&own)?;
+                    left -= own.len();
+                }
+            }
+            decoder.finish()?
+        };
+        self.end().await?;
+        Ok(answer)
+    }
+
+    /// The next message; `None` at a good end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
+        match self.prefix().await? {
+            Some((compressed, length)) => Ok(Some(self.message(length, compressed).await?)),
+            None => self.end().await.map(|()| None),
+        }
+    }
+
+    async fn prefix(&mut self) -> Result<Option<(bool, usize)>> {
+        while self.buffer.len() < FRAME_PREFIX {
+            match self.chunk().await? {
+                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Err(protocol("it ends within a message")),
+            }
+        }
+        let compressed = match self.buffer.get_u8() {
+            0 => false,
+            1 if self.encoding.is_some() => true,
+            _ => return Err(protocol("a message has a flag that is not known")),
+        };
+        let length = self.buffer.get_u32() as usize;
+        if length > self.max_answer {
+            return Err(too_large(self.max_answer).into());
+        }
+        Ok(Some((compressed, length)))
+    }
+
+    async fn message(&mut self, length: usize, compressed: bool) -> Result<Bytes> {
+        while self.buffer.len() < length {
+            let chunk = self.chunk().await?.ok_or_else(|| protocol("it ends within a message"))?;
+            self.buffer.extend_from_slice(&chunk);
+        }
+        let message = self.buffer.split_to(length).freeze();
+        match self.encoding.filter(|_| compressed) {
+            Some(encoding) => Ok(encoding.decompress(&message, self.max_answer)?.into()),
+            None => Ok(message),
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        match self.body.data().await {
+            None => Ok(None),
+            Some(Ok(chunk)) => {
+                // The sender may send as much again.
+                let _ = self.body.flow_control().release_capacity(chunk.len());
+                Ok(Some(chunk))
+            }
+            Some(Err(error)) => Err(lost(&error)),
+        }
+    }
+
+    /// What the trailers say.
+    async fn end(&mut self) -> Result<()> {
+        let trailers = self.body.trailers().await.map_err(|error| lost(&error))?;
+        let said = trailers.as_ref().and_then(status);
+        said.unwrap_or_else(|| Err(protocol("it ends without a status")))
+    }
+}
+
+/// What headers or trailers say of a call; `None` if nothing.
+fn status(headers: &HeaderMap) -> Option<Result<()>> {
+    let text = |name: &str| headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let code: i32 = text("grpc-status")?.parse().unwrap_or(2);
+    if code == 0 {
+        return Some(Ok(()));
+    }
+    let said = percent_encoding::percent_decode_str(text("grpc-message").unwrap_or_default()).decode_utf8_lossy();
+    let said = if said.is_empty() { format!("the server answered with gRPC status {code}") } else { said.into_owned() };
+    let mut error = Error::new(kind(code), said);
+    if let Some(seconds) = text("retry-after").and_then(|seconds| seconds.parse().ok()) {
+        error = error.retry_after(Duration::from_secs(seconds));
+    }
+    Some(Err(Failure::answered(error, u16::try_from(code).unwrap_or(2))))
+}
+
+/// A value of `grpc-timeout`: at most eight digits and a unit.
+pub(crate) fn timeout_text(timeout: Duration) -> String {
+    const MOST: u128 = 99_999_999;
+    match timeout.as_micros() {
+        micros @ 0..=MOST => format!("{}u", micros.max(1)),
+        micros if micros / 1000 <= MOST => format!("{}m", micros / 1000),
+        micros => format!("{}S", (micros / 1_000_000).min(MOST)),
+    }
+}
+
+fn not_grpc(status: StatusCode) -> Failure {
+    if status == StatusCode::OK {
+        return protocol("it is not gRPC: is this a REST port?");
+    }
+    let said = format!("the server does not speak gRPC here: it answered with HTTP status {}", status.as_u16());
+    Failure::answered(Error::new(rest::error::kind(status.as_u16()), said), status.as_u16())
+}
+
+fn protocol(why: &str) -> Failure {
+    Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {why}")).into()
+}
+
+/// An error before the request was sent.
+pub(crate) fn unsent(error: &h2::Error) -> Failure {
+    lost(error).at(Stage::NotSent)
+}
+
+/// An error after that.
+fn lost(error: &h2::Error) -> Failure {
+    const WHAT: &str = "the connection was lost while an answer was awaited";
+    if let Some(error) = error.get_io() {
+        return Failure::lost(WHAT, error);
+    }
+    let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM)
+        || (error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR));
+    let stage = if refused { Stage::NotSent } else { Stage::Unknown };
+    let said = from_io(WHAT, &io::Error::other(error.to_string()));
+    Failure { error: said, status: None, stage }
+}
+
+/// The client's own headers and a call's, as metadata.
+pub(crate) fn put_metadata(headers: &mut HeaderMap, options: &Options, own: &[(String, String)]) {
+    for (name, value) in options.headers.iter().chain(own) {
+        // They were checked when they were given.
+        let name = http::HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes());
+        if let (Ok(name), Ok(value)) = (name, http::HeaderValue::from_str(value)) {
+            headers.append(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_at_most_eight_digits() {
+        for (timeout, text) in [
+            (Duration::ZERO, "1u"),
+            (Duration::from_millis(500), "500000u"),
+            (Duration::from_secs(99), "99000000u"),
+            (Duration::from_secs(100), "100000m"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::MAX, "99999999S"),
+        ] {
+            assert_eq!(timeout_text(timeout), text);
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_with_its_message() {
+        let mut headers = HeaderMap::new();
+        assert!(status(&headers).is_none());
+        headers.insert("grpc-status", "0".parse().unwrap());
+        assert!(status(&headers).unwrap().is_ok());
+        headers.insert("grpc-status", "8".parse().unwrap());
+        headers.insert("grpc-message", "a%20%C3%A9".parse().unwrap());
+        headers.insert("retry-after", "2".parse().unwrap());
+        let failure = status(&headers).unwrap().unwrap_err();
+        assert_eq!((failure.status, failure.error.message()), (Some(8), "a é"));
+        assert_eq!(failure.error.kind(), Kind::Overloaded);
+        assert_eq!(failure.error.retry_hint(), Some(Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,221 @@
+//! The calls of a gRPC server, as a client knows it.
+
+use super::{Own, Reply, builder, describe, open, put_metadata, timeout_text, unsent};
+use crate::{
+    Ask, CallOptions, Mode, Options, Target,
+    compress::ACCEPTED,
+    connect::Connector,
+    failure::{Failure, Result, Stage},
+};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::client::SendRequest;
+use http::{HeaderMap, HeaderValue, Request};
+use penstock_core::{Chunks, Error, Kind};
+use penstock_wire::{
+    Answer, Call,
+    grpc::{FRAME_PREFIX, encode_call},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A gRPC server, as a client knows it.
+pub(crate) struct Grpc {
+    connector: Arc<Connector>,
+    options: Arc<Options>,
+    mode: Mode,
+    base: String,
+    idle: Mutex<Vec<Own>>,
+    shared: tokio::sync::Mutex<Option<SendRequest<Bytes>>>,
+}
+
+/// A request that can be sent more than once.
+struct Outgoing {
+    uri: String,
+    headers: HeaderMap,
+    chunks: Chunks,
+}
+
+impl Grpc {
+    pub(crate) fn new(mode: Mode, target: &Target, options: &Arc<Options>, connector: Arc<Connector>) -> Self {
+        let scheme = if target.tls { "https" } else { "http" };
+        Self {
+            connector,
+            options: Arc::clone(options),
+            mode,
+            base: format!("{scheme}://{}/inference.GRPCInferenceService/", target.authority()),
+            idle: Mutex::new(Vec::new()),
+            shared: tokio::sync::Mutex::new(None),
+        }
+    }
+
+    /// One attempt at an inference.
+    pub(crate) async fn infer(&self, call: &Call, how: &CallOptions) -> Result<Answer> {
+        let outgoing = self.outgoing("ModelInfer", encode_call(call), how)?;
+        loop {
+            let (mut own, send, fresh) = self.sender().await?;
+            let reply = outgoing.send(send, self.options.max_answer);
+            let answered = match &mut own {
+                Some(own) => own.run(async { reply.await?.answer().await }).await,
+                None => async { reply.await?.answer().await }.await,
+            };
+            match self.done(own, answered, fresh).await {
+                Some(answered) => return answered,
+                None => {}
+            }
+        }
+    }
+
+    /// One attempt at a question or an order.
+    pub(crate) async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
+        let (method, message) = describe::request(ask);
+        let outgoing = self.outgoing(method, framed(&message), how)?;
+        loop {
+            let (mut own, send, fresh) = self.sender().await?;
+            let reply = outgoing.send(send, self.options.max_answer);
+            let message = async {
+                let mut reply = reply.await?;
+                let message = reply.next().await?;
+                if message.is_some() {
+                    reply.next().await?;
+                }
+                Ok(message.unwrap_or_default())
+            };
+            let answered = match &mut own {
+                Some(own) => own.run(message).await,
+                None => message.await,
+            };
+            match self.done(own, answered, fresh).await {
+                Some(answered) => return Ok(describe::answer(ask, answered?)?),
+                None => {}
+            }
+        }
+    }
+
+    /// Asks for a stream of answers; the connection, if it is a thread's own, and where they are read.
+    pub(crate) async fn stream(&self, call: &Call, how: &CallOptions) -> Result<(Option<Own>, Reply)> {
+        let outgoing = self.outgoing("ModelStreamInfer", encode_call(call), how)?;
+        loop {
+            let (mut own, send, fresh) = self.sender().await?;
+            let reply = outgoing.send(send, self.options.max_answer);
+            let opened = match &mut own {
+                Some(own) => own.run(reply).await,
+                None => reply.await,
+            };
+            match opened {
+                Ok(reply) => return Ok((own, reply)),
+                Err(failure) => {
+                    if let Some(failed) = self.done::<()>(own, Err(failure), fresh).await {
+                        failed?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What requests are sent with, whose connection it is, and whether it is a new one.
+    async fn sender(&self) -> Result<(Option<Own>, SendRequest<Bytes>, bool)> {
+        match self.mode {
+            Mode::Blocking => {
+                while let Some(mut own) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+                    if own.is_idle() {
+                        let send = own.sender();
+                        return Ok((Some(own), send, false));
+                    }
+                }
+                let own = Own::new(self.connector.connect().await?).await?;
+                let send = own.sender();
+                Ok((Some(own), send, true))
+            }
+            Mode::Shared => {
+                let mut shared = self.shared.lock().await;
+                if let Some(send) = &*shared {
+                    return Ok((None, send.clone(), false));
+                }
+                let stream = self.connector.connect().await?;
+                let (send, connection) = builder().handshake(stream).await.map_err(|error| unsent(&error))?;
+                tokio::spawn(async move {
+                    // Whoever calls over it is told of its end.
+                    let _ = connection.await;
+                });
+                *shared = Some(send.clone());
+                Ok((None, send, true))
+            }
+        }
+    }
+
+    /// Keeps what can be used again. `None` if an old connection was of no use, and a new one may be.
+    async fn done<T>(&self, own: Option<Own>, answered: Result<T>, fresh: bool) -> Option<Result<T>> {
+        let stage = answered.as_ref().err().map(|failure| failure.stage);
+        if let (Some(mut own), None | Some(Stage::Answered)) = (own, stage)
+            && own.settle()
+        {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < self.options.max_idle {
+                idle.push(own);
+            }
+        }
+        if let (Err(failure), Some(Stage::NotSent)) = (&answered, stage) {
+            *self.shared.lock().await = None;
+            if !fresh && failure.error.kind() == Kind::Unavailable {
+                return None;
+            }
+        }
+        Some(answered)
+    }
+
+    fn outgoing(&self, method: &str, message: penstock_core::Result<Chunks>, how: &CallOptions) -> Result<Outgoing> {
+        let mut chunks = message.map_err(Failure::not_sent)?;
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert("te", HeaderValue::from_static("trailers"));
+        headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+        if let Some(timeout) = how.timeout
+            && let Ok(value) = HeaderValue::from_str(&timeout_text(timeout))
+        {
+            headers.insert("grpc-timeout", value);
+        }
+        if self.options.accept_compression {
+            headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
+        }
+        if let Some(encoding) = self.options.compression.filter(|_| method == "ModelInfer") {
+            headers.insert("grpc-encoding", HeaderValue::from_static(encoding.name()));
+            if let Some(first) = chunks.first_mut() {
+                *first = first.slice(FRAME_PREFIX..);
+            }
+            let compressed = encoding.compress(&chunks).map_err(Failure::not_sent)?;
+            chunks = prefixed(1, &compressed.concat()).map_err(Failure::not_sent)?;
+        }
+        put_metadata(&mut headers, &self.options, &how.headers);
+        Ok(Outgoing { uri: format!("{}{method}", self.base), headers, chunks })
+    }
+
+    /// Lets all connections go.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Ok(mut shared) = self.shared.try_lock() {
+            *shared = None;
+        }
+    }
+}
+
+impl Outgoing {
+    async fn send(&self, send: SendRequest<Bytes>, max_answer: usize) -> Result<Reply> {
+        let mut request =
+            Request::builder().method("POST").uri(&self.uri).body(()).map_err(|error| {
+                Failure::not_sent(Error::invalid(format!("the URL cannot be used for gRPC: {error}")))
+            })?;
+        *request.headers_mut() = self.headers.clone();
+        open(send, request, self.chunks.clone(), max_answer).await
+    }
+}
+
+fn framed(message: &[u8]) -> penstock_core::Result<Chunks> {
+    prefixed(0, message)
+}
+
+fn prefixed(flag: u8, message: &[u8]) -> penstock_core::Result<Chunks> {
+    let length = u32::try_from(message.len()).map_err(|_| Error::new(Kind::TooLarge, "the message is too long"))?;
+    let mut bytes = BytesMut::with_capacity(FRAME_PREFIX + message.len());
+    bytes.put_u8(flag);
+    bytes.put_u32(length);
+    bytes.put_slice(message);
+    Ok(Chunks::from_iter([bytes.freeze()]))
+}

@@ -1,0 +1,94 @@
+//! A connection that is driven by whoever calls over it.
+
+use super::{builder, lost, unsent};
+use crate::{
+    blocking::{self, Gate, gated},
+    failure::{Failure, Result},
+    socket::{self, Idle, Stream},
+};
+use bytes::Bytes;
+use h2::client::{Connection, SendRequest};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+/// An HTTP/2 connection over a blocking socket, with one call at a time.
+pub(crate) struct Own {
+    send: SendRequest<Bytes>,
+    connection: Pin<Box<Connection<Stream, Bytes>>>,
+    socket: Option<Arc<socket2::Socket>>,
+}
+
+/// The most frames that an idle connection may have to say.
+const MAX_IDLE_READS: usize = 16;
+
+impl Own {
+    /// Greets the server.
+    pub(crate) async fn new(stream: Stream) -> Result<Self> {
+        let socket = stream.raw();
+        let (send, connection) = builder().handshake(stream).await.map_err(|error| unsent(&error))?;
+        Ok(Self { send, connection: Box::pin(connection), socket })
+    }
+
+    /// What requests are sent with.
+    pub(crate) fn sender(&self) -> SendRequest<Bytes> {
+        self.send.clone()
+    }
+
+    /// Runs a call: sends what there is to send, reads once, and so on.
+    pub(crate) async fn run<T>(&mut self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut call = pin!(call);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = call.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            for gate in [Gate::Shut, Gate::Once] {
+                let Poll::Ready(ended) = gated(gate, || self.connection.as_mut().poll(cx)) else {
+                    if blocking::is_interrupted() {
+                        return Poll::Pending;
+                    }
+                    continue;
+                };
+                // The call has been told why, if it was under way.
+                return Poll::Ready(match (call.as_mut().poll(cx), ended) {
+                    (Poll::Ready(done), _) => done,
+                    (Poll::Pending, Err(error)) => Err(lost(&error)),
+                    (Poll::Pending, Ok(())) => Err(Failure::lost(
+                        "the connection was lost while an answer was awaited",
+                        &io::ErrorKind::UnexpectedEof.into(),
+                    )),
+                });
+            }
+            call.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Sends what the last call left to be sent. Whether the connection can take another.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.poll(Gate::Shut)
+    }
+
+    /// Reads what the server has said meanwhile. Whether the connection can take another call.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        let Some(socket) = self.socket.clone() else { return false };
+        for _ in 0..MAX_IDLE_READS {
+            match socket::idle(&socket) {
+                Idle::Quiet => return true,
+                Idle::Closed => return false,
+                Idle::Speaks if !self.poll(Gate::Once) => return false,
+                Idle::Speaks => {}
+            }
+        }
+        false
+    }
+
+    fn poll(&mut self, gate: Gate) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        gated(gate, || self.connection.as_mut().poll(&mut context)).is_pending()
+    }
+}

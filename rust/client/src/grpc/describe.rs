@@ -1,0 +1,95 @@
+//! Questions as messages, and their answers in REST's form, so that a caller sees one.
+
+use crate::{Ask, What};
+use bytes::Bytes;
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::generated::inference as pb;
+use prost::Message;
+use serde_json::{Value, json};
+
+mod config;
+mod statistics;
+
+/// The method and the message of a question.
+pub(super) fn request(ask: &Ask) -> (&'static str, Vec<u8>) {
+    let (name, version) = (ask.model.clone(), ask.version.clone());
+    match &ask.what {
+        What::Live => ("ServerLive", Vec::new()),
+        What::Ready => ("ServerReady", Vec::new()),
+        What::ModelReady => ("ModelReady", pb::ModelReadyRequest { name, version }.encode_to_vec()),
+        What::ServerMetadata => ("ServerMetadata", Vec::new()),
+        What::Metadata => ("ModelMetadata", pb::ModelMetadataRequest { name, version }.encode_to_vec()),
+        What::Config => ("ModelConfig", pb::ModelConfigRequest { name, version }.encode_to_vec()),
+        What::Statistics => ("ModelStatistics", pb::ModelStatisticsRequest { name, version }.encode_to_vec()),
+        What::Index => ("RepositoryIndex", pb::RepositoryIndexRequest::default().encode_to_vec()),
+        What::Load(config) => {
+            let text = config.clone().map(pb::model_repository_parameter::ParameterChoice::StringParam);
+            let parameters =
+                text.map(|text| ("config".to_owned(), pb::ModelRepositoryParameter { parameter_choice: Some(text) }));
+            let message = pb::RepositoryModelLoadRequest {
+                model_name: name,
+                parameters: parameters.into_iter().collect(),
+                ..Default::default()
+            };
+            ("RepositoryModelLoad", message.encode_to_vec())
+        }
+        What::Unload { dependents } => {
+            let choice = pb::model_repository_parameter::ParameterChoice::BoolParam(*dependents);
+            let parameter = pb::ModelRepositoryParameter { parameter_choice: Some(choice) };
+            let message = pb::RepositoryModelUnloadRequest {
+                model_name: name,
+                parameters: [("unload_dependents".to_owned(), parameter)].into_iter().collect(),
+                ..Default::default()
+            };
+            ("RepositoryModelUnload", message.encode_to_vec())
+        }
+    }
+}
+
+/// The answer to a question as JSON.
+///
+/// # Errors
+/// `Internal` when the message is not one.
+pub(super) fn answer(ask: &Ask, message: Bytes) -> Result<Vec<u8>> {
+    let read = |message: Bytes| -> std::result::Result<Value, prost::DecodeError> {
+        Ok(match ask.what {
+            What::Live => json!(pb::ServerLiveResponse::decode(message)?.live),
+            What::Ready => json!(pb::ServerReadyResponse::decode(message)?.ready),
+            What::ModelReady => json!(pb::ModelReadyResponse::decode(message)?.ready),
+            What::ServerMetadata => {
+                let server = pb::ServerMetadataResponse::decode(message)?;
+                json!({"name": server.name, "version": server.version, "extensions": server.extensions})
+            }
+            What::Metadata => metadata(pb::ModelMetadataResponse::decode(message)?),
+            What::Config => config::value(pb::ModelConfigResponse::decode(message)?.config.unwrap_or_default()),
+            What::Statistics => statistics::value(&pb::ModelStatisticsResponse::decode(message)?),
+            What::Index => index(pb::RepositoryIndexResponse::decode(message)?),
+            What::Load(_) | What::Unload { .. } => json!({}),
+        })
+    };
+    let value = read(message).map_err(|error| {
+        Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {error}"))
+    })?;
+    Ok(value.to_string().into_bytes())
+}
+
+fn metadata(model: pb::ModelMetadataResponse) -> Value {
+    let tensors = |tensors: Vec<pb::model_metadata_response::TensorMetadata>| -> Vec<Value> {
+        let shown = |tensor: pb::model_metadata_response::TensorMetadata| json!({"name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape});
+        tensors.into_iter().map(shown).collect()
+    };
+    json!({
+        "name": model.name,
+        "versions": model.versions,
+        "platform": model.platform,
+        "inputs": tensors(model.inputs),
+        "outputs": tensors(model.outputs),
+    })
+}
+
+fn index(index: pb::RepositoryIndexResponse) -> Value {
+    let models = index.models.into_iter().map(
+        |model| json!({"name": model.name, "version": model.version, "state": model.state, "reason": model.reason}),
+    );
+    Value::Array(models.collect())
+}

@@ -1,0 +1,324 @@
+//! One HTTP/1.1 connection: a request is written, an answer is read. What it asks is not known here.
+
+use crate::{
+    compress::{Encoding, too_large},
+    failure::{Failure, Result, Stage},
+    socket::Stream,
+};
+use bytes::{Buf as _, Bytes, BytesMut};
+use penstock_core::{Error, Kind};
+use smallvec::SmallVec;
+use std::{
+    future::poll_fn,
+    io::{self, IoSlice},
+    pin::Pin,
+    time::Duration,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+
+/// The most bytes of an answer's head, or of a line within a chunked body.
+const MAX_HEAD: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+/// How much is read at once, where it is not read in place.
+const READ: usize = 16 << 10;
+
+/// A connection and what was read ahead of need.
+#[derive(Debug)]
+pub(crate) struct Http1 {
+    stream: Stream,
+    buffer: BytesMut,
+}
+
+/// What an answer's head says.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// The status.
+    pub(crate) status: u16,
+    /// `Inference-Header-Content-Length`.
+    pub(crate) json_len: Option<usize>,
+    /// `Retry-After`, if it is a number of seconds.
+    pub(crate) retry_after: Option<Duration>,
+    /// How the body is compressed.
+    pub(crate) encoding: Option<Encoding>,
+    /// Where the body ends.
+    pub(crate) framing: Framing,
+    /// Whether the connection may be used again.
+    pub(crate) keep: bool,
+}
+
+/// Where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// After so many bytes.
+    Length(usize),
+    /// Where its chunks end; so many bytes of the chunk at hand are left.
+    Chunked(usize),
+    /// Where the connection does.
+    Close,
+    /// It has ended.
+    Done,
+}
+
+/// A request that could not be written whole.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    /// Why.
+    pub(crate) error: io::Error,
+    /// Whether any of it was.
+    pub(crate) partly: bool,
+}
+
+const LOST: &str = "the connection was lost while an answer was awaited";
+
+impl Http1 {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self { stream, buffer: BytesMut::new() }
+    }
+
+    /// Whether it can take another request.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.buffer.is_empty() && self.stream.idle() == crate::socket::Idle::Quiet
+    }
+
+    /// Writes a request.
+    ///
+    /// # Errors
+    /// What went wrong, and whether the server may have seen any of it.
+    pub(crate) async fn send(&mut self, head: &[u8], body: &[Bytes]) -> std::result::Result<(), Unsent> {
+        let mut slices: SmallVec<[IoSlice<'_>; 4]> = SmallVec::new();
+        slices.push(IoSlice::new(head));
+        slices.extend(body.iter().filter(|chunk| !chunk.is_empty()).map(|chunk| IoSlice::new(chunk)));
+        let mut rest: &mut [IoSlice<'_>] = &mut slices;
+        let mut partly = false;
+        while !rest.is_empty() {
+            let written = poll_fn(|cx| Pin::new(&mut self.stream).poll_write_vectored(cx, rest)).await;
+            match written {
+                Ok(0) => return Err(Unsent { error: io::ErrorKind::WriteZero.into(), partly }),
+                Ok(count) => {
+                    partly = true;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
+                Err(error) => return Err(Unsent { error, partly }),
+            }
+        }
+        let flushed = poll_fn(|cx| Pin::new(&mut self.stream).poll_flush(cx)).await;
+        flushed.map_err(|error| Unsent { error, partly })
+    }
+
+    /// Reads the head of the answer; those that are only about progress are passed over.
+    pub(crate) async fn head(&mut self) -> Result<Head> {
+        loop {
+            if let Some((head, length)) = parse(&self.buffer)? {
+                self.buffer.advance(length);
+                if head.status >= 200 {
+                    return Ok(head);
+                }
+                continue;
+            }
+            if self.buffer.len() > MAX_HEAD {
+                return Err(not_http("its head has no end").into());
+            }
+            if self.read().await? == 0 {
+                return Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// The next bytes of the body, as they come; `None` at its end.
+    pub(crate) async fn piece(&mut self, framing: &mut Framing) -> Result<Option<Bytes>> {
+        loop {
+            match *framing {
+                Framing::Done | Framing::Length(0) => {
+                    *framing = Framing::Done;
+                    return Ok(None);
+                }
+                Framing::Chunked(0) => self.next_chunk(framing).await?,
+                Framing::Length(left) | Framing::Chunked(left) => {
+                    if self.buffer.is_empty() && self.read().await? == 0 {
+                        return Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    let piece = self.buffer.split_to(left.min(self.buffer.len())).freeze();
+                    *framing = framing.after(piece.len());
+                    if *framing == Framing::Chunked(0) {
+                        self.line().await?;
+                    }
+                    return Ok(Some(piece));
+                }
+                Framing::Close => {
+                    if self.buffer.is_empty() && self.read().await? == 0 {
+                        *framing = Framing::Done;
+                        return Ok(None);
+                    }
+                    return Ok(Some(self.buffer.split().freeze()));
+                }
+            }
+        }
+    }
+
+    /// The whole body, of at most `most` bytes.
+    pub(crate) async fn body(&mut self, framing: &mut Framing, most: usize) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.piece(framing).await? {
+            if body.len() + piece.len() > most {
+                return Err(too_large(most).into());
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+
+    /// The first `length` bytes of a body, which are then taken.
+    pub(crate) async fn prefix(&mut self, length: usize) -> Result<Bytes> {
+        while self.buffer.len() < length {
+            if self.read().await? == 0 {
+                return Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        Ok(self.buffer.split_to(length).freeze())
+    }
+
+    /// Fills `room` with the next bytes of a body, as far as they come; how many.
+    pub(crate) async fn read_into(&mut self, room: &mut [u8]) -> Result<usize> {
+        if !self.buffer.is_empty() {
+            let count = room.len().min(self.buffer.len());
+            self.buffer.copy_to_slice(&mut room[..count]);
+            return Ok(count);
+        }
+        match self.stream.read(room).await {
+            Ok(0) => Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into())),
+            Ok(count) => Ok(count),
+            Err(error) => Err(Failure::lost(LOST, &error)),
+        }
+    }
+
+    async fn next_chunk(&mut self, framing: &mut Framing) -> Result<()> {
+        let line = self.line().await?;
+        let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let size = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'));
+        let size = size.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+        *framing = Framing::Chunked(size.ok_or_else(|| not_http("a chunk's size is not a number"))?);
+        if size == Some(0) {
+            // Trailers, up to an empty line.
+            let mut length = 0;
+            loop {
+                let line = self.line().await?;
+                length += line.len();
+                if line.is_empty() {
+                    break;
+                }
+                if length > MAX_HEAD {
+                    return Err(not_http("its trailers have no end").into());
+                }
+            }
+            *framing = Framing::Done;
+        }
+        Ok(())
+    }
+
+    async fn line(&mut self) -> Result<Bytes> {
+        let mut seen = 0;
+        loop {
+            if let Some(end) = self.buffer[seen..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(seen + end + 1).freeze();
+                let text = line[..line.len() - 1].strip_suffix(b"\r").unwrap_or(&line[..line.len() - 1]).len();
+                return Ok(line.slice(..text));
+            }
+            seen = self.buffer.len();
+            if seen > MAX_HEAD {
+                return Err(not_http("a line has no end").into());
+            }
+            if self.read().await? == 0 {
+                return Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<usize> {
+        self.buffer.reserve(READ);
+        self.stream.read_buf(&mut self.buffer).await.map_err(|error| Failure::lost(LOST, &error))
+    }
+}
+
+impl Framing {
+    fn after(self, count: usize) -> Self {
+        match self {
+            Self::Length(left) => Self::Length(left - count),
+            Self::Chunked(left) => Self::Chunked(left - count),
+            other => other,
+        }
+    }
+}
+
+/// The head that `bytes` begin with and its length; `None` until it is whole.
+fn parse(bytes: &[u8]) -> penstock_core::Result<Option<(Head, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(not_http(&error.to_string())),
+    };
+    let status = response.code.unwrap_or_default();
+    let mut head = Head {
+        status,
+        json_len: None,
+        retry_after: None,
+        encoding: None,
+        framing: Framing::Close,
+        keep: response.version == Some(1),
+    };
+    let mut chunked = false;
+    for header in response.headers.iter() {
+        read_header(&mut head, &mut chunked, header)?;
+    }
+    if status == 204 || status == 304 || status < 200 {
+        head.framing = Framing::Length(0);
+    } else if chunked {
+        head.framing = Framing::Chunked(0);
+    }
+    head.keep &= head.framing != Framing::Close;
+    Ok(Some((head, length)))
+}
+
+fn read_header(head: &mut Head, chunked: &mut bool, header: &httparse::Header<'_>) -> penstock_core::Result<()> {
+    let text = || std::str::from_utf8(header.value).unwrap_or_default().trim();
+    let number = || text().parse::<usize>().ok().filter(|_| text().bytes().all(|byte| byte.is_ascii_digit()));
+    let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+    if is("content-length") {
+        let length = number().ok_or_else(|| not_http("its content length is not a number"))?;
+        if !matches!(head.framing, Framing::Close) && head.framing != Framing::Length(length) {
+            return Err(not_http("it has two content lengths"));
+        }
+        head.framing = Framing::Length(length);
+    } else if is("transfer-encoding") {
+        if !text().eq_ignore_ascii_case("chunked") {
+            return Err(not_http("its transfer encoding is not known"));
+        }
+        *chunked = true;
+    } else if is("connection") {
+        let has = |word: &str| text().split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
+        head.keep = !has("close") && (head.keep || has("keep-alive"));
+    } else if is("inference-header-content-length") {
+        head.json_len = Some(number().ok_or_else(|| not_http("its JSON length is not a number"))?);
+    } else if is("retry-after") {
+        head.retry_after = number().map(|seconds| Duration::from_secs(seconds as u64));
+    } else if is("content-encoding") && !text().is_empty() && !text().eq_ignore_ascii_case("identity") {
+        let encoding = Encoding::from_name(&text().to_ascii_lowercase());
+        head.encoding = Some(encoding.ok_or_else(|| not_http("its content encoding is not known"))?);
+    }
+    Ok(())
+}
+
+fn not_http(why: &str) -> Error {
+    Error::new(Kind::Internal, format!("the server's answer is not HTTP/1.1: {why}"))
+}
+
+impl From<Unsent> for Failure {
+    fn from(unsent: Unsent) -> Self {
+        let failure = Self::lost("the connection was lost while the request was sent", &unsent.error);
+        if unsent.partly { failure } else { failure.at(Stage::NotSent) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What a client is told when it is made.
+
+use crate::Encoding;
+use std::{path::PathBuf, time::Duration};
+
+/// All choices of a client.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Headers (gRPC: metadata) of every call.
+    pub headers: Vec<(String, String)>,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// When to try again.
+    pub retries: Retries,
+    /// After how long a second attempt starts beside the first; `None` for never.
+    pub hedge: Option<Duration>,
+    /// How requests are compressed.
+    pub compression: Option<Encoding>,
+    /// Whether answers may be compressed.
+    pub accept_compression: bool,
+    /// REST only: whether tensors travel as they lie in memory; else as JSON.
+    pub binary: bool,
+    /// The most bytes of one answer.
+    pub max_answer: usize,
+    /// The most idle connections that are kept.
+    pub max_idle: usize,
+    /// Certificates.
+    pub tls: TlsOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            headers: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            retries: Retries::default(),
+            hedge: None,
+            compression: None,
+            accept_compression: false,
+            binary: true,
+            max_answer: 1 << 30,
+            max_idle: 64,
+            tls: TlsOptions::default(),
+        }
+    }
+}
+
+/// When and how often a call is tried again.
+#[derive(Clone, Copy, Debug)]
+pub struct Retries {
+    /// How many more attempts there are.
+    pub attempts: u32,
+    /// The wait before the first of them; it doubles from one to the next.
+    pub backoff: Duration,
+    /// The longest wait, also where the server asks for more.
+    pub max_backoff: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { attempts: 0, backoff: Duration::from_millis(50), max_backoff: Duration::from_secs(5) }
+    }
+}
+
+/// Which certificates count.
+#[derive(Clone, Debug, Default)]
+pub struct TlsOptions {
+    /// A PEM file of authorities to trust, instead of the platform's.
+    pub ca_file: Option<PathBuf>,
+    /// A PEM file of the client's own certificate and its chain.
+    pub certificate: Option<PathBuf>,
+    /// A PEM file of the key to [`certificate`](Self::certificate).
+    pub key: Option<PathBuf>,
+    /// The name that the server's certificate must have, instead of the URL's host.
+    pub server_name: Option<String>,
+}

@@ -1,0 +1,131 @@
+//! What a caller asks beside an inference, and how it wants any call made.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::{Duration, Instant};
+
+/// A question about a server or a model, or an order to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Whether the server runs. Answered `true` or `false`.
+    Live,
+    /// Whether all of it can answer. Answered `true` or `false`.
+    Ready,
+    /// Whether a model can answer. Answered `true` or `false`.
+    ModelReady,
+    /// The server's name, version and extensions.
+    ServerMetadata,
+    /// A model's inputs and outputs.
+    Metadata,
+    /// A model's configuration.
+    Config,
+    /// Counts and times, of one model or all.
+    Statistics,
+    /// The models that the server knows.
+    Index,
+    /// To load a model, with a configuration (JSON) of its own or without.
+    Load(Option<String>),
+    /// To unload a model, and perhaps those that only it needs.
+    Unload {
+        /// Whether those too.
+        dependents: bool,
+    },
+}
+
+/// A [`What`] and whom it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// What is asked.
+    pub what: What,
+    /// The model's name; empty where there is none.
+    pub model: String,
+    /// The model's version; empty where there is none.
+    pub version: String,
+}
+
+/// How one call is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    /// Headers (gRPC: metadata), beside the client's own.
+    pub headers: Vec<(String, String)>,
+    /// How long the caller waits, which the server is told.
+    pub timeout: Option<Duration>,
+    /// When that is over.
+    pub deadline: Option<Instant>,
+    /// Whether there may be a second attempt beside the first.
+    pub hedge: bool,
+}
+
+impl CallOptions {
+    /// From now on.
+    pub fn new(headers: Vec<(String, String)>, timeout: Option<Duration>) -> Self {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { headers, timeout, deadline, hedge: true }
+    }
+}
+
+impl Ask {
+    /// Whether it only reads, so that it may be asked twice.
+    pub fn is_idempotent(&self) -> bool {
+        !matches!(self.what, What::Load(_) | What::Unload { .. })
+    }
+
+    /// Whether the answer's status is all that there is to know.
+    pub(crate) fn is_health(&self) -> bool {
+        matches!(self.what, What::Live | What::Ready | What::ModelReady)
+    }
+
+    /// Its REST method, path and body.
+    pub(crate) fn rest(&self) -> (&'static str, String, Vec<u8>) {
+        let model = || model_path(&self.model, &self.version);
+        let repository = |verb: &str| format!("/v2/repository/models/{}/{verb}", segment(&self.model));
+        let (method, path, body) = match &self.what {
+            What::Live => ("GET", "/v2/health/live".to_owned(), None),
+            What::Ready => ("GET", "/v2/health/ready".to_owned(), None),
+            What::ModelReady => ("GET", model() + "/ready", None),
+            What::ServerMetadata => ("GET", "/v2".to_owned(), None),
+            What::Metadata => ("GET", model(), None),
+            What::Config => ("GET", model() + "/config", None),
+            What::Statistics if self.model.is_empty() => ("GET", "/v2/models/stats".to_owned(), None),
+            What::Statistics => ("GET", model() + "/stats", None),
+            What::Index => ("POST", "/v2/repository/index".to_owned(), Some(serde_json::json!({}))),
+            What::Load(None) => ("POST", repository("load"), Some(serde_json::json!({}))),
+            What::Load(Some(config)) => {
+                ("POST", repository("load"), Some(serde_json::json!({"parameters": {"config": config}})))
+            }
+            What::Unload { dependents } => {
+                let parameters = serde_json::json!({"parameters": {"unload_dependents": dependents}});
+                ("POST", repository("unload"), Some(parameters))
+            }
+        };
+        (method, path, body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
+    }
+}
+
+/// The path of a model's routes.
+pub(crate) fn model_path(model: &str, version: &str) -> String {
+    let mut path = format!("/v2/models/{}", segment(model));
+    if !version.is_empty() {
+        path.push_str("/versions/");
+        path.push_str(&segment(version));
+    }
+    path
+}
+
+fn segment(text: &str) -> String {
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_models_of_any_name() {
+        assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
+        let ask = |what| Ask { what, model: "m".to_owned(), version: String::new() }.rest();
+        assert_eq!(ask(What::Config).1, "/v2/models/m/config");
+        assert_eq!(ask(What::Load(Some("{}".to_owned()))).2, br#"{"parameters":{"config":"{}"}}"#);
+        assert_eq!(ask(What::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
+    }
+}

@@ -1,0 +1,287 @@
+//! REST over HTTP/1.1: requests out, answers in, connections kept.
+
+use crate::{
+    Ask, CallOptions, Options, Target,
+    compress::{ACCEPTED, Encoding, too_large},
+    connect::Connector,
+    failure::{Failure, Result, Stage},
+    http1::{Framing, Head, Http1},
+    request::model_path,
+};
+use bytes::Bytes;
+use penstock_core::{Chunks, Error, Kind};
+use penstock_wire::{
+    Answer, Call, Limits,
+    rest::{begin_answer, encode_call, error},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most bytes of a refusal that are read.
+const MAX_REFUSAL: usize = 1 << 20;
+
+/// A REST server, as a client knows it.
+pub(crate) struct Rest {
+    connector: Arc<Connector>,
+    options: Arc<Options>,
+    target: Target,
+    /// `Host` and the client's own headers, as they are written.
+    common: Vec<u8>,
+    has_host: bool,
+    idle: Mutex<Vec<Http1>>,
+}
+
+/// A request, as HTTP has it.
+struct Outgoing<'a> {
+    method: &'a str,
+    path: &'a str,
+    headers: &'a [(String, String)],
+    content_type: &'a str,
+    json_len: Option<usize>,
+    compression: Option<Encoding>,
+    body: Chunks,
+    /// Whether it may be sent again after a connection was lost.
+    idempotent: bool,
+}
+
+impl Rest {
+    pub(crate) fn new(target: &Target, options: &Arc<Options>, connector: Arc<Connector>) -> Self {
+        let mut common = Vec::new();
+        let has_host = options.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+        put_headers(&mut common, &options.headers);
+        if options.accept_compression {
+            put_header(&mut common, "Accept-Encoding", ACCEPTED);
+        }
+        let (options, target) = (Arc::clone(options), target.clone());
+        Self { connector, options, target, common, has_host, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// One attempt at an inference.
+    pub(crate) async fn infer(&self, call: &Call, how: &CallOptions) -> Result<Answer> {
+        let (connection, head) = self.post(call, how, "infer").await?;
+        let (mut connection, mut head) = self.accepted(connection, head).await?;
+        let most = self.options.max_answer;
+        let answer = match (head.json_len, head.encoding, head.framing) {
+            (Some(json_len), None, Framing::Length(total)) => {
+                if total > most {
+                    return Err(too_large(most).into());
+                }
+                let tail = total.checked_sub(json_len).ok_or_else(short)?;
+                let json = connection.prefix(json_len).await?;
+                let mut decoder = begin_answer(&json, tail, &Limits::default())?;
+                loop {
+                    let room = decoder.room();
+                    if room.is_empty() {
+                        break;
+                    }
+                    let count = connection.read_into(room).await?;
+                    decoder.filled(count);
+                }
+                head.framing = Framing::Done;
+                decoder.finish()?
+            }
+            _ => {
+                let body = self.body(&mut connection, &mut head).await?;
+                let json_len = head.json_len.unwrap_or(body.len());
+                let (json, tail) = body.split_at_checked(json_len).ok_or_else(short)?;
+                let mut decoder = begin_answer(json, tail.len(), &Limits::default())?;
+                decoder.write(tail)?;
+                decoder.finish()?
+            }
+        };
+        self.give_back(connection, &head);
+        Ok(answer)
+    }
+
+    /// Asks for a stream of answers; the connection, from which events are to be read.
+    pub(crate) async fn stream(&self, call: &Call, how: &CallOptions) -> Result<(Http1, Head)> {
+        let (connection, head) = self.post(call, how, "infer_stream").await?;
+        let (connection, head) = self.accepted(connection, head).await?;
+        match head.encoding {
+            None => Ok((connection, head)),
+            Some(_) => Err(Error::new(Kind::Internal, "the server compresses its stream, which is not read").into()),
+        }
+    }
+
+    /// One attempt at a question or an order.
+    pub(crate) async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
+        let (method, path, body) = ask.rest();
+        let outgoing = Outgoing {
+            method,
+            path: &path,
+            headers: &how.headers,
+            content_type: "application/json",
+            json_len: None,
+            compression: None,
+            body: Chunks::from_iter([Bytes::from(body)]),
+            idempotent: ask.is_idempotent(),
+        };
+        let (mut connection, mut head) = self.exchange(&outgoing).await?;
+        if ask.is_health() && matches!(head.status, 200 | 400 | 503) {
+            let ready = head.status == 200;
+            let body = connection.body(&mut head.framing, MAX_REFUSAL).await?;
+            self.give_back(connection, &head);
+            return Ok(healthy(ready, &body));
+        }
+        let (mut connection, mut head) = self.accepted(connection, head).await?;
+        let body = self.body(&mut connection, &mut head).await?;
+        self.give_back(connection, &head);
+        Ok(body)
+    }
+
+    async fn post(&self, call: &Call, how: &CallOptions, verb: &str) -> Result<(Http1, Head)> {
+        // Events hold JSON only.
+        let binary = self.options.binary && verb == "infer";
+        let encoded = encode_call(call, binary).map_err(Failure::not_sent)?;
+        let compression = self.options.compression;
+        let body = match compression {
+            Some(encoding) => encoding.compress(&encoded.chunks).map_err(Failure::not_sent)?,
+            None => encoded.chunks,
+        };
+        let outgoing = Outgoing {
+            method: "POST",
+            path: &format!("{}/{verb}", model_path(&call.model, &call.version)),
+            headers: &how.headers,
+            content_type: if encoded.json_len.is_some() { "application/octet-stream" } else { "application/json" },
+            json_len: encoded.json_len,
+            compression,
+            body,
+            idempotent: false,
+        };
+        self.exchange(&outgoing).await
+    }
+
+    /// Sends a request and reads the answer's head.
+    async fn exchange(&self, outgoing: &Outgoing<'_>) -> Result<(Http1, Head)> {
+        let head = self.head(outgoing);
+        loop {
+            let idle = self.take_idle();
+            let fresh = idle.is_none();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => Http1::new(self.connector.connect().await?),
+            };
+            if let Err(unsent) = connection.send(&head, &outgoing.body).await {
+                if !unsent.partly && !fresh {
+                    continue;
+                }
+                // The server may have refused before it had read all.
+                return match connection.head().await {
+                    Ok(head) if head.status >= 400 => Ok((connection, Head { keep: false, ..head })),
+                    _ => Err(unsent.into()),
+                };
+            }
+            match connection.head().await {
+                // A server may close an idle connection at any time.
+                Err(failure) if outgoing.idempotent && !fresh && failure.error.kind() == Kind::Unavailable => {}
+                answered => return answered.map(|head| (connection, head)),
+            }
+        }
+    }
+
+    fn head(&self, outgoing: &Outgoing<'_>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256 + self.common.len());
+        for part in [outgoing.method, " ", &self.target.prefix, outgoing.path, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        if !self.has_host && !outgoing.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            put_header(&mut out, "Host", &self.target.authority());
+        }
+        out.extend_from_slice(&self.common);
+        put_headers(&mut out, outgoing.headers);
+        let length: usize = outgoing.body.iter().map(Bytes::len).sum();
+        if outgoing.method != "GET" {
+            put_header(&mut out, "Content-Type", outgoing.content_type);
+            put_header(&mut out, "Content-Length", &length.to_string());
+        }
+        if let Some(json_len) = outgoing.json_len {
+            put_header(&mut out, "Inference-Header-Content-Length", &json_len.to_string());
+        }
+        if let Some(encoding) = outgoing.compression {
+            put_header(&mut out, "Content-Encoding", encoding.name());
+        }
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+
+    /// The body as it was before it was compressed.
+    async fn body(&self, connection: &mut Http1, head: &mut Head) -> Result<Vec<u8>> {
+        let most = self.options.max_answer;
+        let body = connection.body(&mut head.framing, most).await?;
+        Ok(match head.encoding {
+            Some(encoding) => encoding.decompress(&body, most)?,
+            None => body,
+        })
+    }
+
+    /// The connection, if the server has accepted the request.
+    async fn accepted(&self, mut connection: Http1, mut head: Head) -> Result<(Http1, Head)> {
+        if head.status == 200 {
+            return Ok((connection, head));
+        }
+        let read = connection.body(&mut head.framing, MAX_REFUSAL).await;
+        let body = match (read, head.encoding) {
+            (Ok(body), Some(encoding)) => encoding.decompress(&body, MAX_REFUSAL).unwrap_or_default(),
+            // The status says enough.
+            (read, _) => read.unwrap_or_default(),
+        };
+        let mut said = error::said(&body);
+        if said.is_empty() {
+            said = format!("the server answered with status {}", head.status);
+        }
+        let mut error = Error::new(error::kind(head.status), said);
+        if let Some(after) = head.retry_after {
+            error = error.retry_after(after);
+        }
+        let status = head.status;
+        self.give_back(connection, &head);
+        Err(Failure::answered(error, status))
+    }
+
+    fn take_idle(&self) -> Option<Http1> {
+        loop {
+            let connection = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+            if connection.is_idle() {
+                return Some(connection);
+            }
+        }
+    }
+
+    fn give_back(&self, connection: Http1, head: &Head) {
+        if head.keep && matches!(head.framing, Framing::Done | Framing::Length(0)) {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < self.options.max_idle {
+                idle.push(connection);
+            }
+        }
+    }
+
+    /// Lets all idle connections go.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// `true` or `false`: what the status says, unless the body says otherwise.
+fn healthy(status: bool, body: &[u8]) -> Vec<u8> {
+    let said = serde_json::from_slice::<serde_json::Value>(body).ok();
+    let said =
+        said.and_then(|said| said.get("ready").or_else(|| said.get("live")).and_then(serde_json::Value::as_bool));
+    (status && said.unwrap_or(true)).to_string().into_bytes()
+}
+
+fn short() -> Failure {
+    let error = Error::new(Kind::Internal, "the server's answer is shorter than the JSON that it announces");
+    Failure { error, status: None, stage: Stage::Unknown }
+}
+
+fn put_headers(out: &mut Vec<u8>, headers: &[(String, String)]) {
+    for (name, value) in headers {
+        put_header(out, name, value);
+    }
+}
+
+fn put_header(out: &mut Vec<u8>, name: &str, value: &str) {
+    for part in [name, ": ", value, "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}

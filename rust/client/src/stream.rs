@@ -1,0 +1,131 @@
+//! A stream of answers, piece by piece.
+
+use crate::{
+    failure::{Failure, Result, Stage},
+    grpc::{Own, Reply},
+    http1::{Framing, Http1},
+};
+use penstock_core::{Error, Kind};
+use penstock_wire::{
+    Answer, Limits,
+    generated::inference::ModelStreamInferResponse,
+    grpc::stream_answer,
+    rest::{EventDecoder, begin_answer, error},
+};
+use prost::Message as _;
+use std::{fmt, time::Duration};
+
+/// The answers of a stream. Letting it go ends the stream, also on the server's side.
+pub struct Pieces {
+    source: Source,
+    timeout: Option<Duration>,
+    ended: bool,
+}
+
+enum Source {
+    Rest { connection: Box<Http1>, framing: Framing, events: EventDecoder },
+    Grpc { own: Option<Own>, reply: Reply },
+}
+
+impl Pieces {
+    pub(crate) fn rest(connection: Http1, framing: Framing, max_answer: usize, timeout: Option<Duration>) -> Self {
+        let events = EventDecoder::new(max_answer);
+        let source = Source::Rest { connection: Box::new(connection), framing, events };
+        Self { source, timeout, ended: false }
+    }
+
+    pub(crate) fn grpc(own: Option<Own>, reply: Reply, timeout: Option<Duration>) -> Self {
+        Self { source: Source::Grpc { own, reply }, timeout, ended: false }
+    }
+
+    /// How long a caller waits for each piece.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The next piece; `None` at a good end. After a failure there are no more.
+    ///
+    /// # Errors
+    /// The model failed, the connection was lost, or an answer is not the protocol's.
+    pub async fn next(&mut self) -> Option<Result<Answer>> {
+        if self.ended {
+            return None;
+        }
+        // A caller that gives up in the middle of a piece must not get half of it.
+        self.ended = true;
+        let piece = match &mut self.source {
+            Source::Rest { connection, framing, events } => next_event(connection, framing, events).await,
+            Source::Grpc { own: Some(own), reply } => own.run(next_message(reply)).await,
+            Source::Grpc { own: None, reply } => next_message(reply).await,
+        };
+        let piece = piece.transpose();
+        self.ended = !matches!(piece, Some(Ok(_)));
+        piece
+    }
+}
+
+impl fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pieces").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+async fn next_event(
+    connection: &mut Http1,
+    framing: &mut Framing,
+    events: &mut EventDecoder,
+) -> Result<Option<Answer>> {
+    loop {
+        while let Some(event) = events.next() {
+            // What some servers end their streams with.
+            if event == b"[DONE]" {
+                return Ok(None);
+            }
+            let answer = read_event(&event)?;
+            if !is_end(&answer) {
+                return Ok(Some(answer));
+            }
+        }
+        match connection.piece(framing).await? {
+            Some(piece) => events.push(&piece)?,
+            None if events.is_between_events() => return Ok(None),
+            None => return Err(Error::new(Kind::Unavailable, "the stream ends within an event").into()),
+        }
+    }
+}
+
+fn read_event(event: &[u8]) -> Result<Answer> {
+    match begin_answer(event, 0, &Limits::default()).and_then(|decoder| decoder.finish()) {
+        Ok(answer) => Ok(answer),
+        Err(wrong) => {
+            // The status was sent long ago: what went wrong since is said in an event.
+            let said = serde_json::from_slice::<serde_json::Value>(event).ok();
+            if said.is_some_and(|said| said.get("outputs").is_none() && said.get("error").is_some()) {
+                let error = Error::new(Kind::Handler, error::said(event));
+                return Err(Failure { error, status: None, stage: Stage::Answered });
+            }
+            Err(wrong.into())
+        }
+    }
+}
+
+async fn next_message(reply: &mut Reply) -> Result<Option<Answer>> {
+    loop {
+        let Some(message) = reply.next().await? else { return Ok(None) };
+        let message = ModelStreamInferResponse::decode(message).map_err(|error| {
+            Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {error}"))
+        })?;
+        let answer = stream_answer(message).map_err(|error| {
+            let stage = if error.kind() == Kind::Handler { Stage::Answered } else { Stage::Unknown };
+            Failure { error, status: None, stage }
+        })?;
+        if !is_end(&answer) {
+            return Ok(Some(answer));
+        }
+    }
+}
+
+/// Whether it only says that there are no more.
+fn is_end(answer: &Answer) -> bool {
+    answer.outputs.is_empty() && answer.flag("triton_final_response") == Some(true)
+}

@@ -1,0 +1,142 @@
+//! What Python says of a client and of a call.
+
+use super::lend;
+use penstock_client::{Ask, Call, CallOptions, Encoding, Named, Options, Retries, TlsOptions, What};
+use penstock_core::Parameter;
+use pyo3::{exceptions::PyValueError, prelude::*};
+use smallvec::SmallVec;
+use std::{path::PathBuf, time::Duration};
+
+/// The fields of `penstock.client._options.ClientOptions`.
+#[derive(Debug, FromPyObject)]
+pub(super) struct ClientOptions {
+    headers: Vec<(String, String)>,
+    connect_timeout: f64,
+    retries: u32,
+    backoff: f64,
+    max_backoff: f64,
+    hedge: Option<f64>,
+    compression: Option<String>,
+    accept_compression: bool,
+    binary: bool,
+    max_answer_bytes: usize,
+    max_idle: usize,
+    ca_file: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    server_name: Option<String>,
+}
+
+impl TryFrom<ClientOptions> for Options {
+    type Error = PyErr;
+
+    fn try_from(given: ClientOptions) -> PyResult<Self> {
+        let unknown = |name: &str| {
+            PyValueError::new_err(format!("compression {name:?} is not known, expected gzip, deflate or zstd"))
+        };
+        let compression =
+            given.compression.map(|name| Encoding::from_name(&name).ok_or_else(|| unknown(&name))).transpose()?;
+        let retries = Retries {
+            attempts: given.retries,
+            backoff: seconds(given.backoff),
+            max_backoff: seconds(given.max_backoff),
+        };
+        let tls = TlsOptions {
+            ca_file: given.ca_file,
+            certificate: given.certificate,
+            key: given.key,
+            server_name: given.server_name,
+        };
+        Ok(Self {
+            headers: given.headers,
+            connect_timeout: seconds(given.connect_timeout),
+            retries,
+            hedge: given.hedge.map(seconds),
+            compression,
+            accept_compression: given.accept_compression,
+            binary: given.binary,
+            max_answer: given.max_answer_bytes,
+            max_idle: given.max_idle,
+            tls,
+        })
+    }
+}
+
+/// A length of time; one that is not a number, or negative, is none.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
+}
+
+/// Name, value, and the datatype that it is to have on the wire.
+type Input<'py> = (String, Bound<'py, PyAny>, Option<String>);
+
+/// Model, version, id, inputs, outputs, parameters.
+pub(super) type CallArguments<'py> =
+    (String, String, String, Vec<Input<'py>>, Vec<String>, Vec<(String, Bound<'py, PyAny>)>);
+
+/// The call that Python makes. Its tensors may lie in Python's own memory.
+///
+/// # Errors
+/// `InvalidInput` that names the input or parameter.
+pub(super) fn call(arguments: CallArguments<'_>) -> PyResult<Call> {
+    let (model, version, id, given, outputs, named) = arguments;
+    let mut inputs = SmallVec::with_capacity(given.len());
+    for (name, value, datatype) in given {
+        let tensor = lend::tensor(&name, value, datatype.as_deref())?;
+        inputs.push(Named { name, tensor });
+    }
+    let parameters = named.into_iter().map(|(name, value)| Ok((parameter(&name, &value)?, name)));
+    let parameters = parameters.map(|pair: PyResult<_>| pair.map(|(value, name)| (name, value)));
+    Ok(Call { model, version, id, inputs, outputs, parameters: parameters.collect::<PyResult<_>>()? })
+}
+
+fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+    if let Ok(value) = value.extract::<bool>() {
+        return Ok(Parameter::Bool(value));
+    }
+    if let Ok(value) = value.extract::<i64>() {
+        return Ok(Parameter::Int(value));
+    }
+    if let Ok(value) = value.extract::<u64>() {
+        return Ok(Parameter::Uint(value));
+    }
+    if let Ok(value) = value.extract::<String>() {
+        return Ok(Parameter::String(value));
+    }
+    value.extract::<f64>().map(Parameter::Float).map_err(|_| {
+        let class = value.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+        super::answer::invalid(
+            value.py(),
+            &format!("parameter '{name}' is a {class}, expected a bool, an int of 64 bits, a float or a str"),
+        )
+    })
+}
+
+/// Headers, and how long the caller waits.
+pub(super) type HowArguments = (Vec<(String, String)>, Option<f64>);
+
+/// How Python wants the call made.
+pub(super) fn how((headers, timeout): HowArguments) -> CallOptions {
+    CallOptions::new(headers, timeout.map(seconds))
+}
+
+/// What, model, version, and what else there is to say.
+pub(super) type AskArguments = (String, String, String, Option<String>);
+
+/// The question that Python asks.
+pub(super) fn ask((what, model, version, more): AskArguments) -> PyResult<Ask> {
+    let what = match what.as_str() {
+        "live" => What::Live,
+        "ready" => What::Ready,
+        "model_ready" => What::ModelReady,
+        "server_metadata" => What::ServerMetadata,
+        "metadata" => What::Metadata,
+        "config" => What::Config,
+        "statistics" => What::Statistics,
+        "index" => What::Index,
+        "load" => What::Load(more),
+        "unload" => What::Unload { dependents: more.is_some() },
+        _ => return Err(PyValueError::new_err(format!("no such question: {what}"))),
+    };
+    Ok(Ask { what, model, version })
+}
