@@ -56,7 +56,9 @@ def test_pyo3_is_named_in_one_crate() -> None:
     assert {relative(path).split("/src/")[0] for path in named} == {"rust/py"}
 
 
-@pytest.mark.parametrize("root", ["core/src/lib.rs", "wire/src/lib.rs", "client/src/lib.rs", "server/src/lib.rs", "codegen/src/main.rs"])
+@pytest.mark.parametrize(
+    "root", ["core/src/lib.rs", "wire/src/lib.rs", "client/src/lib.rs", "server/src/lib.rs", "codegen/src/main.rs"]
+)
 def test_a_crate_without_an_interpreter_forbids_unsafe(root: str) -> None:
     assert "#![forbid(unsafe_code)]" in text(f"rust/{root}").splitlines()
 

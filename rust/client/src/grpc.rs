@@ -2,7 +2,7 @@
 
 use crate::{
     Options,
-    compress::{Encoding, too_large},
+    compress::{decompress, too_large},
     failure::{Failure, Result, Stage, from_io},
 };
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -11,6 +11,7 @@ use http::{HeaderMap, Request, StatusCode};
 use penstock_core::{Chunks, Error, Kind};
 use penstock_wire::{
     Answer, Limits,
+    coding::Coding,
     grpc::{AnswerDecoder, FRAME_PREFIX, error::kind},
     rest,
 };
@@ -38,7 +39,7 @@ pub(crate) fn builder() -> h2::client::Builder {
 /// An answer whose head is there.
 pub(crate) struct Reply {
     body: RecvStream,
-    encoding: Option<Encoding>,
+    encoding: Option<Coding>,
     /// Bytes of messages that are not taken yet.
     buffer: BytesMut,
     max_answer: usize,
@@ -74,7 +75,7 @@ pub(crate) async fn open(
     let encoding = match head.headers.get("grpc-encoding").map(|value| value.as_bytes()) {
         None | Some(b"identity") => None,
         Some(name) => {
-            let known = std::str::from_utf8(name).ok().and_then(Encoding::from_name);
+            let known = std::str::from_utf8(name).ok().and_then(Coding::from_name);
             Some(known.ok_or_else(|| protocol("its compression is not known"))?)
         }
     };
@@ -149,7 +150,7 @@ impl Reply {
         }
         let message = self.buffer.split_to(length).freeze();
         match self.encoding.filter(|_| compressed) {
-            Some(encoding) => Ok(encoding.decompress(&message, self.max_answer)?.into()),
+            Some(encoding) => Ok(decompress(encoding, &message, self.max_answer)?.into()),
             None => Ok(message),
         }
     }

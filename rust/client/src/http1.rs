@@ -1,24 +1,26 @@
 //! One HTTP/1.1 connection: a request is written, an answer is read. What it asks is not known here.
 
+mod head;
+
+pub(crate) use head::{Framing, Head};
+
+use self::head::{not_http, parse};
 use crate::{
-    compress::{Encoding, too_large},
+    compress::too_large,
     failure::{Failure, Result, Stage},
     socket::Stream,
 };
 use bytes::{Buf as _, Bytes, BytesMut};
-use penstock_core::{Error, Kind};
 use smallvec::SmallVec;
 use std::{
     future::poll_fn,
     io::{self, IoSlice},
     pin::Pin,
-    time::Duration,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
 /// The most bytes of an answer's head, or of a line within a chunked body.
 const MAX_HEAD: usize = 64 << 10;
-const MAX_HEADERS: usize = 100;
 /// How much is read at once, where it is not read in place.
 const READ: usize = 16 << 10;
 
@@ -27,36 +29,6 @@ const READ: usize = 16 << 10;
 pub(crate) struct Http1 {
     stream: Stream,
     buffer: BytesMut,
-}
-
-/// What an answer's head says.
-#[derive(Debug)]
-pub(crate) struct Head {
-    /// The status.
-    pub(crate) status: u16,
-    /// `Inference-Header-Content-Length`.
-    pub(crate) json_len: Option<usize>,
-    /// `Retry-After`, if it is a number of seconds.
-    pub(crate) retry_after: Option<Duration>,
-    /// How the body is compressed.
-    pub(crate) encoding: Option<Encoding>,
-    /// Where the body ends.
-    pub(crate) framing: Framing,
-    /// Whether the connection may be used again.
-    pub(crate) keep: bool,
-}
-
-/// Where a body ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// After so many bytes.
-    Length(usize),
-    /// Where its chunks end; so many bytes of the chunk at hand are left.
-    Chunked(usize),
-    /// Where the connection does.
-    Close,
-    /// It has ended.
-    Done,
 }
 
 /// A request that could not be written whole.
@@ -237,80 +209,6 @@ impl Http1 {
         self.buffer.reserve(READ);
         self.stream.read_buf(&mut self.buffer).await.map_err(|error| Failure::lost(LOST, &error))
     }
-}
-
-impl Framing {
-    fn after(self, count: usize) -> Self {
-        match self {
-            Self::Length(left) => Self::Length(left - count),
-            Self::Chunked(left) => Self::Chunked(left - count),
-            other => other,
-        }
-    }
-}
-
-/// The head that `bytes` begin with and its length; `None` until it is whole.
-fn parse(bytes: &[u8]) -> penstock_core::Result<Option<(Head, usize)>> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let length = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(not_http(&error.to_string())),
-    };
-    let status = response.code.unwrap_or_default();
-    let mut head = Head {
-        status,
-        json_len: None,
-        retry_after: None,
-        encoding: None,
-        framing: Framing::Close,
-        keep: response.version == Some(1),
-    };
-    let mut chunked = false;
-    for header in response.headers.iter() {
-        read_header(&mut head, &mut chunked, header)?;
-    }
-    if status == 204 || status == 304 || status < 200 {
-        head.framing = Framing::Length(0);
-    } else if chunked {
-        head.framing = Framing::Chunked(0);
-    }
-    head.keep &= head.framing != Framing::Close;
-    Ok(Some((head, length)))
-}
-
-fn read_header(head: &mut Head, chunked: &mut bool, header: &httparse::Header<'_>) -> penstock_core::Result<()> {
-    let text = || std::str::from_utf8(header.value).unwrap_or_default().trim();
-    let number = || text().parse::<usize>().ok().filter(|_| text().bytes().all(|byte| byte.is_ascii_digit()));
-    let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-    if is("content-length") {
-        let length = number().ok_or_else(|| not_http("its content length is not a number"))?;
-        if !matches!(head.framing, Framing::Close) && head.framing != Framing::Length(length) {
-            return Err(not_http("it has two content lengths"));
-        }
-        head.framing = Framing::Length(length);
-    } else if is("transfer-encoding") {
-        if !text().eq_ignore_ascii_case("chunked") {
-            return Err(not_http("its transfer encoding is not known"));
-        }
-        *chunked = true;
-    } else if is("connection") {
-        let has = |word: &str| text().split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
-        head.keep = !has("close") && (head.keep || has("keep-alive"));
-    } else if is("inference-header-content-length") {
-        head.json_len = Some(number().ok_or_else(|| not_http("its JSON length is not a number"))?);
-    } else if is("retry-after") {
-        head.retry_after = number().map(|seconds| Duration::from_secs(seconds as u64));
-    } else if is("content-encoding") && !text().is_empty() && !text().eq_ignore_ascii_case("identity") {
-        let encoding = Encoding::from_name(&text().to_ascii_lowercase());
-        head.encoding = Some(encoding.ok_or_else(|| not_http("its content encoding is not known"))?);
-    }
-    Ok(())
-}
-
-fn not_http(why: &str) -> Error {
-    Error::new(Kind::Internal, format!("the server's answer is not HTTP/1.1: {why}"))
 }
 
 impl From<Unsent> for Failure {

@@ -26,9 +26,9 @@ mod target;
 mod tls;
 
 pub use client::{Client, Mode};
-pub use compress::Encoding;
 pub use failure::{Failure, Stage};
 pub use options::{Options, Retries, TlsOptions};
+pub use penstock_wire::coding::Coding;
 pub use penstock_wire::{Answer, Call, Named};
 pub use request::{Ask, CallOptions, What};
 pub use stream::Pieces;

@@ -1,6 +1,6 @@
 //! What a client is told when it is made.
 
-use crate::Encoding;
+use penstock_wire::coding::Coding;
 use std::{path::PathBuf, time::Duration};
 
 /// All choices of a client.
@@ -15,7 +15,7 @@ pub struct Options {
     /// After how long a second attempt starts beside the first; `None` for never.
     pub hedge: Option<Duration>,
     /// How requests are compressed.
-    pub compression: Option<Encoding>,
+    pub compression: Option<Coding>,
     /// Whether answers may be compressed.
     pub accept_compression: bool,
     /// REST only: whether tensors travel as they lie in memory; else as JSON.

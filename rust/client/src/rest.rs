@@ -2,7 +2,7 @@
 
 use crate::{
     Ask, CallOptions, Options, Target,
-    compress::{ACCEPTED, Encoding, too_large},
+    compress::{self, ACCEPTED, too_large},
     connect::Connector,
     failure::{Failure, Result, Stage},
     http1::{Framing, Head, Http1},
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use penstock_core::{Chunks, Error, Kind};
 use penstock_wire::{
     Answer, Call, Limits,
+    coding::Coding,
     rest::{begin_answer, encode_call, error},
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +38,7 @@ struct Outgoing<'a> {
     headers: &'a [(String, String)],
     content_type: &'a str,
     json_len: Option<usize>,
-    compression: Option<Encoding>,
+    compression: Option<Coding>,
     body: Chunks,
     /// Whether it may be sent again after a connection was lost.
     idempotent: bool,
@@ -134,7 +135,7 @@ impl Rest {
         let encoded = encode_call(call, binary).map_err(Failure::not_sent)?;
         let compression = self.options.compression;
         let body = match compression {
-            Some(encoding) => encoding.compress(&encoded.chunks).map_err(Failure::not_sent)?,
+            Some(coding) => compress::compress(coding, &encoded.chunks).map_err(Failure::not_sent)?,
             None => encoded.chunks,
         };
         let outgoing = Outgoing {
@@ -208,7 +209,7 @@ impl Rest {
         let most = self.options.max_answer;
         let body = connection.body(&mut head.framing, most).await?;
         Ok(match head.encoding {
-            Some(encoding) => encoding.decompress(&body, most)?,
+            Some(coding) => compress::decompress(coding, &body, most)?,
             None => body,
         })
     }
@@ -220,7 +221,7 @@ impl Rest {
         }
         let read = connection.body(&mut head.framing, MAX_REFUSAL).await;
         let body = match (read, head.encoding) {
-            (Ok(body), Some(encoding)) => encoding.decompress(&body, MAX_REFUSAL).unwrap_or_default(),
+            (Ok(body), Some(coding)) => compress::decompress(coding, &body, MAX_REFUSAL).unwrap_or_default(),
             // The status says enough.
             (read, _) => read.unwrap_or_default(),
         };

@@ -167,7 +167,7 @@ mod tests {
             ("http://h:0", "has no host, or no port that is a number"),
             ("http://h:99999", "has no host, or no port that is a number"),
             ("http://[::1", "has no host, or no port that is a number"),
-            ("http://u:p@h", "has more than a host, a port and a path"),
+            ("grpc://u:p@h:1", "has more than a host, a port and a path"),
             ("http://h/?a", "has more than a host, a port and a path"),
             ("http://h\r\nx: y", "has more than a host, a port and a path"),
             ("grpc://h", "has no port"),

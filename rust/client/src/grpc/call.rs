@@ -3,7 +3,7 @@
 use super::{Own, Reply, builder, describe, open, put_metadata, timeout_text, unsent};
 use crate::{
     Ask, CallOptions, Mode, Options, Target,
-    compress::ACCEPTED,
+    compress::{ACCEPTED_MESSAGES, compress},
     connect::Connector,
     failure::{Failure, Result, Stage},
 };
@@ -57,9 +57,8 @@ impl Grpc {
                 Some(own) => own.run(async { reply.await?.answer().await }).await,
                 None => async { reply.await?.answer().await }.await,
             };
-            match self.done(own, answered, fresh).await {
-                Some(answered) => return answered,
-                None => {}
+            if let Some(answered) = self.done(own, answered, fresh).await {
+                return answered;
             }
         }
     }
@@ -83,9 +82,8 @@ impl Grpc {
                 Some(own) => own.run(message).await,
                 None => message.await,
             };
-            match self.done(own, answered, fresh).await {
-                Some(answered) => return Ok(describe::answer(ask, answered?)?),
-                None => {}
+            if let Some(answered) = self.done(own, answered, fresh).await {
+                return Ok(describe::answer(ask, answered?)?);
             }
         }
     }
@@ -173,14 +171,14 @@ impl Grpc {
             headers.insert("grpc-timeout", value);
         }
         if self.options.accept_compression {
-            headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED));
+            headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED_MESSAGES));
         }
         if let Some(encoding) = self.options.compression.filter(|_| method == "ModelInfer") {
             headers.insert("grpc-encoding", HeaderValue::from_static(encoding.name()));
             if let Some(first) = chunks.first_mut() {
                 *first = first.slice(FRAME_PREFIX..);
             }
-            let compressed = encoding.compress(&chunks).map_err(Failure::not_sent)?;
+            let compressed = compress(encoding, &chunks).map_err(Failure::not_sent)?;
             chunks = prefixed(1, &compressed.concat()).map_err(Failure::not_sent)?;
         }
         put_metadata(&mut headers, &self.options, &how.headers);

@@ -1,7 +1,7 @@
 //! What Python says of a client and of a call.
 
 use super::lend;
-use penstock_client::{Ask, Call, CallOptions, Encoding, Named, Options, Retries, TlsOptions, What};
+use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Retries, TlsOptions, What};
 use penstock_core::Parameter;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use smallvec::SmallVec;
@@ -34,8 +34,13 @@ impl TryFrom<ClientOptions> for Options {
         let unknown = |name: &str| {
             PyValueError::new_err(format!("compression {name:?} is not known, expected gzip, deflate or zstd"))
         };
-        let compression =
-            given.compression.map(|name| Encoding::from_name(&name).ok_or_else(|| unknown(&name))).transpose()?;
+        let compression = given
+            .compression
+            .map(|name| {
+                // Brotli is only read.
+                Coding::from_name(&name).filter(|coding| *coding != Coding::Brotli).ok_or_else(|| unknown(&name))
+            })
+            .transpose()?;
         let retries = Retries {
             attempts: given.retries,
             backoff: seconds(given.backoff),

@@ -33,7 +33,7 @@ const AHEAD: usize = 64;
 
 /// What became of a call.
 enum Outcome {
-    Answer(Result<Answer, Failure>),
+    Answer(Box<Result<Answer, Failure>>),
     Json(Result<Vec<u8>, Failure>),
     Pieces(Result<SharedPieces, Failure>),
     Batch(Vec<Result<Answer, Failure>>),
@@ -146,7 +146,7 @@ impl SharedClient {
         let how = arguments::how(how);
         let call = arguments::call(call)?;
         let client = Arc::clone(&self.0);
-        submit(mailbox, async move { Outcome::Answer(client.infer(call, &how).await) })
+        submit(mailbox, async move { Outcome::Answer(Box::new(client.infer(call, &how).await)) })
     }
 
     fn ask(&self, ask: AskArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {

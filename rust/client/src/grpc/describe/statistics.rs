@@ -36,7 +36,7 @@ fn model(model: &pb::ModelStatistics) -> Value {
         "last_inference": model.last_inference,
         "inference_count": model.inference_count,
         "execution_count": model.execution_count,
-        "inference_stats": inference(&model.inference_stats.clone().unwrap_or_default()),
+        "inference_stats": inference(&model.inference_stats.unwrap_or_default()),
         "response_stats": responses,
         "batch_stats": model.batch_stats.iter().map(batch).collect::<Vec<_>>(),
         "memory_usage": model.memory_usage.iter().map(memory).collect::<Vec<_>>(),
