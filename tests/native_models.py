@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -87,4 +88,68 @@ def seen(x: Any, ctx: Context) -> Any:
     return repr(shown)
 
 
-MODELS = [*map(_same, [*DATATYPES, "BYTES"]), double, arithmetic, upper, add, large, slow, fails, seen]
+class Counter:
+    """Counts what models saw."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+STARTED, STOPPED = Counter(), Counter()
+N = {"inputs": [Tensor("n", np.int32, [])], "outputs": [Tensor("y", np.int32, [])]}
+
+
+@model(**N)
+def count(n: Any) -> Iterator[Any]:
+    for i in range(int(n)):
+        yield np.int32(i)
+
+
+@model(**N)
+def breaks(n: Any) -> Iterator[Any]:
+    for i in range(int(n)):
+        yield np.int32(i)
+    raise HandlerError("it broke")
+
+
+@model(**N)
+def endless(n: Any) -> Iterator[Any]:
+    STARTED.value += 1
+    i = 0
+    try:
+        while True:
+            yield np.int32(i)
+            i += int(n)
+            time.sleep(0.001)
+    finally:
+        STOPPED.value += 1
+
+
+@model(**N)
+def stuck(n: Any) -> Iterator[Any]:
+    yield np.int32(0)
+    time.sleep(1)
+    yield n
+
+
+@model
+def words(text: str) -> Iterator[str]:
+    yield from text.split()
+
+
+MODELS = [
+    *map(_same, [*DATATYPES, "BYTES"]),
+    double,
+    arithmetic,
+    upper,
+    add,
+    large,
+    slow,
+    fails,
+    seen,
+    count,
+    breaks,
+    endless,
+    stuck,
+    words,
+]

@@ -1,6 +1,6 @@
-"""The `penstock` command: reads its arguments, loads the user's models, serves them.
+"""The `penstock` command: reads its arguments, loads the user's models, serves them; or asks a model.
 
-Exit status: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
+Exit status of `penstock serve`: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
 second signal) cut requests off.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from penstock import _settings
+from penstock import _ask, _settings
 from penstock.config import ServerConfig, load_config
 from penstock.errors import LoadError, StartupError
 
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         _parser().print_help()
         return USAGE
+    if options.command == "infer":
+        return _ask.run(options)
     try:
         return _serve(options)
     except StartupError as error:
@@ -77,7 +79,9 @@ def _fail(error: StartupError) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="penstock", description="Serve Python models.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="penstock", description="Serve Python models, and ask them.", allow_abbrev=False
+    )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve = commands.add_parser(
@@ -95,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
     for one in fields(ServerConfig):
         _add_setting(serve, one.name, one.metadata["kind"], one.metadata["help"], one.default)
+    _ask.add_parser(commands)
     return parser
 
 

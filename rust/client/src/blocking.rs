@@ -62,6 +62,12 @@ pub(crate) fn gated<T>(gate: Gate, poll: impl FnOnce() -> T) -> T {
     polled
 }
 
+/// Polls what reads ahead of need, as encryption does: a second read might block for ever.
+#[cfg(feature = "tls")]
+pub(crate) fn with_one_read<T>(poll: impl FnOnce() -> T) -> T {
+    if GATE.get() == Gate::Open { gated(Gate::Once, poll) } else { poll() }
+}
+
 /// Whether a read may block now.
 pub(crate) fn may_read() -> bool {
     match GATE.get() {

@@ -7,7 +7,7 @@ use std::{
     mem::MaybeUninit,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
@@ -226,8 +226,11 @@ macro_rules! forward {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        ready!(forward!(self, poll_read(cx, buffer)))?;
-        Poll::Ready(Ok(()))
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => blocking::with_one_read(|| Pin::new(stream.as_mut()).poll_read(cx, buffer)),
+        }
     }
 }
 

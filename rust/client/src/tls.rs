@@ -1,11 +1,17 @@
 //! Encrypted connections: certificates, and who is trusted.
 
 use crate::{
-    Target, TlsOptions,
+    Target, TlsOptions, blocking,
     socket::{Socket, Stream},
 };
 use penstock_core::{Error, Result};
-use std::{io, path::Path, sync::Arc};
+use std::{
+    future::{Future as _, poll_fn},
+    io,
+    path::Path,
+    pin::pin,
+    sync::Arc,
+};
 use tokio_rustls::{
     TlsConnector,
     rustls::{
@@ -53,7 +59,9 @@ impl Tls {
     /// # Errors
     /// The server's certificate is not trusted, or it does not speak TLS.
     pub(crate) async fn connect(&self, socket: Socket) -> io::Result<Stream> {
-        Ok(Stream::Tls(Box::new(self.connector.connect(self.name.clone(), socket).await?)))
+        let mut connecting = pin!(self.connector.connect(self.name.clone(), socket));
+        let stream = poll_fn(|cx| blocking::with_one_read(|| connecting.as_mut().poll(cx))).await?;
+        Ok(Stream::Tls(Box::new(stream)))
     }
 }
 

@@ -14,13 +14,7 @@ use pyo3::{
 pub(super) fn object(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyTuple>> {
     let parameters = PyDict::new(py);
     for (name, value) in answer.parameters {
-        match value {
-            Parameter::Bool(value) => parameters.set_item(name, value)?,
-            Parameter::Int(value) => parameters.set_item(name, value)?,
-            Parameter::Uint(value) => parameters.set_item(name, value)?,
-            Parameter::Float(value) => parameters.set_item(name, value)?,
-            Parameter::String(value) => parameters.set_item(name, value)?,
-        }
+        parameters.set_item(name, parameter(py, value)?)?;
     }
     let outputs = PyDict::new(py);
     for output in answer.outputs {
@@ -37,6 +31,20 @@ pub(super) fn object(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyTup
             outputs.into_any(),
         ],
     )
+}
+
+fn parameter(py: Python<'_>, value: Parameter) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Parameter::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
+        Parameter::Int(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::Uint(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::Float(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::String(value) => value.into_pyobject(py)?.into_any(),
+        Parameter::List(values) => {
+            let values = values.into_iter().map(|value| parameter(py, value)).collect::<PyResult<Vec<_>>>()?;
+            values.into_pyobject(py)?.into_any()
+        }
+    })
 }
 
 /// An answer that is JSON.

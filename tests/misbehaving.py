@@ -1,0 +1,90 @@
+"""A server that answers each connection as a test says, and counts what it was sent."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import Self
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+OUTPUT = b'{"model_name":"m","outputs":[{"name":"y","datatype":"INT32","shape":[1],"data":[7]}]}'
+GOOD = ANSWER % (len(OUTPUT), OUTPUT)
+
+
+def refusal(status: int, *headers: bytes) -> bytes:
+    """A refusal with an error of the protocol."""
+    body = b'{"error":"no"}'
+    lines = b"".join(header + b"\r\n" for header in headers)
+    return b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), lines, body)
+
+
+class Misbehaving:
+    """Listens, and hands each request (head and body) to `answer(number, connection)`.
+
+    `answer` returns bytes to send, or None to close the connection.
+    """
+
+    def __init__(self, answer: Callable[[int], bytes | None]) -> None:
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.requests = 0
+        self.connections = 0
+        self.hung_up = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
+            while read_request(stream):
+                with self._lock:
+                    number = self.requests
+                    self.requests += 1
+                answer = self._answer(number)
+                if answer is None:
+                    return
+                try:
+                    connection.sendall(answer)
+                except OSError:
+                    break
+        self.hung_up.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A thread in accept() is not woken by a close alone.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def read_request(stream: Any) -> bool:
+    """Reads one request; whether there was one."""
+    length, first = 0, True
+    while True:
+        try:
+            line = stream.readline()
+        except OSError:
+            return False
+        if not line:
+            return False
+        if line == b"\r\n" and not first:
+            break
+        first = False
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    return len(stream.read(length)) == length
