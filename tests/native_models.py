@@ -126,9 +126,12 @@ def endless(n: Any) -> Iterator[Any]:
 
 
 @model(**N)
-def stuck(n: Any) -> Iterator[Any]:
+def stuck(n: Any, ctx: Context) -> Iterator[Any]:
     yield np.int32(0)
-    time.sleep(1)
+    for _ in range(1000):
+        if ctx.cancelled:
+            return
+        time.sleep(0.01)
     yield n
 
 
