@@ -23,7 +23,6 @@ async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None
         while data := await source.read(65536):
             sink.write(data)
             await sink.drain()
-    sink.close()
 
 
 @contextlib.contextmanager
@@ -35,7 +34,14 @@ def proxy(url: str, context: ssl.SSLContext) -> Iterator[str]:
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs, to_them = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(pump(reader, to_them), pump(theirs, writer))
+        ways = [asyncio.ensure_future(way) for way in (pump(reader, to_them), pump(theirs, writer))]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            to_them.transport.abort()
+            writer.transport.abort()
 
     async def listen() -> asyncio.Server:
         return await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
@@ -46,6 +52,8 @@ def proxy(url: str, context: ssl.SSLContext) -> Iterator[str]:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        # Transports end in turns of their own.
+        await asyncio.sleep(0.1)
 
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
