@@ -11,19 +11,14 @@ from penstock.client._result import Answer
 from penstock.config import ServerConfig
 
 __all__ = [
+    "BlockingClient",
+    "BlockingPieces",
     "Command",
     "Context",
     "InProcess",
+    "Mailbox",
     "Models",
     "Prepared",
-    "RequestInfo",
-    "SequenceInfo",
-    "Server",
-    "BlockingClient",
-    "BlockingPieces",
-    "Context",
-    "InProcess",
-    "Mailbox",
     "RequestInfo",
     "Running",
     "SequenceInfo",
