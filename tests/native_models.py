@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Batching, Context, Forbidden, HandlerError, Overloaded, Tensor, Unavailable, model
+from penstock import Batching, Context, Forbidden, HandlerError, Overloaded, Tensor, Threads, Unavailable, model
 
 DATATYPES = {
     "BOOL": np.bool_,
@@ -112,7 +112,8 @@ def breaks(n: Any) -> Iterator[Any]:
     raise HandlerError("it broke")
 
 
-@model(**N)
+# A stream that is read slowly keeps its instance: several are read at once.
+@model(**N, instances=Threads(4))
 def endless(n: Any) -> Iterator[Any]:
     STARTED.value += 1
     i = 0
