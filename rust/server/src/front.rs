@@ -110,6 +110,8 @@ impl Front {
             if let Some((verb, path)) = GenerateVerb::parse(path) {
                 return rest::generate(&self.context, verb, Inference { path, query, headers, body, protocol }).await;
             }
+        } else if Verb::parse(head.uri.path()).is_some() {
+            return rest::v1_takes_post();
         }
         routed(router, Request::from_parts(head, body)).await
     }

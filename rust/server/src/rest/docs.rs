@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 /// SHA-256 of page.css and page.js: the only style and script that a browser takes. A house test compares.
 const STYLE: &str = "sha256-27uSKMHH+BA3NQ5ym7CqfSwsqMBOkfsh5JqhC0aSMTA=";
-const SCRIPT: &str = "sha256-V7h+pZtG3sQDxug1Dx9LyX+S0j0qPEjdVkgleizrkZI=";
+const SCRIPT: &str = "sha256-/B5cgQ/cbrGNDxsbANE0IRcoz9rjh9O+TRJe91RTwII=";
 
 /// The routes, unless they are switched off.
 pub(super) fn routes(config: &Config) -> Router<Context> {

@@ -27,4 +27,4 @@ pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
 pub(crate) use infer::Inference;
 pub(crate) use path::{GenerateVerb, InferPath};
 pub(crate) use router::router;
-pub(crate) use v1::Verb;
+pub(crate) use v1::{Verb, takes_post as v1_takes_post};

@@ -6,7 +6,7 @@ use super::{
     infer::Inference,
     path::InferPath,
     receive::{receive_whole, wire_limits},
-    router::{answer, into_axum, models, ok, readiness},
+    router::{answer, models, ok, readiness},
 };
 use crate::{
     body::Body,
@@ -23,7 +23,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use http::Response;
+use http::{HeaderValue, Response, header::ALLOW};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result};
 use penstock_wire::{
     Decoded,
@@ -110,14 +110,17 @@ async fn version(
 }
 
 fn state(context: &Context, model: &str, version: Option<&str>) -> axum::response::Response {
-    if [model, version.unwrap_or_default()].iter().any(|name| name.ends_with(":predict") || name.ends_with(":explain"))
-    {
-        return into_axum(error::method_not_allowed());
-    }
     match context.app.registry.why_not_ready(model, version) {
         Ok(reason) => readiness(context, model, reason.as_deref()),
         Err(error) => answer(context, Err(error)),
     }
+}
+
+/// The answer to any other method of a call's path, whose verb the router takes for a part of a name.
+pub(crate) fn takes_post() -> Response<Body> {
+    let mut response = error::method_not_allowed();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
 }
 
 /// Answers one call.

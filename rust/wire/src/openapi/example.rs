@@ -20,7 +20,15 @@ pub(super) fn request(spec: &ModelSpec) -> Option<Value> {
         let data = vec![element(input)?; shape.iter().product()];
         written.push(json!({"name": &*input.name, "datatype": input.datatype.name(), "shape": shape, "data": data}));
     }
-    Some(json!({"inputs": written}))
+    Some(with_sequence(spec, json!({"inputs": written})))
+}
+
+/// The request as a whole sequence of its own, where the model keeps sequences.
+pub(super) fn with_sequence(spec: &ModelSpec, mut request: Value) -> Value {
+    if spec.sequences.is_some() {
+        request["parameters"] = json!({"sequence_id": 1, "sequence_start": true, "sequence_end": true});
+    }
+    request
 }
 
 /// The inputs that an example has; `None` if they are too long for one.

@@ -52,7 +52,8 @@ pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
         let count = example::shape(input, spec.batching.as_ref().map(|_| 1)).iter().product();
         Some((input.name.to_string(), if count == 1 { element } else { vec![element; count].into() }))
     };
-    example::sent(spec)?.into_iter().map(value).collect::<Option<Map<_, _>>>().map(Value::from)
+    let members = example::sent(spec)?.into_iter().map(value).collect::<Option<Map<_, _>>>()?;
+    Some(example::with_sequence(spec, members.into()))
 }
 
 fn members(tensors: &[Documented<'_>], elements: Elements<'_>) -> Map<String, Value> {
@@ -67,7 +68,7 @@ fn members(tensors: &[Documented<'_>], elements: Elements<'_>) -> Map<String, Va
 /// What a stream of answers is, in a document.
 pub(super) fn events(schema: &str) -> Value {
     json!({
-        "schema": {"type": "string"},
+        "schema": {"description": "Each event is `data: `, one line of JSON, and an empty line."},
         "x-event-data": reference("schemas", schema),
     })
 }

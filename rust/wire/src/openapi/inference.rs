@@ -184,7 +184,10 @@ impl Described<'_> {
     pub(super) fn is_asked(&self, route: &Route) -> bool {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
-        self.served.spec.name.ends_with(EXPLAINER) == explains && !(gives_one && self.served.spec.streams)
+        let spec = self.served.spec;
+        // V1 has no place for the id of a sequence.
+        let fits = !(gives_one && spec.streams || route.takes == Takes::Predict && spec.sequences.is_some());
+        spec.name.ends_with(EXPLAINER) == explains && fits
     }
 
     /// The operation that asks this model on a route.
@@ -209,7 +212,7 @@ impl Described<'_> {
         }
         let mut headers = json!({});
         if is_v2 {
-            request[BINARY] = raw("The request's JSON, then the data of its inputs in order.");
+            request[BINARY] = raw(BINARY_REQUEST);
         }
         if route.takes == Takes::Inference {
             headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
@@ -234,7 +237,6 @@ impl Described<'_> {
             "responses": responses,
         });
         if is_v2 {
-            operation["parameters"] = json!([{"$ref": "#/components/parameters/JsonLength"}]);
             operation["x-penstock"] = self.summary(streams);
         }
         operation
@@ -267,6 +269,7 @@ impl Described<'_> {
             "description": &*spec.description,
             "max_rows": max_rows(spec),
             "streams": streams,
+            "sequences": spec.sequences.is_some(),
             "inputs": self.inputs.iter().map(tensor).collect::<Vec<_>>(),
             "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),
         })
@@ -274,6 +277,9 @@ impl Described<'_> {
 }
 
 const BINARY: &str = "application/octet-stream";
+/// No parameter of the operation: beside a body of JSON, the header would say that there is none.
+const BINARY_REQUEST: &str = "The request's JSON, then the data of its inputs in order. The header \
+    Inference-Header-Content-Length says how many bytes the JSON has; 0 is a body that is the only input's data.";
 
 fn raw(text: &str) -> Value {
     json!({"schema": {"description": text}})

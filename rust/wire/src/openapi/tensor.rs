@@ -3,10 +3,11 @@
 use penstock_core::{Datatype, TensorSpec};
 use serde_json::{Value, json};
 
-/// Halfway between the largest number and what would be the next: from here on numbers are out of range.
+/// Halfway between the largest number and what would be the next: what is nearer to that is out of range.
 const FP16_END: f64 = 65520.0;
-const BF16_END: f64 = 3.396_177_529_230_495_7e38;
-const FP32_END: f64 = 3.402_823_567_797_336_6e38;
+/// As the decimals that a double is written with, which are a little less than halfway, and in range.
+const BF16_MOST: f64 = 3.396_177_529_230_46e38;
+const FP32_MOST: f64 = 3.402_823_567_797_336_6e38;
 
 /// How the schema of a tensor's elements is written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,9 +24,9 @@ pub(super) struct Elements<'a> {
 pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
     let integer = |format: &str, low: Value, high: Value| json!({"type": "integer", "format": format, "minimum": low, "maximum": high});
     let kind = if elements.nullable { json!(["number", "null"]) } else { json!("number") };
-    let number = |end: f64| match elements.answered {
+    let number = |most: f64| match elements.answered {
         true => json!({"type": kind}),
-        false => json!({"type": kind, "exclusiveMinimum": -end, "exclusiveMaximum": end}),
+        false => json!({"type": kind, "minimum": -most, "maximum": most}),
     };
     match datatype {
         Datatype::Bool => json!({"type": ["boolean", "integer"], "minimum": 0, "maximum": 1}),
@@ -37,9 +38,10 @@ pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
         Datatype::Int16 => integer("int16", i16::MIN.into(), i16::MAX.into()),
         Datatype::Int32 => integer("int32", i32::MIN.into(), i32::MAX.into()),
         Datatype::Int64 => integer("int64", i64::MIN.into(), i64::MAX.into()),
-        Datatype::Fp16 => number(FP16_END),
-        Datatype::Bf16 => number(BF16_END),
-        Datatype::Fp32 => number(FP32_END),
+        Datatype::Fp16 if elements.answered => json!({"type": kind}),
+        Datatype::Fp16 => json!({"type": kind, "exclusiveMinimum": -FP16_END, "exclusiveMaximum": FP16_END}),
+        Datatype::Bf16 => number(BF16_MOST),
+        Datatype::Fp32 => number(FP32_MOST),
         Datatype::Fp64 => json!({"type": kind, "format": "double"}),
         Datatype::Bytes => match elements.document {
             None => json!({"type": "string"}),

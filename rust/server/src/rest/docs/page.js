@@ -74,7 +74,9 @@
       shape: tensor.example_shape,
       data: Array(count(tensor.example_shape)).fill(sample(tensor)),
     });
-    return JSON.stringify({ inputs: sent(model).map(input) });
+    // A sequence of its own, where the model keeps sequences.
+    const parameters = model.sequences ? { sequence_id: 1, sequence_start: true, sequence_end: true } : undefined;
+    return JSON.stringify({ parameters, inputs: sent(model).map(input) });
   }
 
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -92,7 +94,7 @@
       total += size;
       return { name, datatype, shape, parameters: { binary_data_size: size } };
     });
-    const head = JSON.stringify({ inputs });
+    const head = JSON.stringify({ parameters: JSON.parse(request({ ...model, inputs: [] })).parameters, inputs });
     const length = new TextEncoder().encode(head).length;
     return `{ printf %s ${quoted(head)}; head -c ${total} /dev/zero; } |\n  curl -s ${url} \\\n` +
       `  -H 'Content-Type: application/octet-stream' \\\n  -H 'Inference-Header-Content-Length: ${length}' \\\n  --data-binary @-`;
@@ -119,7 +121,7 @@
       ...sent(model).map((one) => `    http.InferInput(${text(one.name)}, ${shapeText(one.example_shape)}, ${text(one.datatype)}),`),
       "]",
       ...sent(model).map((one, index) => `inputs[${index}].set_data_from_numpy(${array(one)})`),
-      `answer = client.infer(${text(model.model)}, inputs${version})`,
+      `answer = client.infer(${text(model.model)}, inputs${version}${model.sequences ? ", sequence_id=1, sequence_start=True, sequence_end=True" : ""})`,
       ...model.outputs.map((one) => `print(answer.as_numpy(${text(one.name)}))`),
     ].join("\n");
   }
