@@ -107,7 +107,7 @@ fn operation(route: &Route) -> Value {
     }
     let missing = route.has_model().then_some(404);
     // What is sent may be wrong, too long, or not supported.
-    let sent: &[u16] = if let Takes::Json(_) = route.takes { &[400, 413, 501] } else { &[] };
+    let sent: &[u16] = if let Takes::Json(_) = route.takes { &[400, 413, 501, 503] } else { &[] };
     for status in missing.into_iter().chain(sent.iter().copied()).chain(answers::OF_ANY) {
         responses[status.to_string()] = answers::refusal(status);
     }
