@@ -20,6 +20,7 @@ from penstock._model import Model, model
 from penstock.batching import Batching
 from penstock.config import ServerConfig
 from penstock.errors import (
+    AlreadyExists,
     BindError,
     Cancelled,
     ConfigError,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AlreadyExists",
     "AsyncClient",
     "Batching",
     "BindError",

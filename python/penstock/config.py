@@ -62,6 +62,7 @@ class ServerConfig:
         "warning", "off|error|warning|info", "what the server says of itself on standard error"
     )
     server_name: str = _setting("penstock", "text", "the name in server metadata")
+    shared_memory: Literal["off", "local", "on"] = _setting("off", "off|local|on", "who may use system shared memory")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"] = _setting(
         "off", "off|gzip|deflate|zstd", "compress gRPC answers for clients that accept it"
@@ -171,6 +172,7 @@ class ServerOptions(TypedDict, total=False):
     access_log: Literal["off", "text", "json"]
     log_level: Literal["off", "error", "warning", "info"]
     server_name: str
+    shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]
     http_header_forward_pattern: str | None

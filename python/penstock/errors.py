@@ -4,6 +4,7 @@
 
     PenstockError
     ├── InvalidInput          400  also ValueError           the request is wrong: fix it, do not retry it
+    ├── AlreadyExists         400  also ValueError           there is one of that name already
     ├── Forbidden             403  also PermissionError      the caller may not do this
     ├── NotFound              404  also LookupError          no such model, version or route
     ├── MethodNotAllowed      405                            the route exists, not for this method
@@ -22,7 +23,7 @@
         ├── LoadError                                        the user's code failed while it was loaded
         └── BindError                                        an address cannot be listened on
 
-A handler that raises one of the first thirteen answers with its status and its message. Any other
+A handler that raises one of the first fourteen answers with its status and its message. Any other
 exception is the model's fault: status 500, a public message, and the traceback in the log only.
 """
 
@@ -31,6 +32,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AlreadyExists",
     "BindError",
     "Cancelled",
     "ConfigError",
@@ -70,6 +72,12 @@ class InvalidInput(PenstockError, ValueError):
     """The request is wrong. The message should name the input, what was given and what is expected."""
 
     kind = "invalid_input"
+
+
+class AlreadyExists(PenstockError, ValueError):
+    """There is one of that name already."""
+
+    kind = "already_exists"
 
 
 class Forbidden(PenstockError, PermissionError):
@@ -168,6 +176,7 @@ class BindError(StartupError):
 
 _ANSWERS: tuple[tuple[int, type[PenstockError]], ...] = (
     (400, InvalidInput),
+    (400, AlreadyExists),
     (403, Forbidden),
     (404, NotFound),
     (405, MethodNotAllowed),

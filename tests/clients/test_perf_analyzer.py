@@ -77,3 +77,32 @@ def test_it_drives_sequences_to_their_ends(
     assert metric_at(counting.http, "penstock_requests_total", outcome="invalid_input") == 0
     assert metric_at(counting.http, "penstock_requests_total", outcome="overloaded") == 0
     until(lambda: metric_at(counting.http, "penstock_sequences") == 0, "the ends of all sequences")
+
+
+@pytest.fixture(scope="module")
+def sharing() -> Iterator[Serving]:
+    """As `server`, with shared memory for local clients."""
+    addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    with Serving("double.py", *addresses, "--shared-memory", "local") as server:
+        yield server
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_it_runs_over_shared_memory(
+    protocol: str, sharing: Serving, perf_analyzer: Callable[..., Any], tmp_path: Path
+) -> None:
+    # It unregisters CUDA regions too, whether there is a GPU or not (T55).
+    address = sharing.http.removeprefix("http://") if protocol == "http" else sharing.grpc
+    before = metric_at(sharing.http, "penstock_requests_total", protocol=protocol, outcome="ok")
+    table = tmp_path / "table.csv"
+    perf_analyzer(
+        *("-m", "double", "-i", protocol, "-u", address, "-b", "4", "-f", str(table)),
+        *("--shared-memory", "system", "--output-shared-memory-size", "64"),
+        *("--concurrency-range", "4", "--measurement-mode", "count_windows", "--measurement-request-count", "200"),
+        *("--stability-percentage", "999", "--max-trials", "5"),
+    )
+    (row,) = csv.DictReader(table.read_text().splitlines())
+    assert float(row["Inferences/Second"]) > 0
+    assert metric_at(sharing.http, "penstock_requests_total", protocol=protocol, outcome="ok") - before >= 200
+    assert metric_at(sharing.http, "penstock_requests_total", outcome="invalid_input") == 0
+    assert get(sharing.http, "/v2/systemsharedmemory/status").json() == [], "it leaves nothing behind"

@@ -14,7 +14,7 @@ from tritonclient.grpc import service_pb2 as pb
 from models.protocol import LABELS
 from penstock import Server
 
-from .content import SAMPLES, Answer, Call, Tensor, add, ident, tensor
+from .content import SAMPLES, Answer, Call, Tensor, add, ident, pack, tensor
 from .doors import ALL, Door, GrpcDoor, HttpDoor, decode, on_all, refused, served
 from .transports import Reply
 
@@ -113,6 +113,14 @@ def test_f17_beside_an_output_as_it_is(door: Door) -> None:
         message.outputs.add(name="o1").parameters["classification"].int64_param = 1
         answer = door.send(message)
         served(answer, tensor("o2", "INT64", [1, 5]), tensor("o1", "BYTES", ["10.000000:1"]))
+
+
+def test_f17_on_a_stream(grpc_raw: GrpcDoor) -> None:
+    message = grpc_raw.message(Call("scores", (tensor("x", "FP32", [1.0, 3.0], [1, 2]),)))
+    message.outputs.add(name="y").parameters["classification"].int64_param = 1
+    (answer,) = grpc_raw.stub.ModelStreamInfer(iter([message]), timeout=20)
+    assert not answer.error_message
+    assert list(answer.infer_response.raw_output_contents) == [pack("BYTES", ["3.000000:1:a dog"])]
 
 
 @on_all

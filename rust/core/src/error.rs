@@ -13,6 +13,8 @@ pub enum Kind {
     InvalidInput,
     /// No such model, version or route.
     NotFound,
+    /// There is one of that name already.
+    AlreadyExists,
     /// The route exists, not for this method.
     MethodNotAllowed,
     /// The request is larger than a limit.
@@ -39,9 +41,10 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, for tests that compare lists.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::InvalidInput,
         Self::NotFound,
+        Self::AlreadyExists,
         Self::MethodNotAllowed,
         Self::TooLarge,
         Self::UnsupportedEncoding,
@@ -60,6 +63,7 @@ impl Kind {
         match self {
             Self::InvalidInput => "invalid_input",
             Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::TooLarge => "too_large",
             Self::UnsupportedEncoding => "unsupported_encoding",

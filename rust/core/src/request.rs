@@ -87,12 +87,14 @@ pub struct RequestedOutput {
     pub binary: bool,
     /// How many of its largest elements are sent as text in its place ([`crate::classify`]); 0 for none.
     pub classes: u32,
+    /// It goes to the caller's shared memory, and its elements are not sent.
+    pub shared: bool,
 }
 
 impl RequestedOutput {
     /// An output that is sent as it is.
     pub const fn new(index: usize, binary: bool) -> Self {
-        Self { index, binary, classes: 0 }
+        Self { index, binary, classes: 0, shared: false }
     }
 }
 
@@ -144,14 +146,37 @@ impl InferRequest {
         decoded: impl IntoIterator<Item = DecodedInput>,
         protocol: Protocol,
     ) -> Result<Self> {
+        let mut request = Self::place(spec, decoded, protocol)?;
+        request.check(spec)?;
+        Ok(request)
+    }
+
+    /// As [`InferRequest::assemble`], for inputs of which some are put in later. What may be missing is
+    /// for [`InferRequest::check`] to say, once they are all there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a duplicate.
+    pub fn place(
+        spec: &ModelSpec,
+        decoded: impl IntoIterator<Item = DecodedInput>,
+        protocol: Protocol,
+    ) -> Result<Self> {
         let mut inputs: Inputs = std::iter::repeat_with(|| None).take(spec.inputs.len()).collect();
         for (index, tensor) in decoded {
             if inputs[index].replace(tensor).is_some() {
                 return Err(Error::invalid(format!("input '{}' is given twice", spec.inputs[index].name)));
             }
         }
+        Ok(Self { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() })
+    }
+
+    /// Checks the inputs together, and counts their rows.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a missing required input, or batch axes that disagree.
+    pub fn check(&mut self, spec: &ModelSpec) -> Result<()> {
         let mut rows = None;
-        for (declared, input) in spec.inputs.iter().zip(&inputs) {
+        for (declared, input) in spec.inputs.iter().zip(&self.inputs) {
             let Some(tensor) = input else {
                 if declared.optional {
                     continue;
@@ -178,14 +203,8 @@ impl InferRequest {
                 )));
             }
         }
-        Ok(Self {
-            inputs,
-            rows: rows.unwrap_or(1),
-            caller: None,
-            deadline: None,
-            protocol,
-            schedule: Schedule::default(),
-        })
+        self.rows = rows.unwrap_or(1);
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::errors::startup;
 use penstock_server::{
     Access, AccessLog, Address, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes, Hosting,
-    Limits, Listener, LogLevel,
+    Limits, Listener, LogLevel, SharedMemory,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -35,6 +35,7 @@ pub(crate) struct ServerConfig {
     access_log: String,
     log_level: String,
     server_name: String,
+    shared_memory: String,
     grpc_reflection: bool,
     grpc_compression: String,
     http_header_forward_pattern: Option<String>,
@@ -126,6 +127,11 @@ impl ServerConfig {
             access,
             request_timeout: duration(self.request_timeout),
             control: None,
+            shared_memory: match self.shared_memory.as_str() {
+                "local" => SharedMemory::Local,
+                "on" => SharedMemory::On,
+                _ => SharedMemory::Off,
+            },
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::{
     config::{Config, LogLevel},
     log::Log,
+    shared_memory::Regions,
     trace::Traces,
 };
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
@@ -50,6 +51,8 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<Log>,
     pub(crate) trace: Traces,
+    /// The shared memory that clients have registered.
+    pub(crate) regions: Regions,
     /// Connections that have more to send than their sockets take.
     pub(crate) writing: Arc<AtomicUsize>,
     /// Sends at each change of a model's or of the server's readiness.
@@ -72,6 +75,7 @@ impl App {
             registry,
             metrics,
             writing: Arc::default(),
+            regions: Regions::default(),
             changes,
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
@@ -132,7 +136,7 @@ impl App {
 
     fn guard(self: &Arc<Self>, late: bool) -> RequestGuard {
         self.requests.fetch_add(1, Ordering::AcqRel);
-        RequestGuard { app: Arc::clone(self), bytes: 0, late }
+        RequestGuard { held: HeldBytes { app: Arc::clone(self), bytes: 0 }, late }
     }
 
     /// Requests under way.
@@ -154,8 +158,7 @@ impl App {
 /// A request under way, with the bytes that its body holds.
 #[derive(Debug)]
 pub(crate) struct RequestGuard {
-    app: Arc<App>,
-    bytes: usize,
+    held: HeldBytes,
     /// Whether it came while the server was draining.
     late: bool,
 }
@@ -177,6 +180,40 @@ impl RequestGuard {
     /// # Errors
     /// `Overloaded` when the server's bodies hold as much as they may.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.held.take(bytes)
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.held.app.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Bytes that a request holds, of all that may be held at once.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    app: Arc<App>,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    /// Holds the bytes of a request's shared memory, which are taken all at once.
+    ///
+    /// # Errors
+    /// `TooLarge` for more than there ever are; `Overloaded` for more than are left.
+    pub(crate) fn of_shared_memory(app: &Arc<App>, bytes: usize) -> Result<Self> {
+        let limit = app.config.limits.inflight_bytes;
+        if bytes > limit {
+            let text = format!("the request's shared memory has {bytes} bytes, at most {limit} are accepted");
+            return Err(Error::new(Kind::TooLarge, text));
+        }
+        let mut held = Self { app: Arc::clone(app), bytes: 0 };
+        held.take(bytes)?;
+        Ok(held)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
         let limit = self.app.config.limits.inflight_bytes;
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
@@ -188,9 +225,8 @@ impl RequestGuard {
     }
 }
 
-impl Drop for RequestGuard {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.app.metrics.body_bytes.dec_by(self.bytes as i64);
-        self.app.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,6 +1,10 @@
 //! From a decoded request to its answer, within its deadline.
 
-use crate::{front::Context, offload};
+use crate::{
+    front::Context,
+    offload,
+    shared_memory::{SharedOutputs, fetch},
+};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, classify};
 use penstock_wire::Decoded;
 use std::{
@@ -23,6 +27,10 @@ pub(crate) async fn compute(
     if let Some(caller) = &mut decoded.request.caller {
         caller.headers = headers();
     }
+    let mut outputs = SharedOutputs::default();
+    if decoded.shared.is_some() {
+        (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
+    }
     decoded.request.deadline = deadline;
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
@@ -33,6 +41,7 @@ pub(crate) async fn compute(
             Error::new(Kind::Timeout, format!("model '{}' did not answer within the deadline", model.spec().name))
         })??,
     };
+    let response = if outputs.is_empty() { response } else { outputs.write(model.spec(), response).await? };
     finish(model, decoded.plan, response).await
 }
 

@@ -49,6 +49,8 @@ pub struct Config {
     pub hosting: Option<Hosting>,
     /// Where clients' wishes to load and unload models go; `None` refuses them.
     pub control: Option<Control>,
+    /// Who may register shared memory.
+    pub shared_memory: SharedMemory,
 }
 
 /// How a CloudEvent is answered.
@@ -105,6 +107,16 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket's path.
     Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether only this machine's own programs reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
 }
 
 impl fmt::Display for Address {
@@ -165,6 +177,17 @@ impl Default for Limits {
             http2_window: 8 << 20,
         }
     }
+}
+
+/// Who may register shared memory, and use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedMemory {
+    /// Nobody.
+    Off,
+    /// Who comes over a loopback address or a Unix socket.
+    Local,
+    /// Everybody.
+    On,
 }
 
 /// How requests are logged, one line each.
@@ -259,6 +282,7 @@ impl Default for Config {
             cloud_events: None,
             hosting: None,
             control: None,
+            shared_memory: SharedMemory::Off,
         }
     }
 }

@@ -4,14 +4,16 @@
 use crate::{
     app::{App, Phase},
     body::Body,
+    config::SharedMemory,
     grpc,
     rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, Verb},
+    shared_memory::Regions,
 };
 use axum::Router;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION};
 use http_body::Body as HttpBody;
-use penstock_core::{Desk, Protocol};
+use penstock_core::{Desk, Error, Kind, Protocol, Result};
 use std::{convert::Infallible, error::Error as StdError, sync::Arc};
 use tower::ServiceExt as _;
 
@@ -21,6 +23,36 @@ pub(crate) struct Context {
     pub(crate) app: Arc<App>,
     /// `None` where there is no I/O thread: a call in this process.
     pub(crate) desk: Option<Desk>,
+    /// Whether only programs on this machine come through here.
+    pub(crate) local: bool,
+}
+
+impl Context {
+    /// The registered shared memory.
+    ///
+    /// # Errors
+    /// `Unsupported` where the settings do not allow it.
+    pub(crate) fn regions(&self) -> Result<&Regions> {
+        match self.app.config.shared_memory {
+            SharedMemory::On => Ok(&self.app.regions),
+            SharedMemory::Local if self.local => Ok(&self.app.regions),
+            SharedMemory::Local => Err(no_memory("is for loopback addresses and Unix sockets only")),
+            SharedMemory::Off => Err(no_memory("is off")),
+        }
+    }
+}
+
+fn no_memory(why: &str) -> Error {
+    let text = format!("system shared memory {why}, as the server's setting 'shared_memory' has it");
+    Error::new(Kind::Unsupported, text)
+}
+
+/// What a listener serves, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    pub(crate) rest: bool,
+    pub(crate) grpc: bool,
+    pub(crate) local: bool,
 }
 
 /// The routes of one listener, on one I/O thread.
@@ -45,12 +77,12 @@ impl<B> Incoming for B where
 }
 
 impl Front {
-    pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, serves_rest: bool, serves_grpc: bool) -> Self {
-        let context = Context { app, desk };
+    pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, served: Served) -> Self {
+        let context = Context { app, desk, local: served.local };
         Self {
             guarded: !context.app.config.access.is_open(),
-            rest: serves_rest.then(|| rest::router(context.clone())),
-            grpc: serves_grpc.then(|| grpc::router(context.clone())),
+            rest: served.rest.then(|| rest::router(context.clone())),
+            grpc: served.grpc.then(|| grpc::router(context.clone())),
             context,
         }
     }
@@ -118,7 +150,7 @@ impl Front {
 }
 
 async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {
-    let response: Result<_, Infallible> = router.clone().oneshot(request).await;
+    let response: std::result::Result<_, Infallible> = router.clone().oneshot(request).await;
     match response {
         Ok(response) => response.map(|body| Body::Streamed(body, None)),
         Err(never) => match never {},

@@ -3,7 +3,7 @@
 use crate::{
     app::{App, Phase},
     config::Config,
-    front::Front,
+    front::{Front, Served},
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -22,7 +22,7 @@ impl InProcess {
     /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
-        let front = Front::new(Arc::clone(&app), None, true, false);
+        let front = Front::new(Arc::clone(&app), None, Served { rest: true, grpc: false, local: true });
         Self { app, front }
     }
 

@@ -4,7 +4,7 @@
 use crate::{
     app::App,
     connection::{Order, Shared, builder, serve},
-    front::Front,
+    front::{Front, Served},
     listen::{Bound, BoundSocket, SocketFile, StartError},
     log_events::Events,
 };
@@ -65,7 +65,7 @@ impl IoThreads {
         };
         let (order, receiver) = watch::channel(Order::Serve);
         let open = Arc::new(AtomicUsize::new(0));
-        let served: Vec<(bool, bool)> = bound.iter().map(|bound| (bound.rest, bound.grpc)).collect();
+        let served: Vec<Served> = bound.iter().map(served).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         let mut acceptor = Some(bound);
         let mut pending = Vec::new();
@@ -85,10 +85,8 @@ impl IoThreads {
                 let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
                 runtime.block_on(async move {
                     let desk = Desk::new();
-                    let fronts = served
-                        .iter()
-                        .map(|&(rest, grpc)| Front::new(Arc::clone(&app), Some(desk.clone()), rest, grpc))
-                        .collect();
+                    let fronts =
+                        served.iter().map(|&served| Front::new(Arc::clone(&app), Some(desk.clone()), served)).collect();
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { desk.run().await });
                     let mut until = order.clone();
@@ -128,6 +126,10 @@ impl IoThreads {
             let _ = thread.join();
         }
     }
+}
+
+fn served(bound: &Bound) -> Served {
+    Served { rest: bound.rest, grpc: bound.grpc, local: bound.address.is_local() }
 }
 
 fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {

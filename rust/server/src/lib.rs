@@ -30,11 +30,13 @@ mod offload;
 mod pieces;
 mod rest;
 mod server;
+mod shared_memory;
 mod trace;
 
 pub use access::{Access, Category};
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
+    SharedMemory,
 };
 pub use control::{Action, Command, Control};
 pub use forward::HeaderPattern;

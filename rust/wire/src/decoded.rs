@@ -1,5 +1,6 @@
 //! What every decoder returns.
 
+use crate::Shared;
 use penstock_core::{AnswerPlan, InferRequest};
 use std::time::Duration;
 
@@ -12,4 +13,7 @@ pub struct Decoded {
     pub plan: AnswerPlan,
     /// How long the caller said it would wait, from now.
     pub timeout: Option<Duration>,
+    /// The tensors in shared memory, if the limits allow them. Its inputs are missing in the request
+    /// until [`Decoded::fill`].
+    pub shared: Option<Box<Shared>>,
 }

@@ -15,9 +15,11 @@ mod repository;
 pub mod rest;
 mod schedule;
 mod settings;
+mod shared;
 pub mod trace;
 
 pub use call::{Answer, Call, Named};
 pub use decoded::Decoded;
 pub use limits::Limits;
 pub use repository::{Load, named_repository};
+pub use shared::{Shared, SharedInput, SharedOutput, Span};

@@ -9,10 +9,17 @@ pub struct Limits {
     pub max_outputs: usize,
     /// REST only: the deepest nesting of a JSON value that is skipped; at most 128.
     pub max_depth: usize,
+    /// Whether tensors may be in shared memory. If not, a request that names some is refused.
+    pub shared_memory: bool,
+}
+
+impl Limits {
+    /// What stands where nothing else is set.
+    pub const DEFAULT: Self = Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64 }
+        Self::DEFAULT
     }
 }

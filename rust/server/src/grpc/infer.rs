@@ -49,6 +49,9 @@ pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
     response
 }
 
+/// Whether shared memory is on is for [`compute`] to say.
+const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
+
 /// A computed answer with what its encoder needs.
 pub(crate) struct Answer {
     pub(crate) model: Arc<Model>,
@@ -82,13 +85,14 @@ pub(crate) async fn call(
         guard.check(&model)?;
         model.check_answers_once()?;
         model.admit()?;
-        let mut decoded = wire::decode(model.spec(), envelope, &Limits::default())?;
+        let mut decoded = wire::decode(model.spec(), envelope, &LIMITS)?;
         if let Some(pattern) = &context.app.config.grpc_forward {
             pattern.forward(headers, &mut decoded)?;
         }
         let asked = headers.get("grpc-timeout").and_then(|value| wire::timeout(value.as_bytes()));
         let asked = [asked, decoded.timeout].into_iter().flatten().min();
-        compute(context, &model, decoded, observed.deadline(asked), || visible(headers)).await
+        let deadline = observed.deadline(asked);
+        compute(context, &model, decoded, deadline, || visible(headers)).await
     };
     let result = result.await;
     drop(guard);

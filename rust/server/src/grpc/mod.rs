@@ -9,6 +9,7 @@ mod reflection;
 mod repository;
 mod service;
 mod settings;
+mod shared_memory;
 mod statistics;
 mod status;
 mod stream;

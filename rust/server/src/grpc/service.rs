@@ -1,6 +1,6 @@
 //! The calls that tonic carries: all but an uncompressed `ModelInfer`.
 
-use super::{infer::call, repository, settings, statistics, status::status, stream::Calls};
+use super::{infer::call, repository, settings, shared_memory, statistics, status::status, stream::Calls};
 use crate::{
     app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
     observed::Observed,
@@ -27,10 +27,6 @@ impl Service {
     }
 }
 
-fn unsupported<T>(call: &str) -> Answered<T> {
-    Err(Status::unimplemented(format!("{call} is not supported by this server")))
-}
-
 #[tonic::async_trait]
 impl GrpcInferenceService for Service {
     type ModelStreamInferStream = Pin<Box<dyn Stream<Item = Result<pb::ModelStreamInferResponse, Status>> + Send>>;
@@ -54,7 +50,7 @@ impl GrpcInferenceService for Service {
 
     async fn server_metadata(&self, _: Request<pb::ServerMetadataRequest>) -> Answered<pb::ServerMetadataResponse> {
         let name = &self.0.app.config.server_name;
-        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), extensions::SERVED)))
+        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), &extensions::served(&self.0))))
     }
 
     async fn model_metadata(&self, request: Request<pb::ModelMetadataRequest>) -> Answered<pb::ModelMetadataResponse> {
@@ -125,44 +121,44 @@ impl GrpcInferenceService for Service {
 
     async fn system_shared_memory_status(
         &self,
-        _: Request<pb::SystemSharedMemoryStatusRequest>,
+        request: Request<pb::SystemSharedMemoryStatusRequest>,
     ) -> Answered<pb::SystemSharedMemoryStatusResponse> {
-        unsupported("SystemSharedMemoryStatus")
+        shared_memory::status(&self.0, request.get_ref())
     }
 
     async fn system_shared_memory_register(
         &self,
-        _: Request<pb::SystemSharedMemoryRegisterRequest>,
+        request: Request<pb::SystemSharedMemoryRegisterRequest>,
     ) -> Answered<pb::SystemSharedMemoryRegisterResponse> {
-        unsupported("SystemSharedMemoryRegister")
+        shared_memory::register(&self.0, request.into_inner())
     }
 
     async fn system_shared_memory_unregister(
         &self,
-        _: Request<pb::SystemSharedMemoryUnregisterRequest>,
+        request: Request<pb::SystemSharedMemoryUnregisterRequest>,
     ) -> Answered<pb::SystemSharedMemoryUnregisterResponse> {
-        unsupported("SystemSharedMemoryUnregister")
+        shared_memory::unregister(&self.0, request.get_ref())
     }
 
     async fn cuda_shared_memory_status(
         &self,
-        _: Request<pb::CudaSharedMemoryStatusRequest>,
+        request: Request<pb::CudaSharedMemoryStatusRequest>,
     ) -> Answered<pb::CudaSharedMemoryStatusResponse> {
-        unsupported("CudaSharedMemoryStatus")
+        shared_memory::cuda_status(&self.0, request.get_ref())
     }
 
     async fn cuda_shared_memory_register(
         &self,
         _: Request<pb::CudaSharedMemoryRegisterRequest>,
     ) -> Answered<pb::CudaSharedMemoryRegisterResponse> {
-        unsupported("CudaSharedMemoryRegister")
+        shared_memory::cuda_register(&self.0)
     }
 
     async fn cuda_shared_memory_unregister(
         &self,
         _: Request<pb::CudaSharedMemoryUnregisterRequest>,
     ) -> Answered<pb::CudaSharedMemoryUnregisterResponse> {
-        unsupported("CudaSharedMemoryUnregister")
+        shared_memory::cuda_unregister()
     }
 
     async fn trace_setting(&self, request: Request<pb::TraceSettingRequest>) -> Answered<pb::TraceSettingResponse> {

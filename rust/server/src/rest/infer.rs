@@ -110,7 +110,10 @@ async fn encode(
 ) -> Result<(Encoded, AnswerPlan)> {
     let options = EncodeOptions { strict_json: context.app.config.strict_json };
     let selected = response.selected(&plan);
-    let as_json = selected.iter().filter(|(output, _)| !output.binary).map(|(_, tensor)| tensor.as_slice().len());
+    let as_json = selected
+        .iter()
+        .filter(|(output, _)| !output.binary && !output.shared)
+        .map(|(_, tensor)| tensor.as_slice().len());
     // As text an element takes about twice its bytes.
     let json_bytes = as_json.sum::<usize>() * 2;
     drop(selected);

@@ -16,6 +16,7 @@ mod receive;
 mod repository;
 mod router;
 mod settings;
+mod shared_memory;
 mod statistics;
 mod v1;
 
@@ -27,4 +28,5 @@ pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
 pub(crate) use infer::Inference;
 pub(crate) use path::{GenerateVerb, InferPath};
 pub(crate) use router::router;
+pub(crate) use shared_memory::{no_cuda_region, no_gpu};
 pub(crate) use v1::{Verb, takes_post as v1_takes_post};

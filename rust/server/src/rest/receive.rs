@@ -207,7 +207,8 @@ fn begin<'s>(
 }
 
 pub(crate) fn wire_limits(limits: &Limits) -> WireLimits {
-    WireLimits { max_depth: limits.json_depth, ..WireLimits::default() }
+    // Whether shared memory is on is said once it is used.
+    WireLimits { max_depth: limits.json_depth, shared_memory: true, ..WireLimits::default() }
 }
 
 fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {

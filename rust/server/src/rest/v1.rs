@@ -158,7 +158,7 @@ async fn respond<B: Incoming>(
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
-        let mut decoded = Decoded { request, plan: AnswerPlan::default(), timeout: None };
+        let mut decoded = Decoded { request, plan: AnswerPlan::default(), timeout: None, shared: None };
         if let Some(pattern) = &app.config.http_forward {
             pattern.forward(headers, &mut decoded)?;
         }

@@ -123,7 +123,7 @@ fn header(output: &InferOutputTensor) -> Result<Header> {
         .filter(|shape| shape.len() <= MAX_RANK)
         .ok_or_else(|| Error::invalid(format!("output '{name}' has the impossible shape {:?}", output.shape)))?;
     let count = element_count(&shape)?;
-    Ok(Header { index: 0, datatype, shape, count })
+    Ok(Header { index: 0, datatype, shape, count, span: None })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{
     encode::{
         FRAME_PREFIX, ID, MAX_MESSAGE, MODEL_NAME, MODEL_VERSION, OWN_CHUNK, Output, delimited_size, put_key, put_text,
-        shared, text_size,
+        text_size,
     },
     parameters,
 };
@@ -59,7 +59,7 @@ pub fn encode_call(call: &Call) -> Result<Chunks> {
             buffer.put_slice(bytes);
         } else {
             chunks.push(buffer.split().freeze());
-            chunks.push(shared(input.tensor));
+            chunks.push(input.entry());
         }
     }
     if !buffer.is_empty() {

@@ -1,14 +1,21 @@
 //! Checks a request message against its model and puts its inputs in the model's order.
 
-use super::{contents, message::Envelope, parameters};
-use crate::{Decoded, Limits, generated::inference::model_infer_request as pb};
+use super::{
+    contents,
+    message::Envelope,
+    parameters::{self, TensorParameters},
+};
+use crate::{
+    Decoded, Limits,
+    generated::inference::model_infer_request as pb,
+    shared::{self, SharedInput, SharedOutput, Span},
+};
 use penstock_core::{
-    AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, InferRequest, MAX_RANK, ModelSpec,
-    Protocol, RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, classify, element_count,
+    AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, MAX_RANK, ModelSpec, Protocol,
+    RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, classify, element_count,
 };
 use smallvec::SmallVec;
 
-type DecodedInputs = SmallVec<[DecodedInput; 2]>;
 type RequestedOutputs = SmallVec<[RequestedOutput; 4]>;
 
 /// What a request says of an input, checked against the model.
@@ -18,28 +25,43 @@ pub(super) struct Header {
     pub(super) shape: Shape,
     /// Elements of the shape.
     pub(super) count: usize,
+    /// Where its elements are, if that is shared memory.
+    pub(super) span: Option<Span>,
+}
+
+/// The inputs of a request, by where their elements are.
+#[derive(Default)]
+struct Inputs {
+    own: SmallVec<[DecodedInput; 2]>,
+    shared: Vec<SharedInput>,
 }
 
 /// The request of a message, checked against its model.
 ///
 /// # Errors
-/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory. The message names the tensor or parameter, what was given and what is expected.
+/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory
+/// where the limits do not allow it. The message names the tensor or parameter, what was given and what
+/// is expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<Decoded> {
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
     bounded("outputs", message.outputs.len(), limits.max_outputs)?;
     let parameters = parameters::request(message.parameters)?;
-    let outputs = requested_outputs(spec, &message.outputs)?;
-    let inputs =
-        if raw.is_empty() { typed_inputs(spec, message.inputs)? } else { raw_inputs(spec, &message.inputs, raw)? };
-    let mut request = InferRequest::assemble(spec, inputs, Protocol::Grpc)?;
+    let (outputs, shared_outputs) = requested_outputs(spec, &message.outputs, limits)?;
+    let inputs = if raw.is_empty() {
+        typed_inputs(spec, message.inputs, limits)?
+    } else {
+        raw_inputs(spec, &message.inputs, raw, limits)?
+    };
+    let mut request = shared::request(spec, inputs.own, &inputs.shared, Protocol::Grpc)?;
     request.schedule = parameters.schedule.finish();
     if spec.wants_context {
         let (id, parameters) = (message.id.clone(), parameters.custom);
         request.caller = Some(Box::new(CallerInfo { id, parameters, headers: Vec::new() }));
     }
     let plan = AnswerPlan { id: message.id, outputs, ..AnswerPlan::default() };
-    Ok(Decoded { request, plan, timeout: parameters.timeout })
+    let shared = shared::boxed(inputs.shared, shared_outputs);
+    Ok(Decoded { request, plan, timeout: parameters.timeout, shared })
 }
 
 /// Refuses a list of more than `max` entries.
@@ -50,36 +72,53 @@ pub(super) fn bounded(what: &str, count: usize, max: usize) -> Result<()> {
     Ok(())
 }
 
-fn requested_outputs(spec: &ModelSpec, given: &[pb::InferRequestedOutputTensor]) -> Result<Option<RequestedOutputs>> {
-    let mut outputs = RequestedOutputs::new();
+fn requested_outputs(
+    spec: &ModelSpec,
+    given: &[pb::InferRequestedOutputTensor],
+    limits: &Limits,
+) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
+    let (mut outputs, mut shared) = (RequestedOutputs::new(), Vec::new());
     for output in given {
-        let index = spec.output_index(&output.name)?;
-        let parameters::TensorParameters { classes } = parameters::tensor("output", &output.name, &output.parameters)?;
+        let (index, name) = (spec.output_index(&output.name)?, &output.name);
+        let TensorParameters { classes, span } =
+            parameters::tensor("output", name, &output.parameters, limits.shared_memory)?;
         if classes > 0 {
             classify::check(&spec.outputs[index])?;
+            if span.is_some() {
+                return Err(Error::invalid(format!(
+                    "output '{name}' has 'classification' beside 'shared_memory_region'"
+                )));
+            }
         }
         if outputs.iter().any(|earlier| earlier.index == index) {
-            return Err(Error::invalid(format!("output '{}' is requested twice", output.name)));
+            return Err(Error::invalid(format!("output '{name}' is requested twice")));
         }
-        outputs.push(RequestedOutput { classes, ..RequestedOutput::new(index, false) });
+        outputs.push(RequestedOutput { index, binary: false, classes, shared: span.is_some() });
+        shared.extend(span.map(|span| SharedOutput { index, span }));
     }
-    Ok((!given.is_empty()).then_some(outputs))
+    Ok(((!given.is_empty()).then_some(outputs), shared))
 }
 
-fn typed_inputs(spec: &ModelSpec, given: Vec<pb::InferInputTensor>) -> Result<DecodedInputs> {
-    let typed = given.into_iter().map(|input| {
-        let header = header(spec, &input)?;
+fn typed_inputs(spec: &ModelSpec, given: Vec<pb::InferInputTensor>, limits: &Limits) -> Result<Inputs> {
+    let mut inputs = Inputs::default();
+    for input in given {
+        let mut header = header(spec, &input, limits)?;
+        if let Some(span) = header.span.take() {
+            inputs.shared.push(shared_input(spec, &input, header, span)?);
+            continue;
+        }
         let buffer = contents::buffer(&input.name, &header, input.contents.unwrap_or_default())?;
-        tensor(&input.name, header, buffer)
-    });
-    typed.collect()
+        inputs.own.push(tensor(&input.name, header, buffer)?);
+    }
+    Ok(inputs)
 }
 
 fn raw_inputs(
     spec: &ModelSpec,
     given: &[pb::InferInputTensor],
     raw: SmallVec<[AlignedBuffer; 2]>,
-) -> Result<DecodedInputs> {
+    limits: &Limits,
+) -> Result<Inputs> {
     // MLServer's client sends contents with nothing in them beside raw tensors.
     let filled =
         |input: &&pb::InferInputTensor| input.contents.as_ref().is_some_and(|contents| *contents != Default::default());
@@ -89,23 +128,44 @@ fn raw_inputs(
             both.name
         )));
     }
+    let own = given.iter().filter(|input| !is_shared(input));
     // An input without elements may have an empty entry or none.
-    let all_have_one = raw.len() == given.len();
-    if !all_have_one && raw.len() != given.iter().filter(|input| !input.shape.contains(&0)).count() {
-        // What is wrong with an input, shared memory for one, explains more than the count.
-        given.iter().try_for_each(|input| header(spec, input).map(drop))?;
-        return Err(wrong_entries(given, raw.len()));
+    let all_have_one = raw.len() == own.clone().count();
+    if !all_have_one && raw.len() != own.clone().filter(|input| !input.shape.contains(&0)).count() {
+        // What is wrong with an input explains more than the count.
+        given.iter().try_for_each(|input| header(spec, input, limits).map(drop))?;
+        return Err(wrong_entries(&own.collect::<Vec<_>>(), raw.len()));
     }
     let mut raw = raw.into_iter();
-    let tensors = given.iter().map(|input| {
-        let header = header(spec, input)?;
+    let mut inputs = Inputs::default();
+    for input in given {
+        let mut header = header(spec, input, limits)?;
+        if let Some(span) = header.span.take() {
+            // It has no entry: the next one is the next input's.
+            inputs.shared.push(shared_input(spec, input, header, span)?);
+            continue;
+        }
         let entry = if all_have_one || header.count > 0 { raw.next() } else { None };
-        tensor(&input.name, header, entry.unwrap_or_else(|| aligned_with_capacity(0)))
-    });
-    tensors.collect()
+        inputs.own.push(tensor(&input.name, header, entry.unwrap_or_else(|| aligned_with_capacity(0)))?);
+    }
+    Ok(inputs)
 }
 
-fn wrong_entries(given: &[pb::InferInputTensor], got: usize) -> Error {
+fn is_shared(input: &pb::InferInputTensor) -> bool {
+    input.parameters.contains_key("shared_memory_region")
+}
+
+fn shared_input(spec: &ModelSpec, input: &pb::InferInputTensor, header: Header, span: Span) -> Result<SharedInput> {
+    if input.contents.is_some() {
+        let name = &input.name;
+        return Err(Error::invalid(format!("input '{name}' has contents beside 'shared_memory_region'")));
+    }
+    let Header { index, datatype, shape, .. } = header;
+    shared::check_size(&spec.inputs[index], datatype, &shape, (shared::SIZE, span.size))?;
+    Ok(SharedInput { index, datatype, shape, span })
+}
+
+fn wrong_entries(given: &[&pb::InferInputTensor], got: usize) -> Error {
     let expected = given.len();
     Error::invalid(match given.get(got) {
         Some(without) => {
@@ -120,9 +180,10 @@ fn wrong_entries(given: &[pb::InferInputTensor], got: usize) -> Error {
     })
 }
 
-fn header(spec: &ModelSpec, input: &pb::InferInputTensor) -> Result<Header> {
+fn header(spec: &ModelSpec, input: &pb::InferInputTensor, limits: &Limits) -> Result<Header> {
     let index = spec.input_index(&input.name)?;
-    parameters::tensor("input", &input.name, &input.parameters)?;
+    let TensorParameters { span, .. } =
+        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory)?;
     let datatype = Datatype::from_name(&input.datatype).ok_or_else(|| {
         Error::invalid(format!(
             "input '{}' has unknown datatype '{}', model '{}' expects {}",
@@ -132,7 +193,7 @@ fn header(spec: &ModelSpec, input: &pb::InferInputTensor) -> Result<Header> {
     let shape = shape(input)?;
     spec.check_input(index, datatype, &shape)?;
     let count = element_count(&shape).map_err(|error| named(&input.name, &error))?;
-    Ok(Header { index, datatype, shape, count })
+    Ok(Header { index, datatype, shape, count, span })
 }
 
 fn shape(input: &pb::InferInputTensor) -> Result<Shape> {

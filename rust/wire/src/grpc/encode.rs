@@ -40,6 +40,8 @@ pub(super) struct Output<'a> {
     shape: usize,
     /// Bytes of the whole `InferOutputTensor`.
     pub(super) size: usize,
+    /// Its elements are in shared memory: its entry is there, and empty.
+    shared: bool,
 }
 
 /// The answer as a message. Outputs in shared memory become views of it; others are copied.
@@ -58,7 +60,7 @@ pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -
             .map(|(name, value)| (name.clone(), parameters::encoded(value)))
             .collect(),
         outputs: outputs.iter().map(Output::message).collect(),
-        raw_output_contents: outputs.iter().map(|output| shared(output.tensor)).collect(),
+        raw_output_contents: outputs.iter().map(Output::entry).collect(),
     })
 }
 
@@ -93,7 +95,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn chunks(&self, framed: bool) -> Result<Chunks> {
-        let raw = self.outputs.iter().map(|output| output.tensor.as_slice().len());
+        let raw = self.outputs.iter().map(|output| output.raw().len());
         let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
         let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
         let prefix = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
@@ -108,14 +110,14 @@ impl<'a> Encoder<'a> {
         self.put_head(&mut buffer);
         let mut chunks = Chunks::new();
         for output in &self.outputs {
-            let bytes = output.tensor.as_slice();
+            let bytes = output.raw();
             put_key(&mut buffer, RAW_OUTPUT_CONTENTS, bytes.len());
             if bytes.len() < OWN_CHUNK {
                 copies::count(Step::Encode, bytes.len());
                 buffer.put_slice(bytes);
             } else {
                 chunks.push(buffer.split().freeze());
-                chunks.push(shared(output.tensor));
+                chunks.push(output.entry());
             }
         }
         if !buffer.is_empty() {
@@ -148,7 +150,7 @@ impl<'a> Output<'a> {
         let shape = tensor.shape().iter().map(|&dim| varint::size(dim as u64)).sum();
         let packed = if shape == 0 { 0 } else { delimited_size(shape) };
         let size = text_size(name) + text_size(tensor.datatype().name()) + packed;
-        Self { name, tensor, shape, size }
+        Self { name, tensor, shape, size, shared: false }
     }
 
     /// Writes it as a field 5: an output of an answer, an input of a request.
@@ -159,6 +161,20 @@ impl<'a> Output<'a> {
         if self.shape > 0 {
             put_key(buffer, OUTPUT_SHAPE, self.shape);
             self.tensor.shape().iter().for_each(|&dim| varint::put(buffer, dim as u64));
+        }
+    }
+
+    /// The bytes of its entry.
+    fn raw(&self) -> &'a [u8] {
+        if self.shared { &[] } else { self.tensor.as_slice() }
+    }
+
+    /// As [`Output::raw`]; large tensors are not copied.
+    pub(super) fn entry(&self) -> Bytes {
+        match self.tensor.buffer() {
+            _ if self.shared => Bytes::new(),
+            Buffer::Shared(bytes) => bytes.clone(),
+            Buffer::Aligned(buffer) => Bytes::copy_from_slice(buffer),
         }
     }
 
@@ -176,17 +192,10 @@ impl<'a> Output<'a> {
 fn outputs<'a>(spec: &'a ModelSpec, plan: &AnswerPlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
     let selected = response.selected(plan).into_iter();
     let outputs = selected.map(|(requested, tensor)| match spec.outputs.get(requested.index) {
-        Some(declared) => Ok(Output::new(&declared.name, tensor)),
+        Some(declared) => Ok(Output { shared: requested.shared, ..Output::new(&declared.name, tensor) }),
         None => Err(Error::new(Kind::Internal, format!("model '{}' answered more outputs than it has", spec.name))),
     });
     outputs.collect()
-}
-
-pub(super) fn shared(tensor: &Tensor) -> Bytes {
-    match tensor.buffer() {
-        Buffer::Shared(bytes) => bytes.clone(),
-        Buffer::Aligned(buffer) => Bytes::copy_from_slice(buffer),
-    }
 }
 
 fn encoded_parameters(given: &Parameters) -> Vec<u8> {

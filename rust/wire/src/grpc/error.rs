@@ -18,6 +18,7 @@ pub fn code(kind: Kind, overload_unavailable: bool) -> i32 {
         Kind::InvalidInput => INVALID_ARGUMENT,
         Kind::Timeout => DEADLINE_EXCEEDED,
         Kind::NotFound => NOT_FOUND,
+        Kind::AlreadyExists => ALREADY_EXISTS,
         Kind::Forbidden => PERMISSION_DENIED,
         Kind::TooLarge => RESOURCE_EXHAUSTED,
         Kind::Overloaded if overload_unavailable => UNAVAILABLE,
@@ -37,12 +38,13 @@ pub fn kind(code: i32) -> Kind {
         CANCELLED => Kind::Cancelled,
         DEADLINE_EXCEEDED => Kind::Timeout,
         NOT_FOUND => Kind::NotFound,
+        ALREADY_EXISTS => Kind::AlreadyExists,
         PERMISSION_DENIED | UNAUTHENTICATED => Kind::Forbidden,
         RESOURCE_EXHAUSTED => Kind::Overloaded,
         UNIMPLEMENTED => Kind::Unsupported,
         UNKNOWN | INTERNAL => Kind::Handler,
         UNAVAILABLE => Kind::Unavailable,
-        INVALID_ARGUMENT | ALREADY_EXISTS | FAILED_PRECONDITION | OUT_OF_RANGE => Kind::InvalidInput,
+        INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE => Kind::InvalidInput,
         _ => Kind::Internal,
     }
 }
@@ -72,6 +74,7 @@ mod tests {
         let expected = [
             ("invalid_input", 3),
             ("not_found", 5),
+            ("already_exists", 6),
             ("method_not_allowed", 12),
             ("too_large", 8),
             ("unsupported_encoding", 12),

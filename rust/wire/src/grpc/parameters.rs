@@ -3,8 +3,9 @@
 use crate::{
     generated::inference::{InferParameter, infer_parameter::ParameterChoice},
     schedule::ScheduleParameters,
+    shared::{Span, SpanParameters},
 };
-use penstock_core::{Error, Kind, Parameter, Parameters, Result};
+use penstock_core::{Error, Parameter, Parameters, Result};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The parameters of a message, as the generated code has them.
@@ -55,31 +56,32 @@ pub(super) fn request(given: Given) -> Result<RequestParameters> {
 }
 
 /// What the parameters of a tensor say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct TensorParameters {
     /// `classification`, 0 for none.
     pub(super) classes: u32,
+    /// `shared_memory_*`: where its elements are or go.
+    pub(super) span: Option<Span>,
 }
 
 /// Reads the parameters of a tensor; `role` is `input` or `output`.
-pub(super) fn tensor(role: &str, tensor: &str, given: &Given) -> Result<TensorParameters> {
+pub(super) fn tensor(role: &str, tensor: &str, given: &Given, shared_memory: bool) -> Result<TensorParameters> {
     let mut read = TensorParameters::default();
+    if given.is_empty() {
+        return Ok(read);
+    }
+    let mut span = SpanParameters::default();
+    let named = |error: Error| Error::new(error.kind(), format!("{role} '{tensor}': {}", error.message()));
     for (name, parameter) in given {
         let value = value(parameter.clone())
             .ok_or_else(|| Error::invalid(format!("parameter '{name}' of {role} '{tensor}' has no value")))?;
         match name.as_str() {
             "classification" if role == "output" => read.classes = classes(name, &value)?,
-            _ if name.starts_with("shared_memory_") => {
-                return Err(Error::new(
-                    Kind::Unsupported,
-                    format!(
-                        "parameter '{name}' of {role} '{tensor}': shared memory is not supported, expected tensors in the message"
-                    ),
-                ));
-            }
+            _ if SpanParameters::has(name) => span.take(name, value, shared_memory).map_err(named)?,
             _ => {}
         }
     }
+    read.span = span.finish().map_err(named)?;
     Ok(read)
 }
 

@@ -61,6 +61,7 @@ fn reason(kind: Kind, site: &Site<'_>) -> String {
     let said = match kind {
         Kind::InvalidInput => "The request is not what the protocol or the model's signature says.",
         Kind::NotFound => "There is no such model, version or route.",
+        Kind::AlreadyExists => "There is one of that name already.",
         Kind::MethodNotAllowed => "The route exists, not for this method.",
         Kind::TooLarge => return format!("The body has more than {}.", bytes(site.bounds.body_bytes)),
         Kind::UnsupportedEncoding => "The body has a content encoding that is not read.",

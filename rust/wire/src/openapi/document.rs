@@ -105,15 +105,19 @@ fn operation(route: &Route) -> Value {
     if route.may_be_unready {
         responses["503"] = json!({"description": "Not ready; `error` says why.", "content": content});
     }
-    let missing = route.has_model().then_some(404);
+    let missing = (route.has_model() || route.has_region()).then_some(404);
     // What is sent may be wrong, too long, or not supported.
-    let sent: &[u16] = if let Takes::Json(_) = route.takes { &[400, 413, 501, 503] } else { &[] };
+    let sent: &[u16] = match route.takes {
+        Takes::Json(_) => &[400, 413, 501, 503],
+        _ if route.path.contains("sharedmemory") => &[400, 501],
+        _ => &[],
+    };
     for status in missing.into_iter().chain(sent.iter().copied()).chain(answers::OF_ANY) {
         responses[status.to_string()] = answers::refusal(status);
     }
     let mut operation =
         json!({"operationId": route.id, "tags": [route.tag], "summary": route.summary, "responses": responses});
-    let in_path = [(route.has_model(), "Model"), (route.has_version(), "Version")];
+    let in_path = [(route.has_model(), "Model"), (route.has_version(), "Version"), (route.has_region(), "Region")];
     let parameters: Vec<Value> =
         in_path.into_iter().filter(|(has, _)| *has).map(|(_, key)| reference("parameters", key)).collect();
     if !parameters.is_empty() {

@@ -60,6 +60,7 @@ pub(super) const TAGS: &[(&str, &str)] = &[
     ("models", "What a model takes and gives, and whether it takes requests."),
     ("server", "The server as a whole."),
     ("repository", "Load and unload models, where the server lets clients do so."),
+    ("shared memory", "Tensors that no body carries, for callers on the same machine where that is allowed."),
     ("v1", "KServe's V1 protocol, which is TensorFlow Serving's REST form."),
     ("documentation", "This document, and a page made of it."),
 ];
@@ -138,6 +139,23 @@ pub const ROUTES: &[Route] = &[
         .called("unload", "repository", "Unload a model")
         .asks(Takes::Json("UnloadRequest"))
         .json("Unloaded"),
+    get("/v2/systemsharedmemory/status")
+        .called("shared_memory_regions", "shared memory", "The registered regions")
+        .json("Regions"),
+    post("/v2/systemsharedmemory/unregister").called("unregister_all", "shared memory", "Forgets all regions"),
+    get("/v2/systemsharedmemory/region/{region}/status")
+        .called("shared_memory_region", "shared memory", "One region")
+        .json("Regions"),
+    post("/v2/systemsharedmemory/region/{region}/register")
+        .called("register", "shared memory", "Registers a region")
+        .asks(Takes::Json("Registration"))
+        .json("Object"),
+    post("/v2/systemsharedmemory/region/{region}/unregister").called("unregister", "shared memory", FORGETS),
+    get("/v2/cudasharedmemory/status").called("cuda_regions", "shared memory", NO_GPU).json("Regions"),
+    post("/v2/cudasharedmemory/unregister").called("cuda_unregister_all", "shared memory", NO_GPU),
+    get("/v2/cudasharedmemory/region/{region}/status").called("cuda_region", "shared memory", NO_GPU).json("Regions"),
+    post("/v2/cudasharedmemory/region/{region}/register").called("cuda_register", "shared memory", NO_GPU),
+    post("/v2/cudasharedmemory/region/{region}/unregister").called("cuda_unregister", "shared memory", NO_GPU),
     get("/metrics").called("metrics", "server", "Metrics for Prometheus").text(OPENMETRICS),
     get("/").called("alive", "v1", "Whether the server runs").json("Alive"),
     get("/v1/models").called("v1_models", "v1", "The names of all models").json("ModelNames"),
@@ -166,6 +184,8 @@ const CONFIG: &str = "The model's configuration in Triton's form";
 const DONE: &str = "What the model has done";
 const FLAT: &str = "Inference with one flat object each way";
 const FLAT_STREAM: &str = "Flat objects as server-sent events";
+const FORGETS: &str = "Forgets a region; one that is unknown is forgotten already";
+const NO_GPU: &str = "There is no GPU support, and so no region";
 const STREAM: &str = "Answers as server-sent events";
 const ONE: &str = "Inputs and outputs of one version";
 
@@ -206,6 +226,11 @@ impl Route {
     /// Whether it names a model in its path.
     pub(super) fn has_model(&self) -> bool {
         self.path.contains("{model}")
+    }
+
+    /// Whether it names a region of shared memory in its path.
+    pub(super) fn has_region(&self) -> bool {
+        self.path.contains("{region}")
     }
 
     /// Whether it names a version in its path.

@@ -4,10 +4,13 @@ use super::{
     head::Head,
     input::{Input, Inputs},
 };
-use crate::{Decoded, Limits};
+use crate::{
+    Decoded, Limits,
+    shared::{self, SharedInput, SharedOutput},
+};
 use penstock_core::{
-    AnswerPlan, Buffer, CallerInfo, Datatype, Error, InferRequest, ModelSpec, Protocol, Result, Schedule, Shape,
-    Tensor, TensorSpec, aligned_with_capacity, bytes_tensor,
+    AnswerPlan, Buffer, CallerInfo, Datatype, Error, ModelSpec, Protocol, Result, Schedule, Shape, Tensor, TensorSpec,
+    aligned_with_capacity, bytes_tensor,
     copies::{self, Step},
 };
 use smallvec::SmallVec;
@@ -24,6 +27,8 @@ pub struct Decoder<'s> {
     caller: Option<Box<CallerInfo>>,
     timeout: Option<Duration>,
     schedule: Schedule,
+    /// The outputs that go to shared memory.
+    outputs: Vec<SharedOutput>,
 }
 
 /// Reads the JSON of an infer request, and makes room for the `tail_len` bytes after it.
@@ -55,7 +60,8 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
     }
     let caller = head.take_caller();
     let (timeout, schedule) = (head.parameters.timeout, head.parameters.schedule.finish());
-    Ok(Decoder { spec, inputs: head.inputs, current: 0, plan: head.plan, caller, timeout, schedule })
+    let (inputs, plan, outputs) = (head.inputs, head.plan, head.shared);
+    Ok(Decoder { spec, inputs, current: 0, plan, caller, timeout, schedule, outputs })
 }
 
 /// Makes room for a request whose `body_len` bytes are the only input's data, with no JSON.
@@ -83,7 +89,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
         // The one element comes without the length that lies before elements everywhere else.
         buffer.extend_from_slice(&bytes_tensor::prefix(body_len)?);
     }
-    let input = Input { index: 0, datatype, shape, buffer, missing: body_len };
+    let input = Input { index: 0, datatype, shape, buffer, missing: body_len, span: None };
     Ok(Decoder {
         spec,
         inputs: Inputs::from_iter([input]),
@@ -92,6 +98,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
         caller: spec.wants_context.then(Box::default),
         timeout: None,
         schedule: Schedule::default(),
+        outputs: Vec::new(),
     })
 }
 
@@ -124,13 +131,21 @@ impl Decoder<'_> {
     pub fn finish(self) -> Result<Decoded> {
         let spec = self.spec;
         let mut tensors: SmallVec<[(usize, Tensor); 2]> = SmallVec::new();
+        let mut inputs = Vec::new();
         for input in self.inputs {
-            tensors.push((input.index, input.finish(spec)?));
+            match input.span {
+                None => tensors.push((input.index, input.finish(spec)?)),
+                Some(span) => {
+                    let Input { index, datatype, shape, .. } = input;
+                    inputs.push(SharedInput { index, datatype, shape, span: *span });
+                }
+            }
         }
-        let mut request = InferRequest::assemble(spec, tensors, Protocol::Http)?;
+        let mut request = shared::request(spec, tensors, &inputs, Protocol::Http)?;
         request.caller = self.caller;
         request.schedule = self.schedule;
-        Ok(Decoded { request, plan: self.plan, timeout: self.timeout })
+        let shared = shared::boxed(inputs, self.outputs);
+        Ok(Decoded { request, plan: self.plan, timeout: self.timeout, shared })
     }
 }
 

@@ -146,7 +146,9 @@ fn write_output(
         }
         write_integer(out, size);
     }
-    if requested.binary {
+    if requested.shared {
+        out.extend_from_slice(b"]}");
+    } else if requested.binary {
         out.extend_from_slice(b"],\"parameters\":{\"binary_data_size\":");
         write_integer(out, tensor.buffer().len());
         out.extend_from_slice(b"}}");
@@ -187,6 +189,7 @@ fn estimate(spec: &ModelSpec, plan: &AnswerPlan, selected: &[(RequestedOutput, &
         let name = spec.outputs[requested.index].name.len();
         let length = tensor.buffer().len();
         let elements = match requested.binary {
+            _ if requested.shared => 0,
             false => output_text::estimate(tensor),
             true if length < OWN_CHUNK || matches!(tensor.buffer(), Buffer::Aligned(_)) => length,
             true => 0,

@@ -8,7 +8,7 @@ use penstock_core::{Error, Kind};
 /// `overload_unavailable` answers a full queue with 503, as Triton does, instead of 429.
 pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
     match kind {
-        Kind::InvalidInput => 400,
+        Kind::InvalidInput | Kind::AlreadyExists => 400,
         Kind::Forbidden => 403,
         Kind::NotFound => 404,
         Kind::MethodNotAllowed => 405,
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn statuses() {
-        let expected = [400, 404, 405, 413, 415, 501, 403, 429, 503, 504, 499, 500, 500];
+        let expected = [400, 404, 400, 405, 413, 415, 501, 403, 429, 503, 504, 499, 500, 500];
         assert_eq!(Kind::ALL.map(|kind| status(kind, false)), expected);
         assert_eq!(status(Kind::Overloaded, true), 503);
     }

@@ -5,7 +5,7 @@ use super::{
     parameters::{OutputParameters, RequestParameters},
     reader::{Reader, Skip},
 };
-use crate::Limits;
+use crate::{Limits, shared::SharedOutput};
 use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result, classify};
 use smallvec::SmallVec;
 
@@ -17,6 +17,8 @@ pub(super) struct Head<'s> {
     pub(super) inputs: Inputs,
     pub(super) plan: AnswerPlan,
     pub(super) parameters: RequestParameters,
+    /// The outputs that go to shared memory.
+    pub(super) shared: Vec<SharedOutput>,
 }
 
 /// A listed output, and its own parameters.
@@ -25,7 +27,7 @@ type Listed = (usize, OutputParameters);
 impl<'s> Head<'s> {
     pub(super) fn new(spec: &'s ModelSpec, limits: &'s Limits) -> Self {
         let (plan, parameters) = (AnswerPlan::default(), RequestParameters::default());
-        Self { spec, limits, inputs: Inputs::new(), plan, parameters }
+        Self { spec, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }
 
     /// Reads the whole of `json`.
@@ -60,20 +62,22 @@ impl<'s> Head<'s> {
         if !has_inputs {
             return Err(Error::invalid("the request has no 'inputs'"));
         }
-        self.plan_answer(&listed);
+        self.plan_answer(listed);
         Ok(())
     }
 
     /// An empty list of outputs means all.
-    fn plan_answer(&mut self, listed: &[Listed]) {
+    fn plan_answer(&mut self, listed: SmallVec<[Listed; 4]>) {
         let binary = self.parameters.binary_output;
         self.plan.binary = binary;
         if !listed.is_empty() {
-            let output = |(index, own): &Listed| RequestedOutput {
-                classes: own.classes,
-                ..RequestedOutput::new(*index, own.binary.unwrap_or(binary))
+            let output = |(index, own): Listed| {
+                let shared = own.span.is_some();
+                self.shared.extend(own.span.map(|span| SharedOutput { index, span: *span }));
+                let binary = own.binary.unwrap_or(binary) && !shared;
+                RequestedOutput { index, binary, classes: own.classes, shared }
             };
-            self.plan.outputs = Some(listed.iter().map(output).collect());
+            self.plan.outputs = Some(listed.into_iter().map(output).collect());
         }
     }
 
@@ -130,15 +134,21 @@ impl<'s> Head<'s> {
                     let name = reader.string("a string for an output's 'name'")?;
                     index = Some(self.spec.output_index(&name.text()?)?);
                 }
-                b"parameters" => parameters = OutputParameters::read(reader)?,
+                b"parameters" => parameters = OutputParameters::read(reader, self.limits.shared_memory)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 3, non_finite: false })?),
             }
         }
         let index = index.ok_or_else(|| Error::invalid(format!("'outputs[{position}]' has no 'name'")))?;
+        let output = &self.spec.outputs[index];
         if parameters.classes > 0 {
-            classify::check(&self.spec.outputs[index])?;
+            classify::check(output)?;
         }
-        Ok((index, parameters))
+        let beside = match &parameters {
+            OutputParameters { span: Some(_), classes: 1.., .. } => "'classification'",
+            OutputParameters { span: Some(_), binary: Some(true), .. } => "'binary_data' as true",
+            _ => return Ok((index, parameters)),
+        };
+        Err(Error::invalid(format!("output '{}' has {beside} beside 'shared_memory_region'", output.name)))
     }
 }
 
@@ -246,7 +256,7 @@ mod tests {
     fn classes_are_planned_for_outputs_that_have_an_order() {
         let listed = |name| with(&format!(r#""outputs":[{{"parameters":{{"classification":3}},"name":"{name}"}}]"#));
         let plan = decode(&two_out(), &listed("o2")).unwrap().plan;
-        assert_eq!(plan.outputs, Some(smallvec![RequestedOutput { index: 1, binary: false, classes: 3 }]));
+        assert_eq!(plan.outputs, Some(smallvec![RequestedOutput { classes: 3, ..RequestedOutput::new(1, false) }]));
         let half = ModelSpec { outputs: vec![tensor("o1", Datatype::Fp16, &[None])], ..two_out() };
         assert_eq!(
             refusal(&half, &listed("o1")),

@@ -5,10 +5,11 @@ use super::{
     parameters::InputParameters,
     reader::{Reader, Skip},
 };
-use crate::{Limits, number};
-use penstock_core::{
-    AlignedBuffer, Datatype, Error, MAX_RANK, ModelSpec, Result, Shape, aligned_with_capacity, byte_size,
+use crate::{
+    Limits, number,
+    shared::{self, Span},
 };
+use penstock_core::{AlignedBuffer, Datatype, Error, MAX_RANK, ModelSpec, Result, Shape, aligned_with_capacity};
 use smallvec::SmallVec;
 
 /// An input, and as much of its data as is there.
@@ -21,6 +22,8 @@ pub(super) struct Input {
     pub(super) buffer: AlignedBuffer,
     /// How many bytes follow the JSON. No room is made for them yet.
     pub(super) missing: usize,
+    /// Where its elements are, if that is shared memory.
+    pub(super) span: Option<Box<Span>>,
 }
 
 /// Levels that are open around a member of an input: the body, its list of inputs, the input.
@@ -146,7 +149,7 @@ impl<'s> Draft<'s> {
     }
 
     fn set_parameters(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        let parameters = InputParameters::read(reader)?;
+        let parameters = InputParameters::read(reader, self.limits.shared_memory)?;
         if parameters.base64 != self.parameters.base64 {
             self.buffer = None;
         }
@@ -185,6 +188,17 @@ impl<'s> Draft<'s> {
         if !self.has_shape {
             return Err(missing("shape"));
         }
+        if let Some(span) = self.parameters.span.take() {
+            if self.data_at.is_some() || self.parameters.binary_size.is_some() {
+                return Err(Error::invalid(format!(
+                    "input '{name}' has 'data' or 'binary_data_size' beside 'shared_memory_region'"
+                )));
+            }
+            self.check_size(index, datatype, (shared::SIZE, span.size))?;
+            let buffer = aligned_with_capacity(0);
+            inputs.push(Input { index, datatype, shape: self.shape, buffer, missing: 0, span: Some(span) });
+            return Ok(Strings::Text);
+        }
         let (buffer, missing) = match (self.data_at, self.parameters.binary_size) {
             (None, None) => {
                 return Err(Error::invalid(format!("input '{name}' has neither 'data' nor 'binary_data_size'")));
@@ -193,7 +207,7 @@ impl<'s> Draft<'s> {
                 return Err(Error::invalid(format!("input '{name}' has both 'data' and 'binary_data_size'")));
             }
             (None, Some(size)) => {
-                self.check_size(index, datatype, size)?;
+                self.check_size(index, datatype, ("binary_data_size", size))?;
                 (aligned_with_capacity(0), size)
             }
             (Some(at), None) => match self.buffer.take() {
@@ -201,22 +215,15 @@ impl<'s> Draft<'s> {
                 None => (self.read_data(&mut reader.from(at), index, datatype)?, 0),
             },
         };
-        inputs.push(Input { index, datatype, shape: self.shape, buffer, missing });
+        inputs.push(Input { index, datatype, shape: self.shape, buffer, missing, span: None });
         let base64 = self.parameters.base64 && datatype == Datatype::Bytes;
         Ok(if base64 { Strings::Base64 } else { Strings::Text })
     }
 
-    /// Checks that `size` bytes are what the shape takes.
-    fn check_size(&self, index: usize, datatype: Datatype, size: usize) -> Result<()> {
-        let shape = &self.shape;
-        self.spec.check_input(index, datatype, shape)?;
-        match byte_size(datatype, shape)? {
-            Some(expected) if expected != size => Err(Error::invalid(format!(
-                "input '{}' has 'binary_data_size' {size}, datatype {datatype} and shape {shape:?} take {expected}",
-                self.spec.inputs[index].name
-            ))),
-            _ => Ok(()),
-        }
+    /// Checks that the size that a parameter gives is what the shape takes.
+    fn check_size(&self, index: usize, datatype: Datatype, size: (&str, usize)) -> Result<()> {
+        self.spec.check_input(index, datatype, &self.shape)?;
+        shared::check_size(&self.spec.inputs[index], datatype, &self.shape, size)
     }
 }
 
@@ -341,10 +348,12 @@ mod tests {
     }
 
     #[test]
-    fn later_features_are_named() {
+    fn shared_memory_that_is_not_allowed_is_named() {
         let members = r#""name":"x","parameters":{"shared_memory_region":"r"}"#;
         let error = decode(&identity(Datatype::Fp32, &[None]), &one(members)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
-        assert_eq!(error.message(), "input 'x': parameter 'shared_memory_region' is not supported by this server");
+        let expected = "input 'x': parameter 'shared_memory_region': shared memory is for inference without a stream, \
+                        where the server allows it";
+        assert_eq!(error.message(), expected);
     }
 }

@@ -22,6 +22,7 @@ mod reader;
 pub mod repository;
 #[cfg(test)]
 mod round_trip;
+pub mod shared_memory;
 mod statistics;
 #[cfg(test)]
 pub(crate) mod test_spec;

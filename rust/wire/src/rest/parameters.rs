@@ -1,7 +1,11 @@
 //! Parameters: booleans, integers, doubles and strings by name. The protocol reserves some names.
 
 use super::reader::{Reader, Skip};
-use crate::{float, schedule::ScheduleParameters};
+use crate::{
+    float,
+    schedule::ScheduleParameters,
+    shared::{Span, SpanParameters},
+};
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::time::Duration;
 
@@ -19,21 +23,25 @@ pub(super) struct RequestParameters {
 }
 
 /// The parameters of an input.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct InputParameters {
     /// `binary_data_size`.
     pub(super) binary_size: Option<usize>,
     /// Whether `content_type` is `base64`.
     pub(super) base64: bool,
+    /// `shared_memory_*`: where its elements are.
+    pub(super) span: Option<Box<Span>>,
 }
 
 /// The parameters of a requested output.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct OutputParameters {
     /// `binary_data`.
     pub(super) binary: Option<bool>,
     /// `classification`, 0 for none.
     pub(super) classes: u32,
+    /// `shared_memory_*`: where its elements go.
+    pub(super) span: Option<Box<Span>>,
 }
 
 impl RequestParameters {
@@ -79,8 +87,8 @@ impl RequestParameters {
 
 impl InputParameters {
     /// Reads the object at the reader. Names without a meaning here are checked and ignored.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let mut parameters = Self::default();
+    pub(super) fn read(reader: &mut Reader<'_>, shared_memory: bool) -> Result<Self> {
+        let (mut parameters, mut span) = (Self::default(), None);
         each(reader, |name, value| {
             match name {
                 "binary_data_size" => {
@@ -91,26 +99,28 @@ impl InputParameters {
                     Parameter::String(kind) => parameters.base64 = kind == "base64",
                     other => return Err(wrong(name, &other, "a string")),
                 },
-                _ => refuse_later_features(name)?,
+                _ => take_shared(&mut span, name, value, shared_memory)?,
             }
             Ok(())
         })?;
+        parameters.span = finish_shared(span)?;
         Ok(parameters)
     }
 }
 
 impl OutputParameters {
     /// Reads the object at the reader. Names without a meaning here are checked and ignored.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let mut parameters = Self::default();
+    pub(super) fn read(reader: &mut Reader<'_>, shared_memory: bool) -> Result<Self> {
+        let (mut parameters, mut span) = (Self::default(), None);
         each(reader, |name, value| {
             match name {
                 "binary_data" => parameters.binary = Some(boolean(name, &value)?),
                 "classification" => parameters.classes = classes(name, &value)?,
-                _ => refuse_later_features(name)?,
+                _ => take_shared(&mut span, name, value, shared_memory)?,
             }
             Ok(())
         })?;
+        parameters.span = finish_shared(span)?;
         Ok(parameters)
     }
 }
@@ -123,12 +133,18 @@ fn classes(name: &str, value: &Parameter) -> Result<u32> {
     }
 }
 
-fn refuse_later_features(name: &str) -> Result<()> {
-    if name.starts_with("shared_memory_") { Err(unsupported(name)) } else { Ok(()) }
+/// Boxed, because hardly any tensor has one.
+type Shared = Option<Box<SpanParameters>>;
+
+fn take_shared(span: &mut Shared, name: &str, value: Parameter, allowed: bool) -> Result<()> {
+    if !SpanParameters::has(name) {
+        return Ok(());
+    }
+    span.get_or_insert_default().take(name, value, allowed)
 }
 
-fn unsupported(name: &str) -> Error {
-    Error::new(penstock_core::Kind::Unsupported, format!("parameter '{name}' is not supported by this server"))
+fn finish_shared(span: Shared) -> Result<Option<Box<Span>>> {
+    span.map_or(Ok(None), |span| Ok(span.finish()?.map(Box::new)))
 }
 
 /// Reads an object and hands over each of its members.
@@ -334,12 +350,12 @@ mod tests {
 
     #[test]
     fn tensors_have_their_own_names() {
-        let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()));
+        let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()), false);
         let parameters = input(r#"{"binary_data_size":16,"content_type":"base64","other":1.5}"#).unwrap();
         assert_eq!((parameters.binary_size, parameters.base64), (Some(16), true));
         assert!(!input(r#"{"content_type":"str"}"#).unwrap().base64);
         let output = |text: &str| {
-            OutputParameters::read(&mut Reader::new(text.as_bytes())).map(|read| (read.binary, read.classes))
+            OutputParameters::read(&mut Reader::new(text.as_bytes()), false).map(|read| (read.binary, read.classes))
         };
         assert_eq!(output(r#"{"binary_data":false,"other":"x"}"#).unwrap(), (Some(false), 0));
         assert_eq!(output("{}").unwrap(), (None, 0));
@@ -364,12 +380,12 @@ mod tests {
             (
                 input(r#"{"shared_memory_region":"r"}"#).unwrap_err(),
                 Kind::Unsupported,
-                "parameter 'shared_memory_region' is not supported by this server",
+                "parameter 'shared_memory_region': shared memory is for inference without a stream, where the server allows it",
             ),
             (
                 output(r#"{"shared_memory_offset":1}"#).unwrap_err(),
                 Kind::Unsupported,
-                "parameter 'shared_memory_offset' is not supported by this server",
+                "parameter 'shared_memory_offset': shared memory is for inference without a stream, where the server allows it",
             ),
             (
                 output(r#"{"classification":0}"#).unwrap_err(),

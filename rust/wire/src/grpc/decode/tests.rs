@@ -253,7 +253,7 @@ fn shared_memory_is_unsupported() {
     assert_eq!(error.kind(), Kind::Unsupported);
     assert_eq!(
         error.message(),
-        "parameter 'shared_memory_region' of input 'x': shared memory is not supported, expected tensors in the message"
+        "input 'x': parameter 'shared_memory_region': shared memory is for inference without a stream, where the server allows it"
     );
 }
 
@@ -265,7 +265,7 @@ fn classes_are_planned_for_outputs_that_have_an_order() {
         decode(spec, request.into(), &Limits::default())
     };
     let mut spec = model();
-    let expected = RequestedOutput { index: 0, binary: false, classes: 1 };
+    let expected = RequestedOutput { classes: 1, ..RequestedOutput::new(0, false) };
     assert_eq!(classify(&spec).unwrap().plan.outputs.unwrap()[..], [expected]);
     spec.outputs[0].datatype = Datatype::Bool;
     assert_eq!(

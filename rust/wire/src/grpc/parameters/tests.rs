@@ -1,7 +1,7 @@
 use super::*;
 use crate::grpc::testing::parameter;
 use ParameterChoice::{BoolParam, DoubleParam, Int64Param, StringParam, Uint64Param};
-use penstock_core::{Schedule, SequenceId, Step};
+use penstock_core::{Kind, Schedule, SequenceId, Step};
 
 fn given(parameters: &[(&str, ParameterChoice)]) -> Given {
     parameters.iter().map(|(name, choice)| ((*name).to_owned(), parameter(choice.clone()))).collect()
@@ -99,28 +99,29 @@ fn reserved_parameters_of_another_type_are_refused() {
 fn a_parameter_without_a_value_is_refused() {
     let unset = Given::from([("p".to_owned(), InferParameter::default())]);
     assert_eq!(request(unset.clone()).unwrap_err().message(), "parameter 'p' has no value");
-    assert_eq!(tensor("input", "x", &unset).unwrap_err().message(), "parameter 'p' of input 'x' has no value");
+    assert_eq!(tensor("input", "x", &unset, true).unwrap_err().message(), "parameter 'p' of input 'x' has no value");
 }
 
 #[test]
-fn shared_memory_is_named_as_unsupported() {
+fn shared_memory_that_is_off_is_named_as_unsupported() {
     let cases = [
-        ("shared_memory_region", StringParam("r".to_owned()), "shared memory"),
-        ("shared_memory_offset", Int64Param(0), "shared memory"),
-        ("shared_memory_byte_size", Int64Param(4), "shared memory"),
+        ("shared_memory_region", StringParam("r".to_owned())),
+        ("shared_memory_offset", Int64Param(0)),
+        ("shared_memory_byte_size", Int64Param(4)),
     ];
-    for (name, choice, feature) in cases {
-        let error = tensor("output", "y", &given(&[(name, choice)])).unwrap_err();
+    for (name, choice) in cases {
+        let error = tensor("output", "y", &given(&[(name, choice)]), false).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
-        let expected =
-            format!("parameter '{name}' of output 'y': {feature} is not supported, expected tensors in the message");
+        let expected = format!(
+            "output 'y': parameter '{name}': shared memory is for inference without a stream, where the server allows it"
+        );
         assert_eq!(error.message(), expected);
     }
 }
 
 #[test]
 fn classes_are_counted_from_one() {
-    let classes = |choice| tensor("output", "y", &given(&[("classification", choice)])).map(|read| read.classes);
+    let classes = |choice| tensor("output", "y", &given(&[("classification", choice)]), true).map(|read| read.classes);
     assert_eq!(classes(Int64Param(3)).unwrap(), 3);
     assert_eq!(classes(Uint64Param(u64::MAX)).unwrap(), u32::MAX);
     for (choice, shown) in [
@@ -132,13 +133,15 @@ fn classes_are_counted_from_one() {
         let expected = format!("parameter 'classification' is {shown}, expected an integer of 1 or more");
         assert_eq!(classes(choice).unwrap_err().message(), expected);
     }
-    let input = tensor("input", "x", &given(&[("classification", Int64Param(3))])).unwrap();
+    let input = tensor("input", "x", &given(&[("classification", Int64Param(3))]), true).unwrap();
     assert_eq!(input.classes, 0, "it means nothing of an input");
 }
 
 #[test]
 fn other_parameters_of_tensors_are_let_be() {
-    assert!(tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))])).is_ok());
+    assert!(
+        tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))]), false).is_ok()
+    );
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub fn decode(
     let mut request = InferRequest::assemble(spec, inputs.finish(), Protocol::Http)?;
     request.caller = extras.caller;
     request.schedule = extras.schedule;
-    Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout })
+    Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
 
 /// Checks that the outputs of a plan can be sent in `format`, before they are computed.
@@ -65,6 +65,12 @@ pub fn decode(
 /// # Errors
 /// `InvalidInput` that says why not.
 pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Result<()> {
+    if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
+        let name = &spec.outputs[output.index].name;
+        return Err(Error::invalid(format!(
+            "output '{name}' cannot go to shared memory beside an answer in this format"
+        )));
+    }
     let chosen: Vec<_> = match &plan.outputs {
         Some(outputs) => outputs.iter().map(|output| (&spec.outputs[output.index], output.classes > 0)).collect(),
         None => spec.outputs.iter().map(|output| (output, false)).collect(),

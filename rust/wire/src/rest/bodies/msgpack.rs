@@ -8,7 +8,7 @@ use super::{
     npy::Element,
     place::Inputs,
 };
-use crate::rest::head::Head;
+use crate::{Limits, rest::head::Head};
 use penstock_core::{
     Datatype, Error, MAX_RANK, Result, Shape,
     copies::{self, Step},
@@ -49,7 +49,9 @@ pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>, extras: &mut Extras) 
 }
 
 fn read_extras(json: &[u8], inputs: &Inputs<'_>, extras: &mut Extras) -> Result<()> {
-    let mut head = Head::new(inputs.spec, &inputs.limits);
+    // All tensors are in the body.
+    let limits = Limits { shared_memory: false, ..inputs.limits };
+    let mut head = Head::new(inputs.spec, &limits);
     head.read(json).map_err(|error| Error::new(error.kind(), without_position(error.message())))?;
     extras.caller = head.take_caller();
     extras.timeout = head.parameters.timeout;

@@ -191,7 +191,7 @@ impl Draft<'_> {
             .wants_context
             .then(|| Box::new(CallerInfo { id: self.id.clone(), parameters, ..CallerInfo::default() }));
         let plan = AnswerPlan { id: self.id, ..AnswerPlan::default() };
-        Ok(Generate { decoded: Decoded { request, plan, timeout }, details: self.details })
+        Ok(Generate { decoded: Decoded { request, plan, timeout, shared: None }, details: self.details })
     }
 }
 

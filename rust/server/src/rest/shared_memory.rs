@@ -1,0 +1,97 @@
+//! `/v2/systemsharedmemory` and `/v2/cudasharedmemory`.
+
+use super::router::{answer, ok};
+use crate::front::Context;
+use axum::{
+    Router,
+    extract::{Path, State, rejection::BytesRejection},
+    response::Response,
+    routing::{get, post},
+};
+use bytes::Bytes;
+use http::{HeaderMap, header::ORIGIN};
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::rest::shared_memory as wire;
+
+/// The body of answers that only say that it is done.
+const NOTHING: &[u8] = b"{}";
+
+pub(super) fn routes() -> Router<Context> {
+    Router::new()
+        .route("/v2/systemsharedmemory/status", get(status_of_all))
+        .route("/v2/systemsharedmemory/unregister", post(unregister_all))
+        .route("/v2/systemsharedmemory/region/{region}/status", get(status))
+        .route("/v2/systemsharedmemory/region/{region}/register", post(register))
+        .route("/v2/systemsharedmemory/region/{region}/unregister", post(unregister))
+        .route("/v2/cudasharedmemory/status", get(async || ok(wire::status(&[]))))
+        .route("/v2/cudasharedmemory/unregister", post(async || ok(NOTHING.to_vec())))
+        .route("/v2/cudasharedmemory/region/{region}/status", get(cuda_status))
+        .route("/v2/cudasharedmemory/region/{region}/register", post(cuda_register))
+        .route("/v2/cudasharedmemory/region/{region}/unregister", post(async || ok(NOTHING.to_vec())))
+}
+
+async fn status_of_all(State(context): State<Context>) -> Response {
+    answer(&context, shown(&context, None))
+}
+
+async fn status(State(context): State<Context>, Path(region): Path<String>) -> Response {
+    answer(&context, shown(&context, Some(&region)))
+}
+
+fn shown(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
+    Ok(wire::status(&context.regions()?.status(region)?))
+}
+
+async fn register(
+    State(context): State<Context>,
+    Path(region): Path<String>,
+    headers: HeaderMap,
+    body: std::result::Result<Bytes, BytesRejection>,
+) -> Response {
+    let registered = || {
+        let regions = context.regions()?;
+        check_origin(&headers)?;
+        let body = body.map_err(|_| Error::new(Kind::TooLarge, "the registration is too large or broke off"))?;
+        regions.register(wire::registration(region, &body)?)
+    };
+    answer(&context, registered().map(|()| NOTHING.to_vec()))
+}
+
+/// Only browsers send an origin: any page that somebody on this machine looks at could send a plain POST.
+fn check_origin(headers: &HeaderMap) -> Result<()> {
+    if headers.contains_key(ORIGIN) {
+        return Err(Error::new(Kind::Forbidden, "shared memory is not registered for web pages (header Origin)"));
+    }
+    Ok(())
+}
+
+async fn unregister_all(State(context): State<Context>) -> Response {
+    answer(&context, forgotten(&context, None))
+}
+
+async fn unregister(State(context): State<Context>, Path(region): Path<String>) -> Response {
+    answer(&context, forgotten(&context, Some(&region)))
+}
+
+fn forgotten(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
+    context.regions()?.unregister(region);
+    Ok(NOTHING.to_vec())
+}
+
+async fn cuda_status(State(context): State<Context>, Path(region): Path<String>) -> Response {
+    answer(&context, Err(no_cuda_region(&region)))
+}
+
+async fn cuda_register(State(context): State<Context>) -> Response {
+    answer(&context, Err(no_gpu()))
+}
+
+/// Why a CUDA region cannot be registered.
+pub(crate) fn no_gpu() -> Error {
+    Error::invalid("CUDA shared memory cannot be registered: this server has no GPU support")
+}
+
+/// Why a CUDA region has no status.
+pub(crate) fn no_cuda_region(region: &str) -> Error {
+    Error::new(Kind::NotFound, format!("CUDA shared memory region '{region}' is not registered"))
+}

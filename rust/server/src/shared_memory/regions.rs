@@ -1,0 +1,90 @@
+//! The regions that clients have registered, by name.
+
+use super::region::Region;
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::rest::shared_memory::Region as Described;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The most regions: each holds an open file.
+const MOST: usize = 1024;
+
+/// The longest name of a region in bytes.
+const LONGEST_NAME: usize = 256;
+
+/// All regions of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Regions(Mutex<BTreeMap<String, Arc<Region>>>);
+
+impl Regions {
+    /// Adds a region.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a name that is taken, `Overloaded` for one too many, `InvalidInput` for a
+    /// name, key or range that cannot be.
+    pub(crate) fn register(&self, described: Described) -> Result<()> {
+        let name = described.name.clone();
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(Error::invalid(format!(
+                "a shared memory region's name has 1 to {LONGEST_NAME} bytes, this one has {}",
+                name.len()
+            )));
+        }
+        self.check_free(&name, &self.lock())?;
+        let region = Arc::new(Region::open(described)?);
+        let mut regions = self.lock();
+        self.check_free(&name, &regions)?;
+        regions.insert(name, region);
+        Ok(())
+    }
+
+    fn check_free(&self, name: &str, regions: &BTreeMap<String, Arc<Region>>) -> Result<()> {
+        if regions.contains_key(name) {
+            return Err(Error::new(
+                Kind::AlreadyExists,
+                format!("shared memory region '{name}' is registered already, unregister it first"),
+            ));
+        }
+        if regions.len() >= MOST {
+            return Err(Error::new(Kind::Overloaded, format!("{MOST} shared memory regions are registered, the most")));
+        }
+        Ok(())
+    }
+
+    /// Forgets a region, or all of them. Requests that hold one go on with it.
+    pub(crate) fn unregister(&self, name: Option<&str>) {
+        let mut regions = self.lock();
+        match name {
+            Some(name) => drop(regions.remove(name)),
+            None => regions.clear(),
+        }
+    }
+
+    /// What is registered, by name; or one of them.
+    ///
+    /// # Errors
+    /// `NotFound` for a name that is not registered.
+    pub(crate) fn status(&self, name: Option<&str>) -> Result<Vec<Described>> {
+        match name {
+            Some(name) => Ok(vec![self.find(name)?.described.clone()]),
+            None => Ok(self.lock().values().map(|region| region.described.clone()).collect()),
+        }
+    }
+
+    /// A region by name.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not registered.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Region>> {
+        self.lock().get(name).cloned().ok_or_else(|| {
+            let shown: String = name.chars().take(LONGEST_NAME).filter(|c| !c.is_control()).collect();
+            Error::new(Kind::NotFound, format!("shared memory region '{shown}' is not registered"))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Region>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
