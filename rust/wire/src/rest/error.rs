@@ -86,7 +86,9 @@ mod tests {
 
     #[test]
     fn a_status_is_its_kind_again() {
-        for kind_of in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Internal) {
+        // Of two kinds with one status, the likelier one.
+        let likelier = |kind: &Kind| !matches!(kind, Kind::Internal | Kind::AlreadyExists);
+        for kind_of in Kind::ALL.into_iter().filter(likelier) {
             assert_eq!(kind(status(kind_of, false)), kind_of);
         }
         assert_eq!([422, 418, 502, 401, 599].map(kind), {
