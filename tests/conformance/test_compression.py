@@ -36,7 +36,7 @@ def raw_deflate(data: bytes) -> bytes:
 CODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
-    "br": brotli.compress,
+    "br": lambda data: brotli.compress(data, quality=4),
     "zstd": zstandard.compress,
 }
 

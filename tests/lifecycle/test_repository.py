@@ -243,7 +243,8 @@ def packages() -> set[int]:
 
 
 def imports_alive() -> set[int]:
-    """The numbers of the imports whose code has not been collected."""
+    """The numbers of the imports whose code cannot be collected."""
+    gc.collect()
     modules = [one.__module__ for one in gc.get_objects() if isinstance(one, type) and one.__name__ == "Times"]
     return {int(match[1]) for one in modules if (match := re.match(r"_penstock_repository_(\d+)\.", one))}
 
