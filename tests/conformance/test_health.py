@@ -71,9 +71,23 @@ def test_d26_what_is_not_there_is_watched_as_unknown(grpc_raw: GrpcDoor) -> None
 
 
 def test_d26_list_tells_of_all(grpc_raw: GrpcDoor) -> None:
-    answer = health_pb2_grpc.HealthStub(grpc_raw.channel).List(pb.HealthListRequest(), timeout=20)
-    assert {"", INFERENCE, "add", "ver", "ident_FP32"} <= set(answer.statuses)
-    assert {status.status for status in answer.statuses.values()} == {SERVING}
+    # The client's library that goes with Triton's has no List yet.
+    call = grpc_raw.channel.unary_unary("/grpc.health.v1.Health/List")
+    statuses = dict(entries(call(b"", timeout=20)))
+    assert {"", INFERENCE, "add", "ver", "ident_FP32"} <= set(statuses)
+    assert set(statuses.values()) == {SERVING}
+
+
+def entries(message: bytes) -> Iterator[tuple[str, int]]:
+    """The services and statuses of a `HealthListResponse`, whose names and entries are all short."""
+    while message:
+        assert message[0] == 1 << 3 | 2
+        entry, message = message[2 : 2 + message[1]], message[2 + message[1] :]
+        fields: dict[int, bytes] = {}
+        while entry:
+            fields[entry[0] >> 3], entry = entry[2 : 2 + entry[1]], entry[2 + entry[1] :]
+        # A field that has its default is left out.
+        yield fields.get(1, b"").decode(), fields[2][1] if fields.get(2) else UNKNOWN
 
 
 def test_d26_watch_sees_the_start() -> None:

@@ -213,7 +213,7 @@ def ranked(x: Any, ctx: Context) -> Any:
     return x
 
 
-@model(inputs=[X], outputs=[Y], queueing=Queueing(timeout=0.05))
+@model(inputs=[X], outputs=[Y], queueing=Queueing(timeout=0.3))
 def impatient(x: Any, ctx: Context) -> Any:
     GATE.pass_through(float(x[0]), ctx)
     return x
