@@ -12,7 +12,9 @@ use penstock_wire::{
     generated::inference::{ModelInferRequest, ModelInferResponse, model_infer_request::InferInputTensor},
     grpc::{self, Envelope, MessageDecoder},
 };
-use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, pieces, same_outcome, same_tensors, tensors};
+use penstock_wire_fuzz::{
+    Declaration, SHARING, answer, assert_well_formed, filled, pieces, same_outcome, same_tensors, tensors,
+};
 use prost::Message;
 
 #[derive(Arbitrary, Debug)]
@@ -50,7 +52,7 @@ fn assembled<'a>(message: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> Resu
 }
 
 fn decode(spec: &ModelSpec, envelope: Envelope) -> Result<Vec<Tensor>> {
-    Ok(tensors(&grpc::decode(spec, envelope, &Limits::default())?.request))
+    Ok(tensors(&filled(spec, grpc::decode(spec, envelope, &SHARING)?)?.request))
 }
 
 /// What is accepted comes back from its own answer, which is the message that the generated code would make.

@@ -4,14 +4,15 @@
 use libfuzzer_sys::fuzz_target;
 use penstock_core::{AnswerPlan, Datatype, ModelSpec, Result, Tensor};
 use penstock_wire::{
-    Limits,
     rest::{self, EncodeOptions},
 };
-use penstock_wire_fuzz::{Declaration, answer, as_request, assert_well_formed, same_tensors, tensors};
+use penstock_wire_fuzz::{
+    Declaration, SHARING, answer, as_request, assert_well_formed, filled, same_tensors, tensors,
+};
 
 fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Vec<Tensor>> {
-    let decoded = rest::begin(spec, json, 0, &Limits::default())?.finish()?;
-    Ok(tensors(&decoded.request))
+    let decoded = rest::begin(spec, json, 0, &SHARING)?.finish()?;
+    Ok(tensors(&filled(spec, decoded)?.request))
 }
 
 fuzz_target!(|case: (Declaration, &[u8])| {

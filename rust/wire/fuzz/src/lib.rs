@@ -3,9 +3,11 @@
 
 mod compare;
 mod declaration;
+mod memory;
 
 pub use compare::{assert_well_formed, same_outcome, same_tensors, tensors};
 pub use declaration::Declaration;
+pub use memory::{SHARING, filled};
 
 use penstock_core::{InferResponse, ModelSpec, Tensor, Timings};
 
