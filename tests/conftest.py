@@ -1,1 +1,48 @@
-"""Its place puts tests/ on the import path, so that every folder of tests finds the modules that they share."""
+"""Its place puts tests/ on the import path, so that every folder of tests finds the modules that they share.
+
+It also says at the end of a run which cases of the protocol's list, and which traps, the run has proved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.cases import COUNTS, EXCLUDED, NO_TEST, TRAPS, cases, proved_by
+
+Proofs = dict[str, set[str]]
+"""What came of the tests of each case or trap."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report = yield
+    report.proves = [*proved_by(file_of(item), item.name), *(t for m in item.iter_markers("trap") for t in m.args)]
+    return report
+
+
+def file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0].removeprefix("tests/")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    proofs: Proofs = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name in getattr(report, "proves", ()):
+                proofs.setdefault(name, set()).add(outcome)
+    if not proofs:
+        return
+    proved = {name for name, outcomes in proofs.items() if "passed" in outcomes and not outcomes & {"failed", "error"}}
+    terminalreporter.section("conformance", sep="-")
+    groups = [
+        f"{group.upper()} {sum(case in proved for case in cases() if case[0] == group)}/{count}"
+        for group, count in COUNTS.items()
+    ]
+    total = sum(case in proved for case in cases())
+    terminalreporter.write_line(f"cases: {total} of {len(cases())} ({', '.join(groups)}), {len(EXCLUDED)} left out")
+    traps = sum(trap in proved for trap in TRAPS)
+    terminalreporter.write_line(f"traps: {traps} of {len(TRAPS)}, {len(NO_TEST)} without a test")
+    if broken := sorted(set(proofs) - proved, key=lambda name: (name[0], len(name), name)):
+        terminalreporter.write_line(f"failed or skipped: {', '.join(broken)}")

@@ -25,6 +25,7 @@ def load(arguments: dict[str, Any] | None = None, **sources: Any) -> ServerConfi
     return load_config(arguments, **{"environ": {}, **sources})
 
 
+@pytest.mark.trap("T70")
 def test_the_defaults() -> None:
     assert dataclasses.asdict(load()) == {
         "http": "127.0.0.1:8000",

@@ -61,6 +61,11 @@ def h2spec() -> Tool:
 
 
 @pytest.fixture
+def k6() -> Tool:
+    return find("k6")
+
+
+@pytest.fixture
 def perf_analyzer() -> Tool:
     return find("perf_analyzer")
 

@@ -1,4 +1,4 @@
-"""Fetches what tests/clients drives: ghz, grpcurl, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
+"""Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
 KServe's and MLServer's clients.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
@@ -23,6 +23,7 @@ BIN = TOOLS / "bin"
 
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.121.0"
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+K6 = "go.k6.io/k6@v1.8.1"
 H2SPEC = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible"
 GO_PLUGINS = (
     "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.6",
@@ -55,6 +56,12 @@ def grpcurl() -> None:
     """The curl of gRPC, which asks the server for its messages."""
     if not (BIN / "grpcurl").exists():
         _go_install(GRPCURL)
+
+
+def k6() -> None:
+    """The load generator whose scripts are JavaScript."""
+    if not (BIN / "k6").exists():
+        _go_install(K6)
 
 
 def h2spec() -> None:
@@ -130,6 +137,7 @@ def js_client() -> None:
 RECIPES: dict[str, Callable[[], None]] = {
     "ghz": ghz,
     "grpcurl": grpcurl,
+    "k6": k6,
     "h2spec": h2spec,
     "kserve": kserve,
     "mlserver": mlserver,

@@ -1,4 +1,4 @@
-"""The line that a started server prints for curl works as it is printed."""
+"""curl: the line that a started server prints works as printed, and so do the ways to send (case G10)."""
 
 from __future__ import annotations
 
@@ -92,3 +92,39 @@ def test_compressed_answers(tmp_path: Path, curl: Callable[..., Any]) -> None:
         )
     assert "content-encoding: " in (tmp_path / "head").read_text().lower()
     assert json.loads(done.stdout)["outputs"][0]["data"] == [0] * 5000
+
+
+@pytest.fixture(scope="module")
+def large() -> bytes:
+    """A request of 1.2 MB, for which curl asks leave first (`Expect: 100-continue`)."""
+    data = [[0.5] * 4 for _ in range(8)]
+    tensor = {"name": "x", "datatype": "FP32", "shape": [8, 4], "data": data}
+    return json.dumps({"padding": "x" * 1_200_000, "inputs": [tensor]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "version"),
+    [
+        ((), "1.1"),
+        (("-H", "Transfer-Encoding: chunked"), "1.1"),
+        (("-0",), "1"),
+        (("--http2",), "1.1"),
+        (("--http2-prior-knowledge",), "2"),
+    ],
+    ids=["plain", "chunked", "http-1.0", "upgrade", "prior-knowledge"],
+)
+def test_ways_to_send(
+    options: tuple[str, ...], version: str, large: bytes, server: Serving, tmp_path: Path, curl: Callable[..., Any]
+) -> None:
+    (tmp_path / "body").write_bytes(large)
+    sent = ("--data-binary", f"@{tmp_path / 'body'}", "-w", "\n%{http_code} %{http_version}", *options)
+    answer, told = curl("-sS", f"{server.http}/v2/models/double/infer", *sent).stdout.rsplit("\n", 1)
+    assert json.loads(answer)["outputs"][0]["data"] == [1] * 32
+    assert told == f"200 {version}"
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
+def test_compressed_answers_of_every_version(version: str, server: Serving, curl: Callable[..., Any]) -> None:
+    # This server compresses nothing, which a client that would take it must not mind.
+    read = json.loads(curl("-sS", "--compressed", version, f"{server.http}/v2/models/double").stdout)
+    assert read["name"] == "double"

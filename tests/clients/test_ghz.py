@@ -1,4 +1,4 @@
-"""ghz, a gRPC load generator in Go: our proto, our server, and no call that fails."""
+"""ghz, a gRPC load generator in Go: our proto, or reflection; our server, and no call that fails (case G7)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from clients_tools import REPOSITORY
 
 from http_by_hand import metric_at
@@ -50,6 +51,7 @@ def test_compressed_calls(ghz: Callable[..., Any], server: Serving) -> None:
     assert report["statusCodeDistribution"] == {"OK": COUNT}
 
 
+@pytest.mark.trap("T61")
 def test_without_a_proto_file(ghz: Callable[..., Any], server: Serving) -> None:
     """It asks the server for the messages, by reflection (T61)."""
     call = ("--insecure", "--call", "inference.GRPCInferenceService.ModelInfer", "-O", "json")

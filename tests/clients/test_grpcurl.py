@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from serving_process import Serving
 
@@ -22,6 +23,7 @@ def ask(grpcurl: Tool, server: Serving, *arguments: str) -> str:
     return done
 
 
+@pytest.mark.trap("T61")
 def test_list(grpcurl: Tool, server: Serving) -> None:
     assert {INFERENCE, "grpc.health.v1.Health"} <= set(ask(grpcurl, server, "list").split())
     assert f"{INFERENCE}.ModelInfer" in ask(grpcurl, server, "list", INFERENCE).split()

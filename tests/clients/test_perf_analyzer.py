@@ -1,4 +1,4 @@
-"""Triton's perf_analyzer, which reads metadata and configuration first, and then measures."""
+"""Triton's perf_analyzer, which reads metadata and configuration first, and then measures (case G5)."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def counting() -> Iterator[Serving]:
         yield server
 
 
+@pytest.mark.trap("T29")
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize(
     "load", [("--concurrency-range", "4"), ("--request-rate-range", "100", "--num-of-sequences", "3")]
@@ -87,6 +88,7 @@ def sharing() -> Iterator[Serving]:
         yield server
 
 
+@pytest.mark.trap("T55")
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_it_runs_over_shared_memory(
     protocol: str, sharing: Serving, perf_analyzer: Callable[..., Any], tmp_path: Path

@@ -83,6 +83,7 @@ def test_c4_one_output_binary(http: Transport, binary: str) -> None:
     assert [("data" in output) for output in reply.json()["outputs"]] == [binary != "o1", binary != "o2"]
 
 
+@pytest.mark.trap("T15")
 def test_c5_listed_output_follows_the_request(http: Transport) -> None:
     reply = asked(http, {"parameters": {"binary_data_output": True}, "outputs": [{"name": "o2"}, {"name": "o1"}]})
     assert reply.tail() == O2.raw + O1.raw
@@ -154,6 +155,7 @@ def test_c11_size_that_is_no_number_of_bytes(http: Transport, wrong: object) -> 
     assert "binary_data_size" in infer(http, "add", {"inputs": inputs}, A + B).refusal(400)
 
 
+@pytest.mark.trap("T67")
 @on_framed
 def test_c12_bytes_elements(door: Door) -> None:
     elements = [b"one", b"", b"\xff\x00\xfe", b"x" * 70000, b""]
@@ -217,6 +219,7 @@ def test_c15_no_bytes_no_header(door: HttpDoor) -> None:
     assert "data" not in output
 
 
+@pytest.mark.trap("T64")
 @on_binary
 @pytest.mark.parametrize("spaces", range(9))
 def test_c16_tail_at_any_offset(door: HttpDoor, spaces: int) -> None:

@@ -57,6 +57,7 @@ def texts(values: list[Any], labels: list[str] | None = None) -> list[str]:
     return [f"{text}:{index}{name}" for text, index, name in zip(shown, order, named, strict=True)]
 
 
+@pytest.mark.trap("T46")
 @on_all
 def test_f17_two_of_each_row_with_labels(door: Door) -> None:
     first, second = [0.25, 3.3, -1.0], [7.0, 7.0, 1e6]

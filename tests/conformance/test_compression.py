@@ -88,6 +88,7 @@ def test_c20_compressed_request(door: HttpDoor, coding: str) -> None:
     served(decode(door.transport.request("POST", "/v2/models/add/infer", small, headers)), summed(8))
 
 
+@pytest.mark.trap("T5")
 @pytest.mark.parametrize("coding", CODERS)
 def test_c20_length_beyond_the_inflated_body(http: Transport, coding: str) -> None:
     body = with_zeros(100)
@@ -124,6 +125,7 @@ def test_c20_large_request(http: Transport, coding: str) -> None:
     assert reply.tail() == sent.tobytes()
 
 
+@pytest.mark.trap("T66")
 def test_c21_raw_deflate(http: Transport) -> None:
     reply = http.request("POST", PATH, raw_deflate(with_zeros(100)), {"Content-Encoding": "deflate"})
     served(decode(reply), tensor("y", "FP32", [0.0] * 100))
@@ -152,6 +154,7 @@ def test_c24_bomb(http: Transport, coding: str) -> None:
     assert message == f"the request's body inflates to more than {2 << 20} bytes, at most {2 << 20} are accepted"
 
 
+@pytest.mark.trap("T7")
 @pytest.mark.parametrize("coding", DECODERS)
 @pytest.mark.parametrize("binary", [False, True])
 def test_c25_compressed_answer(squeezed: Transport, coding: str, binary: bool) -> None:
@@ -192,6 +195,7 @@ def test_c25_off_by_default(http: Transport) -> None:
     assert "vary" not in reply.headers
 
 
+@pytest.mark.trap("T66")
 def test_c26_deflate_is_zlib(squeezed: Transport) -> None:
     """T66."""
     reply = squeezed.request("POST", PATH, with_zeros(5000), {"Accept-Encoding": "deflate"})
@@ -220,6 +224,7 @@ def test_c27_weights(squeezed: Transport, accepted: str, coding: str | None) -> 
     assert reply.headers.get("content-encoding") == coding
 
 
+@pytest.mark.trap("T6")
 def test_c28_only_good_inference_answers_are_compressed(squeezed: Transport) -> None:
     """T6."""
     headers = {"Accept-Encoding": "gzip, deflate, br"}
@@ -262,6 +267,7 @@ def test_g4_algorithms(compressing: Server, module: Any, asked: str, answered: s
     assert (result.as_numpy("y") == sent).all()
 
 
+@pytest.mark.trap("T6")
 def test_g2_aio_with_compression_on(compressing: Server) -> None:
     async def run() -> None:
         async with thttp_aio.InferenceServerClient(compressing.http_url.removeprefix("http://")) as client:

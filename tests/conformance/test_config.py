@@ -55,6 +55,7 @@ def covered(document: Any, message: Any) -> bool:
     return bool(document == message)
 
 
+@pytest.mark.trap("T41")
 @pytest.mark.parametrize("name", NAMES)
 def test_d3_configuration_agrees_with_the_metadata(rest: Rest, name: str) -> None:
     # T41: the metadata's shapes have the batch axis, the configuration's dims do not.
@@ -69,6 +70,7 @@ def test_d3_configuration_agrees_with_the_metadata(rest: Rest, name: str) -> Non
     assert config["platform"] == metadata["platform"]
 
 
+@pytest.mark.trap("T42", "T43")
 def test_d3_configuration_in_full() -> None:
     x, y = Tensor("x", np.float32, [4], optional=True), Tensor("y", bytes, [-1])
     batching = Batching(max_size=8, max_delay=0.003, preferred_sizes=(2, 4))

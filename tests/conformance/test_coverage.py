@@ -1,62 +1,47 @@
-"""No case of the protocol's list is silently missing: each is a test named after it, or is excluded with a reason."""
+"""No case of the protocol's list and no trap is silently missing: each has a test that names it, or a reason."""
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
-
-COUNTS = {"a": 20, "b": 68, "c": 30, "d": 30, "e": 25, "f": 25, "g": 12}
-"""The cases of each group, numbered from 1."""
-
-CLIENTS = "this client's own tests"
-
-EXCLUDED: dict[str, str] = {
-    "c30": "a body of 2 GiB needs a large machine; the limit's own text is b59",
-    "d6": "answers are always raw, as d5 checks; there is no setting that mirrors typed requests",
-    **{f"g{number}": CLIENTS for number in (5, 6, 7, 8, 10)},
-}
-
-PARTLY: dict[str, str] = {
-    "g2": "test_compression.py, but for the calls of later extensions",
-    "g1": "test_tritonclient.py, but for the calls of later extensions",
-    "g3": "test_tritonclient.py, but for streaming",
-}
-"""Cases of which a part is left out; those of group g have no test of their own name."""
-
-
-def cases() -> set[str]:
-    return {f"{group}{number}" for group, count in COUNTS.items() for number in range(1, count + 1)}
-
-
-def named() -> dict[str, list[str]]:
-    """The tests by the case that they are named after."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and (match := re.match(r"test_([a-g]\d+)_", node.name)):
-                found.setdefault(match[1], []).append(f"{path.name}::{node.name}")
-    return found
+from .cases import ELSEWHERE, EXCLUDED, NO_TEST, TESTS, TRAPS, cases, named, trapped
 
 
 def test_every_case_has_a_test_or_a_reason() -> None:
-    in_clients = {case for case in PARTLY if case.startswith("g")}
-    missing = cases() - set(named()) - set(EXCLUDED) - in_clients
+    missing = set(cases()) - set(named()) - set(EXCLUDED) - set(ELSEWHERE)
     assert not missing, f"neither a test nor a reason: {sorted(missing)}"
 
 
 def test_no_excluded_case_has_a_test() -> None:
-    both = set(named()) & set(EXCLUDED)
+    both = (set(named()) | set(ELSEWHERE)) & set(EXCLUDED)
     assert not both, f"tested now: take them out of EXCLUDED: {sorted(both)}"
 
 
 def test_no_test_is_named_after_a_case_that_does_not_exist() -> None:
     unknown = {case: tests for case, tests in named().items() if case not in cases()}
     assert not unknown
-    assert not (set(EXCLUDED) | set(PARTLY)) - cases()
+    assert not (set(EXCLUDED) | set(ELSEWHERE)) - set(cases())
+
+
+def test_files_that_prove_a_case_are_there_and_say_so() -> None:
+    for case, files in ELSEWHERE.items():
+        for file in files:
+            text = (TESTS / file).read_text(encoding="utf-8")
+            assert case.upper() in text.split('"""')[1], f"{file} does not name case {case.upper()} at its top"
 
 
 def test_names_are_unique() -> None:
     # A second function of one name in a file would hide the first.
     tests = [test for tests in named().values() for test in tests]
     assert len(tests) == len(set(tests))
+
+
+def test_every_trap_has_a_test_or_a_reason() -> None:
+    found = trapped()
+    missing = [trap for trap in TRAPS if trap not in found and trap not in NO_TEST]
+    assert not missing, f"neither a test nor a reason: {missing}"
+    print(f"traps: {len(TRAPS)}, {len(found)} with tests of their own, {len(NO_TEST)} with a reason")
+
+
+def test_no_trap_is_named_that_does_not_exist_or_has_a_reason() -> None:
+    wrong = {trap: tests for trap, tests in trapped().items() if trap not in TRAPS or trap in NO_TEST}
+    assert not wrong
+    assert set(NO_TEST) <= set(TRAPS)

@@ -50,6 +50,7 @@ def test_b33_integer_bounds_round_trip(door: Door, datatype: str) -> None:
     served(door.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
 
 
+@pytest.mark.trap("T50")
 @pytest.mark.parametrize("datatype", INTEGERS)
 def test_b34_integer_out_of_range(http: Transport, datatype: str) -> None:
     bounds = np.iinfo(DTYPES[datatype])
@@ -131,12 +132,20 @@ def test_b39_fp64_is_bit_exact(door: Door) -> None:
     served(door.infer(ident("FP64", values)), tensor("y", "FP64", values))
 
 
+@pytest.mark.trap("T62")
+def test_b39_fp32_is_written_as_its_shortest_text(http: Transport) -> None:
+    # Not as the double 0.10000000149011612, which is the same FP32.
+    reply = infer(http, "ident_FP32", x("FP32", "0.1,0.333333343,16777216,1.5,0.10000000149011612"))
+    assert reply.body.endswith(b'"data":[0.1,0.33333334,16777216.0,1.5,0.1]}]}')
+
+
 @on_all
 def test_b39_fp32_is_bit_exact(door: Door) -> None:
     values = [float(value) for value in np.array([0.1, 1 / 3, 1e-45, 3.4028235e38, -0.0, 16777217.0], np.float32)]
     served(door.infer(ident("FP32", values)), tensor("y", "FP32", values))
 
 
+@pytest.mark.trap("T19")
 @pytest.mark.parametrize("datatype", ["FP32", "FP64", "FP16", "BF16"])
 def test_b40_nan_and_infinities_as_tokens(http: Transport, datatype: str) -> None:
     given = echo(http, datatype, "NaN,Infinity,-Infinity")
@@ -149,11 +158,13 @@ def test_b41_model_answers_nan(door: Door) -> None:
     assert door.infer(one("nan")).output("y").raw == pack("FP32", [np.nan, np.inf, -np.inf])
 
 
+@pytest.mark.trap("T19")
 def test_b41_nan_tokens(http: Transport) -> None:
     reply = infer(http, "nan", x("FP32", "1"))
     assert reply.body.endswith(b'"data":[NaN,Infinity,-Infinity]}]}')
 
 
+@pytest.mark.trap("T19")
 def test_b41_nan_as_null_in_strict_json() -> None:
     from models.protocol import nan
 
@@ -162,6 +173,7 @@ def test_b41_nan_as_null_in_strict_json() -> None:
     assert reply.body.endswith(b'"data":[null,null,null]}]}')
 
 
+@pytest.mark.trap("T20")
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])
 def test_b42_small_floats_are_rounded_to_the_nearest_even(http: Transport, datatype: str) -> None:
     # Halfway between two neighbours of 1 goes to the one whose last bit is 0; a bit more goes up.
@@ -190,6 +202,7 @@ def test_b43_half_output_in_json(http: Transport) -> None:
     assert (output["datatype"], output["data"]) == ("FP16", [1.5, 65504])
 
 
+@pytest.mark.trap("T67")
 @on_all
 def test_b44_text_round_trips(door: Door) -> None:
     texts = [*BYTES_IN_JSON, "\u2028", "a" * 70000]
@@ -220,6 +233,7 @@ def test_b45_bytes_element_that_is_no_string(http: Transport, wrong: str) -> Non
     assert "string" in message
 
 
+@pytest.mark.trap("T18")
 def test_b46_bytes_that_are_not_utf8_as_json(http: Transport) -> None:
     message = infer(http, "nonutf8", x("FP32", "1")).refusal(400)
     assert "'y'" in message
@@ -251,5 +265,6 @@ def test_b47_bad_base64(http: Transport, wrong: str) -> None:
     assert "base64" in message
 
 
+@pytest.mark.trap("T17")
 def test_b47_text_that_looks_like_base64_is_text(http: Transport) -> None:
     assert infer(http, "echo_s", x("BYTES", '"aGk="', 1)).json()["outputs"][0]["data"] == ["aGk="]

@@ -79,6 +79,7 @@ def test_e15_a_missing_input_is_named(post: Any) -> None:
         assert answer.json() == {"error": "input 'x' is missing, model 'echo' expects 'x'"}
 
 
+@pytest.mark.trap("T33")
 @pytest.mark.parametrize(("name", "count"), [("stream3", "more"), ("stream0", "none")])
 def test_e16_generate_of_zero_or_many_answers_is_500_t33(post: Any, name: str, count: str) -> None:
     answer = post(f"{name}/generate", {"n": 1})
@@ -127,6 +128,7 @@ def test_e19_a_piece_that_is_not_as_declared_is_an_error(post: Any) -> None:
     assert error == {"error": "model 'stream_bad' returned output 'i' with shape [2], declared [1]"}
 
 
+@pytest.mark.trap("T35")
 def test_e20_an_error_before_the_first_piece_has_its_status_t35(post: Any) -> None:
     answer = post("stream_no/generate_stream", {"n": 1})
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
@@ -210,6 +212,7 @@ def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: 
     assert tap.closed.wait(20)
 
 
+@pytest.mark.trap("T63")
 def test_infer_bodies_stream_infer_answers_t63(post: Any) -> None:
     body = {"id": "7", "inputs": [{"name": "n", "datatype": "INT32", "shape": [1], "data": [4]}]}
     for verb in ("infer_stream", "generate_stream"):
@@ -224,6 +227,7 @@ def test_infer_bodies_stream_infer_answers_t63(post: Any) -> None:
     assert [event["outputs"][0]["data"] for event in events(post("scale/infer_stream", once))] == [[2.0, 4.0]]
 
 
+@pytest.mark.trap("T63")
 def test_infer_of_a_streaming_model_says_what_to_call_t63(post: Any) -> None:
     body = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [1], "data": [4]}]}
     answer = post("stream3/infer", body)
@@ -232,6 +236,7 @@ def test_infer_of_a_streaming_model_says_what_to_call_t63(post: Any) -> None:
     assert answer.json() == {"error": text}
 
 
+@pytest.mark.trap("T34")
 def test_the_language_model_profile_t34(post: Any) -> None:
     body = {"text_input": "one two stop three", "parameters": {"stop": ["stop"], "temperature": 0.5, "details": True}}
     found = events(post("words/generate_stream", body))

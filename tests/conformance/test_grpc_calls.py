@@ -59,6 +59,18 @@ def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
     assert [(x.name, x.datatype, list(x.shape)) for x in metadata.outputs] == [("sum", "FP32", [-1, 4])]
 
 
+@pytest.mark.trap("T23")
+def test_d3_metadata_has_no_field_that_servers_disagree_on(grpc_raw: GrpcDoor) -> None:
+    # Field 6 of the message, and 4 of a tensor, are of one type here and of another there.
+    found = unary(grpc_raw, f"{SERVICE}/ModelMetadata")(pb.ModelMetadataRequest(name="add").SerializeToString())
+    metadata = pb.ModelMetadataResponse.FromString(found)
+    known = {field.number for field, _ in metadata.ListFields()}
+    assert known == {1, 2, 3, 4, 5}
+    # Whatever the client's messages do not know would be kept, and written again.
+    metadata.DiscardUnknownFields()
+    assert len(metadata.SerializeToString()) == len(found)
+
+
 @pytest.mark.parametrize("version", ["", "1", "2"])
 def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: str) -> None:
     metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="ver", version=version), timeout=20)
@@ -77,6 +89,7 @@ def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: s
     assert document["versions"] == ([version] if version else ["1", "2"])
 
 
+@pytest.mark.trap("T37")
 @on_grpc
 def test_d13_unknown_model(door: Door) -> None:
     refused(door.infer(one("none")), 404, "'none'")
@@ -95,6 +108,7 @@ def test_d14_version_that_is_no_number(door: Door) -> None:
     refused(door.infer(one("ver", version="abc")), 404, "'ver'", "'abc'")
 
 
+@pytest.mark.trap("T25")
 @on_grpc
 def test_d15_parameters_of_all_kinds(door: GrpcDoor) -> None:
     message = door.message(one("parameters"))
@@ -139,6 +153,7 @@ def test_d17_priority_that_is_text(door: GrpcDoor) -> None:
     refused(door.send(message), 400, "'priority'", "a string", "an integer")
 
 
+@pytest.mark.trap("T30")
 @on_grpc
 @pytest.mark.parametrize("value", [True, False])
 def test_d18_flag_of_streams_on_a_unary_call(door: GrpcDoor, value: bool) -> None:

@@ -30,6 +30,7 @@ def test_d4_raw(grpc_raw: GrpcDoor) -> None:
     assert answer.parameters == {}
 
 
+@pytest.mark.trap("T1")
 @pytest.mark.parametrize("datatype", TYPED_FIELDS)
 def test_d5_typed_gets_raw(grpc_typed: GrpcDoor, datatype: str) -> None:
     message = grpc_typed.message(ident(datatype))
@@ -119,6 +120,7 @@ def test_d11_typed_count(grpc_typed: GrpcDoor, count: int) -> None:
     refused(grpc_typed.infer(call), 400, "'a'", str(count or "no data"), "4")
 
 
+@pytest.mark.trap("T50")
 @pytest.mark.parametrize("datatype", SMALL)
 def test_d12_typed_value_out_of_range(grpc_typed: GrpcDoor, datatype: str) -> None:
     bits = int(datatype.rpartition("INT")[2])
@@ -132,6 +134,7 @@ def test_d12_int8_with_300(grpc_typed: GrpcDoor) -> None:
     refused(grpc_typed.send(typed(grpc_typed, ident("INT8", [1]), int_contents=[300])), 400, "300", "INT8")
 
 
+@pytest.mark.trap("T2")
 @on_grpc
 @pytest.mark.parametrize("datatype", list(TYPED_FIELDS))
 def test_d20_no_elements(door: GrpcDoor, datatype: str) -> None:
@@ -146,6 +149,7 @@ def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcDoor) -> None:
     served(grpc_raw.send(message), tensor("y", "FP32", []))
 
 
+@pytest.mark.trap("T27")
 @pytest.mark.parametrize("compressed", [False, True])
 def test_d21_message_of_64_mib(grpc_raw: GrpcDoor, compressed: bool) -> None:
     import grpc
@@ -159,6 +163,7 @@ def test_d21_message_of_64_mib(grpc_raw: GrpcDoor, compressed: bool) -> None:
     assert grpc_raw.send(message, timeout=60, **options).output("y").raw == data
 
 
+@pytest.mark.trap("T67")
 @pytest.mark.parametrize("text", [["one", "", "three"], [""], ["\x00", "ü"], []])
 def test_d30_bytes_typed_and_raw(grpc_raw: GrpcDoor, grpc_typed: GrpcDoor, text: list[str]) -> None:
     call = Call("echo_s", (tensor("x", "BYTES", text),))

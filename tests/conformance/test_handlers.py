@@ -44,6 +44,7 @@ def test_b49_unversioned_is_the_highest(door: Door) -> None:
     assert (answer.model, answer.version) == ("ver", "2")
 
 
+@pytest.mark.trap("T68")
 @on_all
 def test_b50_parameters_reach_the_handler(door: Door) -> None:
     answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
@@ -72,6 +73,7 @@ def test_b50_types_by_their_text(http: Transport, text: str, expected: object) -
     assert type(parameters["p"]) is type(expected)
 
 
+@pytest.mark.trap("T58")
 @pytest.mark.parametrize("wrong", ["null", "[]", "[1]", "{}", '{"a":1}'])
 def test_b51_parameter_of_another_kind(http: Transport, wrong: str) -> None:
     assert "'p'" in infer(http, "parameters", with_parameters(f'"p":{wrong}')).refusal(400)
@@ -110,6 +112,7 @@ def test_b51_reserved_parameter_of_another_type(door: Door, wrong: dict[str, Any
     refused(door.infer(one("parameters", parameters=wrong)), 400, f"'{name}'", "expected")
 
 
+@pytest.mark.trap("T68")
 @on_all
 def test_b53_parameters_of_the_answer(door: Door) -> None:
     answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))

@@ -58,6 +58,7 @@ def test_d26_check_and_watch_agree(grpc_raw: GrpcDoor, service: str) -> None:
     watch.call.cancel()
 
 
+@pytest.mark.trap("T60")
 def test_d26_what_is_not_there_is_watched_as_unknown(grpc_raw: GrpcDoor) -> None:
     # T60: Check refuses it, and Watch says so and waits, as the health protocol has it.
     stub = health_pb2_grpc.HealthStub(grpc_raw.channel)

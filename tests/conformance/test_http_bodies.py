@@ -42,6 +42,7 @@ def chunked(*pieces: bytes) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, b""))
 
 
+@pytest.mark.trap("T4")
 @pytest.mark.parametrize(
     "headers",
     [
@@ -54,6 +55,7 @@ def test_b54_content_type_says_nothing(http: Transport, headers: dict[str, str])
     served(decode(http.request("POST", PATH, ONE, headers)), ECHOED)
 
 
+@pytest.mark.trap("T4")
 def test_b55_octet_stream_with_json_only(http: Transport) -> None:
     served(decode(http.request("POST", PATH, ONE, {"Content-Type": "application/octet-stream"})), ECHOED)
 
@@ -90,10 +92,12 @@ def test_b57_expect_100_continue(server: Server) -> None:
         served(decode(reply_of(read_answer(sock))), ECHOED)
 
 
-def test_b59_declared_length_over_the_limit(server: Server) -> None:
+@pytest.mark.trap("T28")
+@pytest.mark.parametrize("length", [LIMIT + 1, 2**31, 2**32 + 5, 2**63 - 1])
+def test_b59_declared_length_over_the_limit(server: Server, length: int) -> None:
     # Refused by its length: not one byte of the body is sent.
     for path in (PATH, "/v2/models/add/infer"):
-        reply = spoken(server, head(f"Content-Length: {LIMIT + 1}", path=path))
+        reply = spoken(server, head(f"Content-Length: {length}", path=path))
         assert str(LIMIT) in reply.refusal(413)
 
 
@@ -159,6 +163,7 @@ def test_c29_header_name_in_any_case(door: HttpDoor, name: str) -> None:
     served(decode(door.transport.request("POST", "/v2/models/add/infer", body, {name: length})), summed())
 
 
+@pytest.mark.trap("T5")
 @on_json
 def test_c7_length_of_a_body_that_is_all_json(door: HttpDoor) -> None:
     body, _ = door.encode(add())

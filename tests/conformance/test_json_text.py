@@ -83,6 +83,7 @@ def test_keys_may_be_escaped(http: Transport) -> None:
     check(http, json.dumps(ADD).replace('"inputs"', r'"\u0069nputs"').replace('"shape"', r'"sh\u0061pe"'))
 
 
+@pytest.mark.trap("T10")
 @pytest.mark.parametrize(
     "text", ["hello", "<xml/>", "1", '"text"', "null", "[]", "[1]", "{,}", "{'a':1}", "\ufeff{}", "{}"]
 )
@@ -119,6 +120,7 @@ def test_b29_misplaced_token(http: Transport, wrong: tuple[str, str]) -> None:
     assert infer(http, "add", text.replace(*wrong, 1)).refusal(400)
 
 
+@pytest.mark.trap("T52")
 @pytest.mark.parametrize(
     "headers", [{}, {"Content-Type": "application/json"}, {"Content-Type": "application/octet-stream"}]
 )

@@ -25,6 +25,7 @@ def test_b1_flat_data(door: Door) -> None:
     served(door.infer(add(rows=2)), summed(rows=2))
 
 
+@pytest.mark.trap("T16")
 def test_b1_flat_answer(http: Transport) -> None:
     reply = infer(http, "add", ADD)
     assert reply.headers["content-type"] == "application/json"
@@ -44,6 +45,7 @@ def test_b2_nested_data(http: Transport, data: str) -> None:
     assert reply.json()["outputs"][0]["data"] == [0, 11, 22, 33]
 
 
+@pytest.mark.trap("T39")
 @on_all
 @pytest.mark.parametrize("given", ["42", 'ü"\\\n\u2028', "x" * 1000])
 def test_b3_id_is_echoed(door: Door, given: str) -> None:
@@ -77,6 +79,7 @@ def test_b7_outputs_in_the_requested_order(door: Door) -> None:
     served(door.infer(one("two_out", 1.5, outputs=("o2", "o1"))), O2, O1)
 
 
+@pytest.mark.trap("T56")
 @on_all
 def test_b8_no_outputs_are_all(door: Door) -> None:
     served(door.infer(one("two_out", 1.5, outputs=())), O1, O2)
@@ -93,6 +96,7 @@ def test_b10_duplicate_output(door: Door) -> None:
     refused(door.infer(one("two_out", outputs=("o1", "o1"))), 400, "'o1'", "twice")
 
 
+@pytest.mark.trap("T58")
 @pytest.mark.parametrize("value", ["add", None, 5, [[[]]], {"a": [1, {"b": "}"}]}])
 def test_b11_extra_keys_are_ignored(http: Transport, value: object) -> None:
     head, other = ADD["inputs"]
@@ -136,6 +140,7 @@ def test_b15_datatype_mismatch(door: Door, wrong: str) -> None:
     refused(door.infer(replace(add(), inputs=(given, add().inputs[1]))), 400, "'a'", wrong, "expects FP32")
 
 
+@pytest.mark.trap("T45")
 @on_all
 @pytest.mark.parametrize("wrong", ["FP31", "fp32", "STRING", "", "FP32 "])
 def test_b16_unknown_datatype(door: Door, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ def test_d25_full_queue(door: GrpcDoor, gate: Gate, transport: Transport) -> Non
     assert 3.0 not in gate.seen
 
 
+@pytest.mark.trap("T38")
 def test_b65_full_queue_as_503(gate: Gate) -> None:
     with Client(slow, overload_status=503) as client:
         transport = InProcess(client)
@@ -84,6 +85,7 @@ def test_b65_full_queue_as_503(gate: Gate) -> None:
             assert int(reply.headers["retry-after"]) >= 1
 
 
+@pytest.mark.trap("T38")
 def test_d25_full_queue_as_unavailable(gate: Gate) -> None:
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", overload_status=503)
     with Server(slow, config=config) as server:
@@ -125,6 +127,7 @@ def test_b66_timeout_that_is_not_reached(door: Door) -> None:
     served(door.infer(one("ident_FP32", parameters={"timeout": 0})), tensor("y", "FP32", [1.0]))
 
 
+@pytest.mark.trap("T38")
 @on_grpc
 def test_d23_deadline(door: GrpcDoor, gate: Gate) -> None:
     start = time.monotonic()

@@ -69,6 +69,7 @@ def until_ready(rest: Rest) -> None:
     until(lambda: rest.request("GET", "/v2/health/ready").status == 200, "the server to be ready")
 
 
+@pytest.mark.trap("T13")
 def test_a3_not_ready_while_it_starts() -> None:
     with starting() as (rest, door, loaded):
         reply = rest.request("GET", "/v2/health/ready")
@@ -108,6 +109,7 @@ def test_d2_model_ready_of_a_loading_model() -> None:
         assert ready() is True
 
 
+@pytest.mark.trap("T59")
 def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcDoor) -> None:
     ready = grpc_raw.stub.ModelReady
     assert ready(pb.ModelReadyRequest(name="add"), timeout=20).ready is True

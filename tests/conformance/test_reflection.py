@@ -37,6 +37,7 @@ def ask(channel: grpc.Channel, version: str, **request: Any) -> pb.ServerReflect
     return answer
 
 
+@pytest.mark.trap("T61")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_d27_list(grpc_raw: GrpcDoor, version: str) -> None:
     answer = ask(grpc_raw.channel, version, list_services="")

@@ -87,6 +87,7 @@ def test_f1_index(transport: Transport) -> None:
     assert "not JSON" in refused(transport, 400, "index", b"{")
 
 
+@pytest.mark.trap("T58a")
 def test_f1_index_over_grpc(stub: Any) -> None:
     rows = stub.RepositoryIndex(pb.RepositoryIndexRequest()).models
     assert [(one.name, one.version, one.state) for one in rows][:2] == [("add", "1", "READY"), ("never", "", "")]
@@ -140,6 +141,7 @@ def test_f2_over_grpc(stub: Any) -> None:
     assert is_ready() is True
 
 
+@pytest.mark.trap("T37")
 @pytest.mark.parametrize(
     "model",
     ["zzz", "..", "%2e%2e", "%2E%2E%2Ftimes", "times%2F2", "times%00", ".hidden", "%2Fetc", "a%2F..%2Fnever"],
@@ -296,6 +298,7 @@ def test_web_pages_load_nothing(explicit: Server) -> None:
     assert caller.factor("times") == 3
 
 
+@pytest.mark.trap("T22")
 def test_g11_load_and_unload_in_the_form_of_kserve(explicit: Server) -> None:
     # Trap T22: the model's name is field 1 there, where others have the repository's; the answer's fields are
     # the name and whether it is loaded. These are the bytes of KServe's messages.
@@ -314,6 +317,7 @@ def test_g11_load_and_unload_in_the_form_of_kserve(explicit: Server) -> None:
         assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
+@pytest.mark.trap("T44")
 @every_client
 def test_tritonclient_loads_and_unloads(explicit: Server, kind: str) -> None:
     caller = TritonCaller(kind, explicit)

@@ -37,10 +37,12 @@ def test_a1_live(http: Transport) -> None:
     assert ok(http.request("GET", "/v2/health/live")) == {"live": True}
 
 
+@pytest.mark.trap("T12")
 def test_a2_ready(http: Transport) -> None:
     assert ok(http.request("GET", "/v2/health/ready")) == {"ready": True, "live": True}
 
 
+@pytest.mark.trap("T9")
 def test_a5_post_to_a_get_route(http: Transport) -> None:
     assert http.request("POST", "/v2/health/live").refusal(405) == "Method Not Allowed"
 
@@ -54,11 +56,13 @@ def test_a6_server_metadata(http: Transport, path: str) -> None:
     assert {"binary_tensor_data", "parameters"} <= set(metadata["extensions"])
 
 
+@pytest.mark.trap("T9")
 @pytest.mark.parametrize("path", ["/nope", "/v2/nope", "/v2/models/add/", "/v2/models/add/infer/", "//v2", "/V2"])
 def test_a7_unknown_path(http: Transport, path: str) -> None:
     assert http.request("GET", path).refusal(404) == "Not Found"
 
 
+@pytest.mark.trap("T40")
 def test_a8_model_metadata_leads_with_the_batch_axis(http: Transport) -> None:
     metadata = ok(http.request("GET", "/v2/models/add"))
     assert metadata == {
@@ -74,6 +78,7 @@ def test_a8_model_metadata_leads_with_the_batch_axis(http: Transport) -> None:
     assert isinstance(metadata["platform"], str)
 
 
+@pytest.mark.trap("T40")
 def test_a9_versions_of_a_model(http: Transport) -> None:
     assert ok(http.request("GET", "/v2/models/ver"))["versions"] == ["1", "2"]
 
@@ -111,6 +116,7 @@ def spaced() -> object:
     return model(lambda x: x, name="a bü", inputs=[x], outputs=[Tensor("y", np.float32, [-1])])
 
 
+@pytest.mark.trap("T48")
 def test_a17_name_with_a_space_and_an_umlaut() -> None:
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0")
     expected = tensor("y", "FP32", [1.0])

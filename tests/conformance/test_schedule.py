@@ -134,6 +134,7 @@ def test_f21_priorities_are_served_in_order(door: Door, gate: Gate, transport: T
     assert gate.seen == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
+@pytest.mark.trap("T29")
 @on_grpc
 @pytest.mark.parametrize("field", ["uint64_param", "int64_param"])
 def test_d16_t29_priority_of_both_integer_kinds(door: GrpcDoor, gate: Gate, rest: Rest, field: str) -> None:
@@ -150,6 +151,7 @@ def test_d16_t29_priority_of_both_integer_kinds(door: GrpcDoor, gate: Gate, rest
     assert gate.seen == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.trap("T69")
 @on_all
 def test_b66_t69_the_models_own_limit_on_the_queue(door: Door, gate: Gate) -> None:
     (running,) = at_once([lambda: door.infer(one("impatient", 1.0))])

@@ -51,6 +51,7 @@ def put(server: Server, path: str, document: Any) -> tuple[int, Any]:
     return answer.status, answer.json() if answer.status == 200 else answer.json()["error"]
 
 
+@pytest.mark.trap("T47")
 def test_f22_read_and_change(server: Server) -> None:
     # T47: singular names, as Triton's code has them.
     assert get(server.http_url, "/v2/logging").json() == DEFAULTS

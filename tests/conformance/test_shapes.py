@@ -47,6 +47,7 @@ def test_b20_batch_axes_that_differ(door: Door) -> None:
     refused(door.infer(differing), 400, "'b'", "1", "2")
 
 
+@pytest.mark.trap("T10")
 @on_all
 @pytest.mark.parametrize("count", [3, 5, 0, 8])
 def test_b21_wrong_element_count(door: Door, count: int) -> None:
@@ -54,6 +55,7 @@ def test_b21_wrong_element_count(door: Door, count: int) -> None:
     refused(door.infer(wrong), 400, "'a'", "4" if door.name in (*JSON, "grpc-typed") else "16")
 
 
+@pytest.mark.trap("T51")
 @pytest.mark.parametrize(
     "data", [[[0, 1, 2], [3]], [[0, 1, 2, 3], []], [0, [1, 2, 3]], [[0, 1], [2, 3]], [[[0]], [[1]], [[2]], [[3]]]]
 )
@@ -63,6 +65,7 @@ def test_b22_nesting_that_is_not_the_shape(http: Transport, data: object) -> Non
     assert "'a'" in infer(http, "add", {"inputs": inputs}).refusal(400)
 
 
+@pytest.mark.trap("T10")
 @on_all
 @pytest.mark.parametrize("shape", [(-1,), (-(2**63),)])
 def test_b23_negative_dimension(door: Door, shape: tuple[int, ...]) -> None:
@@ -105,6 +108,7 @@ def test_b25_no_rows_in_json(http: Transport) -> None:
     assert reply.json()["outputs"] == [{"name": "sum", "datatype": "FP32", "shape": [0, 4], "data": []}]
 
 
+@pytest.mark.trap("T10")
 @pytest.mark.parametrize("data", [1, "1", None, True, {}, {"b64": "AA=="}])
 def test_b26_data_that_is_no_array(http: Transport, data: object) -> None:
     assert "data" in infer(http, "ident_FP32", x(data, [1])).refusal(400)
@@ -130,6 +134,7 @@ def test_b28_no_contents(grpc_raw: GrpcDoor) -> None:
     refused(grpc_raw.send(message), 400, "'x'")
 
 
+@pytest.mark.trap("T49")
 @on_all
 def test_b68_scalar(door: Door) -> None:
     served(door.infer(Call("scalar", (tensor("x", "FP32", [2.5], []),))), tensor("y", "FP32", [2.5], []))

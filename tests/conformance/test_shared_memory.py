@@ -286,6 +286,7 @@ def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcDoor, memory: Object, da
     assert memory.get(186, len(raw)) == raw
 
 
+@pytest.mark.trap("T3")
 def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
     # T3: the entry belongs to the next input that is not in shared memory, not to the input of its index.
     call = add(2)
@@ -308,6 +309,7 @@ def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: 
     assert decode(infer(http, "add", binary, call.inputs[1].raw)).outputs == (summed(2),)
 
 
+@pytest.mark.trap("T2")
 def test_f12_outputs_in_memory_beside_others(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
     registered(http, "r", memory)
     given = tensor("x", "FP32", [1.0, 5.0])
@@ -405,6 +407,7 @@ def test_f13_a_size_that_is_not_the_shapes(http: Rest, rpc: GrpcDoor, memory: Ob
         assert text.endswith("has 'shared_memory_byte_size' 12, datatype FP32 and shape [2] take 8")
 
 
+@pytest.mark.trap("T67")
 def test_f13_broken_bytes(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
     memory.put(b"\x09\0\0\0ab")
     registered(http, "r", memory)
@@ -562,6 +565,7 @@ def test_f15_unregister_during_a_request(http: Rest, rpc: GrpcDoor, memory: Obje
 # F16: CUDA without a GPU
 
 
+@pytest.mark.trap("T55")
 @pytest.mark.parametrize("which", ["server", "sharing"])
 def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
     server: Server = request.getfixturevalue(which)
@@ -589,6 +593,7 @@ def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
 # T54: off by default, and for this machine only
 
 
+@pytest.mark.trap("T54")
 def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcDoor, memory: Object) -> None:
     expected = "system shared memory is off, as the server's setting 'shared_memory' has it"
     for http in (rest, in_process):
@@ -609,6 +614,7 @@ def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcDoor, m
     assert CODES[grpc.StatusCode.UNIMPLEMENTED] == 501
 
 
+@pytest.mark.trap("T54")
 @pytest.mark.parametrize(("setting", "status"), [("local", 501), ("on", 200)])
 def test_addresses_that_others_reach(setting: Any, status: int, memory: Object) -> None:
     config = ServerConfig(http="0.0.0.0:0", grpc=None, shared_memory=setting)

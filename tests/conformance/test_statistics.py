@@ -71,6 +71,7 @@ def test_f7_counts_after_some_requests(server: Server, batch: int) -> None:
     assert (stats["memory_usage"], stats["response_stats"]) == ([], {})
 
 
+@pytest.mark.trap("T42")
 def test_f7_before_the_first_request_every_key_is_there(server: Server) -> None:
     # T42: perf_analyzer reads each of the eight unseen, and aborts where one is missing.
     for stats in over_rest(server):
@@ -79,6 +80,7 @@ def test_f7_before_the_first_request_every_key_is_there(server: Server) -> None:
         assert stats["batch_stats"] == []
 
 
+@pytest.mark.trap("T36")
 @pytest.mark.parametrize("path", ["none/stats", "ver/versions/9/stats", "ver/versions/abc/stats"])
 def test_f8_unknown_model_or_version(server: Server, path: str) -> None:
     # T36: not 400, which it would be elsewhere.

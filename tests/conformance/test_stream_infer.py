@@ -55,6 +55,7 @@ def told(messages: Iterable[Any]) -> list[tuple[str, list[int] | str, bool]]:
     return found
 
 
+@pytest.mark.trap("T31")
 def test_e1_answers_come_in_order_and_are_final_t31(stub: Any) -> None:
     answers = list(stub.ModelStreamInfer(iter(scale([float(i)], str(i)) for i in range(50)), timeout=20))
     assert [(a.infer_response.id, a.error_message) for a in answers] == [(str(i), "") for i in range(50)]
@@ -80,6 +81,7 @@ def test_e3_a_stream_of_none(stub: Any) -> None:
     assert answer.parameters["triton_final_response"].bool_param
 
 
+@pytest.mark.trap("T32")
 def test_e4_an_error_is_in_the_stream_which_goes_on_t32(stub: Any) -> None:
     sent: queue.Queue[Any] = queue.Queue()
     answers = stub.ModelStreamInfer(iter(sent.get, None), timeout=20)
@@ -105,6 +107,7 @@ def test_e5_a_bad_request_is_answered_in_the_stream(stub: Any) -> None:
     assert answers.code() == grpc.StatusCode.OK
 
 
+@pytest.mark.trap("T32")
 def test_e6_a_strict_stream_ends_with_the_status(stub: Any) -> None:
     bad = request("stream3", 1, "a")
     bad.inputs[0].datatype = "FP32"
@@ -169,6 +172,7 @@ def test_e10_a_streaming_model_has_no_single_answer(stub: Any) -> None:
     )
 
 
+@pytest.mark.trap("T24")
 def test_answers_are_triton_messages_t24(stub: Any) -> None:
     # Field 1 of the message is an error's text, and not a model's name.
     (answer,) = stub.ModelStreamInfer(iter([request("stream1", 1, "a")]), timeout=20)

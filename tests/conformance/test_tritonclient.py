@@ -93,6 +93,7 @@ def test_every_datatype_as_json(caller: Caller, kind: str, datatype: str) -> Non
     assert equal(result.as_numpy("y"), sent)
 
 
+@pytest.mark.trap("T16")
 @pytest.mark.parametrize("kind", ["http", "http.aio"])
 @pytest.mark.parametrize("datatype", DATATYPES)
 def test_every_datatype_back_as_json(caller: Caller, kind: str, datatype: str) -> None:
@@ -299,6 +300,7 @@ def test_brain_floats_are_ml_dtypes(server: Server) -> None:
     assert found.tobytes() == sent.tobytes()
 
 
+@pytest.mark.trap("T26")
 @pytest.mark.parametrize(
     "order",
     [("penstock", "tritonclient.grpc", "tritonclient.http"), ("tritonclient.http", "tritonclient.grpc", "penstock")],

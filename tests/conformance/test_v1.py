@@ -61,6 +61,7 @@ def test_g12_an_encoded_colon(v1: Transport, colon: str) -> None:
     assert ok(post(v1, f"rows{colon}predict", {"instances": [[1, 2]]})) == {"predictions": [[2, 4]]}
 
 
+@pytest.mark.trap("T57")
 def test_t57_a_version_of_a_model(v1: Transport) -> None:
     """T57: KServe answers 501 to paths with a version."""
     assert ok(post(v1, "versioned:predict", {"instances": [3]})) == {"predictions": [6]}
@@ -69,6 +70,7 @@ def test_t57_a_version_of_a_model(v1: Transport) -> None:
     assert "'9'" in post(v1, "versioned/versions/9:predict", {"instances": [3]}).refusal(404)
 
 
+@pytest.mark.trap("T11")
 def test_t11_health_answers_are_json(v1: Transport) -> None:
     """T11: KServe's client reads JSON from every health route."""
     assert ok(v1.request("GET", "/")) == {"status": "alive"}
@@ -82,6 +84,7 @@ def test_models_are_listed_once_and_explainers_are_not(v1: Transport) -> None:
     assert ok(v1.request("GET", "/v2/models")) == {"models": names}
 
 
+@pytest.mark.trap("T58")
 def test_t58_unknown_keys_are_ignored_and_types_are_not(v1: Transport) -> None:
     """T58: lenient on keys, strict on types."""
     assert ok(post(v1, "total:predict", {"instances": [[1, 2]], "else": {"a": [None]}})) == {"predictions": [3]}
@@ -113,6 +116,7 @@ def test_a_refusal_of_the_handler_names_the_instance(v1: Transport) -> None:
     assert "instances[1]: input 'user', field 'age'" in post(v1, "user:predict", {"instances": rows}).refusal(400)
 
 
+@pytest.mark.trap("T17")
 def test_t17_base64_objects_are_bytes(v1: Transport) -> None:
     """T17: TensorFlow Serving's `{"b64": text}`."""
     answer = ok(post(v1, "raw:predict", {"instances": [{"b64": "AP8="}, "text", {"x": {"b64": "aGk="}}]}))

@@ -46,6 +46,7 @@ def test_names_of_vectors_are_unique() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.trap("T65")
 @pytest.mark.parametrize(("vector", "wire"), vectors())
 def test_vector(
     vector: dict[str, Any], wire: dict[str, Any], rest: Rest, in_process: InProcess, grpc_raw: GrpcDoor

@@ -141,6 +141,7 @@ def test_json_may_be_answered_in_npy(ask: Ask) -> None:
     assert loaded(answer.body) == 6
 
 
+@pytest.mark.trap("T4")
 def test_t4_the_protocols_header_beats_the_content_type(ask: Ask) -> None:
     body = b'{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[3]}]}'
     answer = ask("scalar", body, NPY, Inference_Header_Content_Length=str(len(body)))

@@ -54,6 +54,7 @@ def answered_or_cut(call: Callable[[], Answer]) -> int | None:
         return None
 
 
+@pytest.mark.trap("T70")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated: Gated, number: signal.Signals) -> None:
     with gated.serve() as server:
@@ -76,6 +77,7 @@ def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated:
         asking.sendall(b"\r\n")
         readiness = read_answer(asking)
         assert readiness.status == 503
+        assert readiness.headers["connection"] == "close", "a client that keeps its connection must be told"
         started.sendall(body[20:])
         gated.open()
         answers = [future.result() for future in futures] + [read_answer(started)]

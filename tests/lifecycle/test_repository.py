@@ -148,6 +148,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_start(repository: Repository) ->
         Server(repository=repository.path).start()
 
 
+@pytest.mark.trap("T14")
 def test_t14_loading_later_leaves_the_server_ready(repository: Repository, tmp_path: Path) -> None:
     # Trap T14: a probe must not restart a server because somebody loads a model.
     gate = tmp_path / "gate"

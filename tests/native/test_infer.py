@@ -133,6 +133,7 @@ def test_the_server_s_refusals_are_typed(client: Client, x: Array) -> None:
     assert client.infer("double", x=x).y[1, 2] == 10, "the connection is still good"
 
 
+@pytest.mark.trap("T68")
 def test_what_else_is_sent_arrives(client: Client) -> None:
     result = client.infer(
         "seen",
