@@ -30,7 +30,7 @@ for target in "$@"; do
     seeds=""
     [ ! -d "seeds/$target" ] || seeds="seeds/$target"
     dictionary=""
-    case $target in rest_*) dictionary="-dict=json.dict" ;; esac
+    case $target in rest_* | cloud_event | repository | settings | shared_memory) dictionary="-dict=json.dict" ;; esac
     # shellcheck disable=SC2086 # both may be empty
     cargo +nightly fuzz run --fuzz-dir . -O -a "$target" "corpus/$target" $seeds -- \
         -max_total_time="$seconds" -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=10 -max_len=4096 \

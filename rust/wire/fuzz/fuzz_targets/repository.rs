@@ -1,0 +1,52 @@
+//! The bodies and messages of the repository's calls: a load that is accepted says the same in either protocol.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use penstock_core::{Error, Kind};
+use penstock_wire::{
+    Load,
+    generated::inference::{
+        ModelRepositoryParameter, RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
+        model_repository_parameter::ParameterChoice,
+    },
+    grpc, rest,
+};
+use prost::Message;
+
+fuzz_target!(|body: &[u8]| {
+    rest::repository::ready(body).map_or_else(|error| refused(&error), drop);
+    rest::repository::unload(body).map_or_else(|error| refused(&error), drop);
+    match rest::repository::load(body) {
+        Err(error) => refused(&error),
+        Ok(load) => assert_eq!(grpc::repository::load(message(&load)).expect("the same load"), ("m".to_owned(), load)),
+    }
+    if let Ok(request) = RepositoryModelLoadRequest::decode(body) {
+        let named = !request.repository_name.is_empty() && !request.model_name.is_empty();
+        match grpc::repository::load(request) {
+            Err(error) => refused(&error),
+            Ok((name, load)) => assert!(!named && !name.is_empty() && (load.files.is_empty() || load.config.is_some())),
+        }
+    }
+    if let Ok(request) = RepositoryModelUnloadRequest::decode(body) {
+        grpc::repository::unload(request).map_or_else(|error| refused(&error), |name| assert!(!name.is_empty()));
+    }
+});
+
+/// A caller's mistake.
+fn refused(error: &Error) {
+    assert!(matches!(error.kind(), Kind::InvalidInput | Kind::Unsupported), "{error:?}");
+    assert!(!error.message().is_empty());
+}
+
+fn message(load: &Load) -> RepositoryModelLoadRequest {
+    let config = load.config.iter().map(|text| ("config".to_owned(), ParameterChoice::StringParam(text.clone())));
+    let files = load.files.iter().map(|(name, data)| (format!("file:{name}"), ParameterChoice::BytesParam(data.clone())));
+    RepositoryModelLoadRequest {
+        repository_name: String::new(),
+        model_name: "m".to_owned(),
+        parameters: config
+            .chain(files)
+            .map(|(name, choice)| (name, ModelRepositoryParameter { parameter_choice: Some(choice) }))
+            .collect(),
+    }
+}
