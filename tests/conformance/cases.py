@@ -41,6 +41,65 @@ NO_TEST = {
 """Traps that no test of this server can prove."""
 
 
+DEVIATIONS: dict[str, tuple[str, ...]] = {
+    "`Content-Encoding: br` or `zstd` on a request": ("c22", "c20"),
+    "another `Content-Encoding`": ("c22",),
+    "raw deflate data in `Content-Encoding: deflate`": ("c21", "T66"),
+    "compressed answers": ("c25", "c28"),
+    "mistakes in JSON: no JSON, a wrong type, another count of elements, a negative dimension": (
+        "b21",
+        "b23",
+        "b26",
+        "b29",
+        "T10",
+    ),
+    "data nested otherwise than its shape": ("b22", "T51"),
+    "integers out of their datatype's range": ("b34", "d12", "T50"),
+    "FP16 and BF16 in JSON": ("b42", "b43", "T20"),
+    "BOOL as 0 and 1, integers as `1.0`": ("b36", "b37"),
+    "FP32 in JSON answers": ("b39", "T62"),
+    "BYTES that are not UTF-8, asked for as JSON": ("b46", "T18"),
+    "`shape: []`": ("b68", "T49"),
+    "an empty body on `infer`": ("b30", "T52"),
+    "`binary_data_output` and a listed output that says nothing": ("c5", "T15"),
+    "more entries in `raw_input_contents` than inputs": ("d10",),
+    "a custom `uint64_param`": ("d15", "T25"),
+    "health": ("a2", "a3", "T11", "T12", "T13"),
+    "a model that is loading or not loaded": ("a15", "d2"),
+    "readiness of the server while a model is loaded later": ("T14",),
+    "statistics of an unknown model": ("f8", "T36"),
+    "a version over gRPC that is no number": ("d14",),
+    "a full queue": ("b65", "d25", "T38"),
+    "a deadline that passed": ("b66", "d23", "T38"),
+    "`timeout`": ("b66", "T69"),
+    "a body over the limit": ("b59",),
+    "the largest message": ("b59", "d21", "T27", "T28"),
+    "`generate` of no answer or several": ("e16", "T33"),
+    "errors on `ModelStreamInfer`": ("e4", "e5", "T32"),
+    "arrays of arrays, or of texts, as parameters of `generate`": ("e14", "T34"),
+    "typed outputs over gRPC": ("d5", "T1"),
+    "`grpc.health.v1` about an unknown service": ("d26", "T60"),
+    "restricted access over gRPC": (),
+    "loading what is unknown or misconfigured": ("f3", "T37"),
+    "unloading what is unknown": ("f3", "T37"),
+    "`file:` parameters of a load": ("f3",),
+    "the answer to load and unload": ("f2", "g11", "T22"),
+    "a wrong `log_format`": ("f22",),
+    "a shared memory object that cannot be opened, a region too small for an output": ("f11", "f13"),
+    "`max_sequence_idle_microseconds`": ("f20",),
+    "forwarded headers": ("f25",),
+    "metrics": (),
+    "an offer to upgrade to HTTP/2": ("g10",),
+}
+"""The first column of the deviations in docs/protocol.md, and the cases and traps that prove each."""
+
+ELSEWHERE_PROVED = {
+    "restricted access over gRPC": "conformance/test_access.py::test_grpc_asks_for_the_categories_metadata",
+    "metrics": "lifecycle/test_metrics.py::test_every_metric_is_described",
+}
+"""Deviations that are no case of the list."""
+
+
 def cases() -> list[str]:
     return [f"{group}{number}" for group, count in COUNTS.items() for number in range(1, count + 1)]
 
@@ -48,7 +107,7 @@ def cases() -> list[str]:
 def named() -> dict[str, list[str]]:
     """The tests by the case that they are named after."""
     found: dict[str, list[str]] = {}
-    for path, test in tests(TESTS / "conformance"):
+    for path, test in functions(TESTS / "conformance"):
         if match := re.match(r"test_([a-g]\d+)_", test.name):
             found.setdefault(match[1], []).append(f"{path.name}::{test.name}")
     return found
@@ -57,7 +116,7 @@ def named() -> dict[str, list[str]]:
 def trapped() -> dict[str, list[str]]:
     """The tests by the trap that they are marked with: `@pytest.mark.trap("T1")`."""
     found: dict[str, list[str]] = {}
-    for path, test in tests(TESTS):
+    for path, test in functions(TESTS):
         for decorator in test.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.trap":
                 for trap in decorator.args:
@@ -65,7 +124,7 @@ def trapped() -> dict[str, list[str]]:
     return found
 
 
-def tests(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef]]:
+def functions(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef]]:
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from .cases import ELSEWHERE, EXCLUDED, NO_TEST, TESTS, TRAPS, cases, named, trapped
+import re
+
+from .cases import (
+    DEVIATIONS,
+    ELSEWHERE,
+    ELSEWHERE_PROVED,
+    EXCLUDED,
+    NO_TEST,
+    TESTS,
+    TRAPS,
+    cases,
+    functions,
+    named,
+    trapped,
+)
 
 
 def test_every_case_has_a_test_or_a_reason() -> None:
@@ -45,3 +59,14 @@ def test_no_trap_is_named_that_does_not_exist_or_has_a_reason() -> None:
     wrong = {trap: tests for trap, tests in trapped().items() if trap not in TRAPS or trap in NO_TEST}
     assert not wrong
     assert set(NO_TEST) <= set(TRAPS)
+
+
+def test_every_deviation_that_is_told_is_proved() -> None:
+    text = (TESTS.parent / "docs" / "protocol.md").read_text(encoding="utf-8").partition("## Deliberate deviations")[2]
+    told = re.findall(r"^\| (.+?) \| .+? \| .+? \| .+? \|$", text, re.MULTILINE)[1:]
+    assert told == list(DEVIATIONS), "docs/protocol.md and DEVIATIONS have the same rows in the same order"
+    proved = {*named(), *ELSEWHERE, *trapped()}
+    assert {name for names in DEVIATIONS.values() for name in names} <= proved
+    there = {f"{path.relative_to(TESTS)}::{test.name}" for path, test in functions(TESTS)}
+    assert {what for what, names in DEVIATIONS.items() if not names} == set(ELSEWHERE_PROVED)
+    assert set(ELSEWHERE_PROVED.values()) <= there
