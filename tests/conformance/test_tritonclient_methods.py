@@ -21,7 +21,9 @@ from repositories import Repository
 
 from .test_tritonclient import MODULES
 
-X = np.arange(4, dtype=np.float32)
+X = np.arange(2000, dtype=np.float32)
+"""Large enough for its answer to be compressed, for clients that take it."""
+BOTH = 2 * X.nbytes
 KINDS = list(MODULES)
 
 
@@ -53,7 +55,7 @@ class Clients:
         return self.run(lambda client: getattr(client, method)(*arguments, **options))
 
     def inputs(self) -> list[Any]:
-        tensor = self.module.InferInput("x", [4], "FP32")
+        tensor = self.module.InferInput("x", [X.size], "FP32")
         tensor.set_data_from_numpy(X)
         return [tensor]
 
@@ -67,7 +69,8 @@ class Clients:
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     repository = Repository(tmp_path_factory.mktemp("methods") / "models")
     repository.put("times", "1", 3)
-    options: Any = {"repository": repository.path, "model_control": "explicit", "shared_memory": "local"}
+    options: Any = {"repository": repository.path, "model_control": "explicit"}
+    options |= {"shared_memory": "local", "compress_answers": True, "grpc_compression": "gzip"}
     with Server(*MODELS, stream3, http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
         yield server
 
@@ -168,17 +171,17 @@ def system_memory(clients: Clients) -> None:
     import tritonclient.utils.shared_memory as memory
 
     name = f"methods-{clients.kind}"
-    handle = memory.create_shared_memory_region(name, f"/penstock-{name}", 32)
+    handle = memory.create_shared_memory_region(name, f"/penstock-{name}", BOTH)
     try:
         memory.set_shared_memory_region(handle, [X])
-        clients.call("register_system_shared_memory", name, f"/penstock-{name}", 32)
+        clients.call("register_system_shared_memory", name, f"/penstock-{name}", BOTH)
         assert clients.call("get_system_shared_memory_status", name)
-        given = clients.module.InferInput("x", [4], "FP32")
-        given.set_shared_memory(name, 16)
+        given = clients.module.InferInput("x", [X.size], "FP32")
+        given.set_shared_memory(name, X.nbytes)
         wanted = clients.module.InferRequestedOutput("y")
-        wanted.set_shared_memory(name, 16, offset=16)
+        wanted.set_shared_memory(name, X.nbytes, offset=X.nbytes)
         clients.call("infer", "ident_FP32", [given], outputs=[wanted])
-        assert memory.get_contents_as_numpy(handle, np.float32, [4], offset=16).tolist() == X.tolist()
+        assert memory.get_contents_as_numpy(handle, np.float32, [X.size], offset=X.nbytes).tolist() == X.tolist()
         wanted.unset_shared_memory()
         assert clients.call("infer", "ident_FP32", [given], outputs=[wanted]).as_numpy("y").tolist() == X.tolist()
         clients.call("unregister_system_shared_memory", name)

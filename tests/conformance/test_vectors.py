@@ -36,9 +36,23 @@ def test_vectors_are_as_they_are_generated() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     files = module.files()
-    assert sorted(files) == sorted(path.name for path in FOLDER.glob("*.json"))
+    assert sorted(files) == sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json"))
     for name, text in files.items():
-        assert (FOLDER / name).read_text(encoding="utf-8") == text, f"{name} is stale: run generate.py"
+        there = (FOLDER / name).read_text(encoding="utf-8")
+        assert there == text or of_other_libraries(there, text), f"{name} is stale: run generate.py"
+
+
+def of_other_libraries(there: str, text: str) -> bool:
+    """Whether two files of bodies differ in what other versions of the libraries write, and in nothing else."""
+    old, new = json.loads(there), json.loads(text)
+    if old.get("libraries") == new.get("libraries"):
+        return False
+    for document in (old, new):
+        del document["libraries"]
+        for vector in document["vectors"]:
+            del vector["body"]
+            vector.get("answer", {}).pop("body", None)
+    return bool(old == new)
 
 
 def test_names_of_vectors_are_unique() -> None:

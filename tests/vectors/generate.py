@@ -13,6 +13,7 @@ if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
 from conformance.content import SAMPLES, Call, add, ident, one, pack, summed, tensor  # noqa: E402
+from vectors.bodies import body_files  # noqa: E402
 from vectors.encodings import (  # noqa: E402
     Document,
     all_wires,
@@ -39,9 +40,10 @@ def files() -> dict[str, str]:
     }
     documents: Document = {name: {"vectors": vectors} for name, vectors in groups.items()}
     documents["models"] = {"models": models()}
-    return {
+    texts = {
         f"{name}.json": json.dumps(document, indent=1, ensure_ascii=True) + "\n" for name, document in documents.items()
     }
+    return texts | body_files()
 
 
 def models() -> list[Document]:
