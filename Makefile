@@ -18,10 +18,10 @@ PIP := $(BIN)/python -m pip
 FORMAT := $(BIN)/ruff format
 WHEEL := .make/wheel-$(PENSTOCK_PROFILE)
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
-	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name 'page.*' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
+	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
 
-.PHONY: help setup build run test test-rust test-py check fmt bench bench-smoke gen clean
+.PHONY: help setup build run test test-rust test-py browser check fmt bench bench-smoke gen clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -44,6 +44,17 @@ test-rust: .make/system ## Run the tests of core, wire, client and server; needs
 
 test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel
 	$(BIN)/python -m pytest
+
+browser: ## Install the Chromium that the tests of the page at /docs drive
+	@missing=()
+	command -v chromium >/dev/null || missing+=(chromium)
+	command -v chromedriver >/dev/null || missing+=(chromium-driver)
+	if [[ $${#missing[@]} -gt 0 ]]; then
+	  if [[ $$(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+	    echo "missing system packages, install them first: $${missing[*]}" >&2; exit 1
+	  fi
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$${missing[@]}"
+	fi
 
 check: $(WHEEL) .make/dev ## Lint, type-check, and check the rules of the house
 	cargo fmt --all --check

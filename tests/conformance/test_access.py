@@ -74,6 +74,15 @@ def test_the_key_opens_what_has_no_rule(server: Server, path: str) -> None:
         assert rest(server, "GET", path, Authorization=right) == (404 if path == "/nowhere" else 200)
 
 
+def test_the_page_that_asks_for_the_key_is_open_and_nothing_else_of_it(server: Server) -> None:
+    for path in ("/docs", "/v2/docs"):
+        assert rest(server, "GET", path) == 200
+        assert rest(server, "HEAD", path) == 200
+        assert rest(server, "POST", path) == 403
+    for path in ("/openapi.json", "/v2/docs/dataplane.json", "/v2/models/add/docs", "/docs/", "/docs?x=1/../../v2"):
+        assert rest(server, "GET", path) == (200 if "?" in path else 403), path
+
+
 def test_inference_over_rest_takes_either_secret(server: Server) -> None:
     door = HttpDoor("rest", Rest(server.http_url), binary=True)
     body, headers = door.encode(asked())

@@ -5,6 +5,10 @@ use penstock_core::{Error, Kind, Result};
 use std::{fmt, mem::discriminant};
 use subtle::ConstantTimeEq as _;
 
+/// The page that asks for the key. A browser cannot send one with its first request, and the page itself is the
+/// same on every server.
+const OPEN_PAGES: [&str; 2] = ["/docs", "/v2/docs"];
+
 /// Before a rule's header in gRPC's metadata, as Triton's clients send it.
 const GRPC_PREFIX: &str = "triton-grpc-protocol-";
 
@@ -148,6 +152,9 @@ impl Access {
     /// # Errors
     /// `Forbidden` that names the header.
     pub(crate) fn check_rest(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<()> {
+        if OPEN_PAGES.contains(&path) && method != Method::POST {
+            return Ok(());
+        }
         self.check(Category::of_rest(method, path), headers, |rule| &rule.header)
     }
 

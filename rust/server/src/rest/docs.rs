@@ -18,9 +18,19 @@ use penstock_core::{Model, Registry};
 use penstock_wire::openapi::{self, Bounds, Served, Site};
 use std::sync::{Arc, LazyLock};
 
-/// SHA-256 of page.css and page.js: the only style and script that a browser takes. A house test compares.
-const STYLE: &str = "sha256-27uSKMHH+BA3NQ5ym7CqfSwsqMBOkfsh5JqhC0aSMTA=";
-const SCRIPT: &str = "sha256-/B5cgQ/cbrGNDxsbANE0IRcoz9rjh9O+TRJe91RTwII=";
+/// Its parts, in the order in which they are joined.
+const STYLE: &str = include_str!("docs/page.css");
+const SCRIPT: &str = concat!(
+    include_str!("docs/request.js"),
+    include_str!("docs/snippets.js"),
+    include_str!("docs/parts.js"),
+    include_str!("docs/attempt.js"),
+    include_str!("docs/page.js"),
+);
+
+/// SHA-256 of the style and the script: the only ones that a browser takes. A house test compares.
+const STYLE_HASH: &str = "sha256-2wpy/rOnpk1YmK+DRsc+F3L2/nfMcV3MFTSiL+HXV30=";
+const SCRIPT_HASH: &str = "sha256-aQQ7+PfptRjIiKwiJPsUTZac90WA/TXfQdf1cSY/ibs=";
 
 /// The routes, unless they are switched off.
 pub(super) fn routes(config: &Config) -> Router<Context> {
@@ -53,14 +63,11 @@ async fn model_document(State(context): State<Context>, Path(named): Path<Named>
 }
 
 async fn page() -> Response {
-    static PAGE: LazyLock<String> = LazyLock::new(|| {
-        include_str!("docs/page.html")
-            .replace("STYLE", include_str!("docs/page.css"))
-            .replace("SCRIPT", include_str!("docs/page.js"))
-    });
+    static PAGE: LazyLock<String> =
+        LazyLock::new(|| include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT));
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         format!(
-            "default-src 'none'; style-src '{STYLE}'; script-src '{SCRIPT}'; connect-src 'self'; \
+            "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; \
              base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
     });
