@@ -1,7 +1,7 @@
 //! A model's own part of a document: the schemas of its request and answer, and its operation.
 
 use super::{
-    answers, example, generate,
+    answers, example, formats, generate,
     names::{Keys, rebase, reference},
     routes::{Route, Takes},
     site::{Served, Site, max_rows},
@@ -48,6 +48,7 @@ pub(super) fn describe<'a>(
         schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
     }
     if !explains {
+        formats::add_schemas(spec, &key, schemas);
         schemas.insert(format!("{key}.FlatRequest"), generate::request(spec, &inputs));
         schemas.insert(format!("{key}.FlatAnswer"), generate::answer(spec, &outputs, site.strict_json));
     }
@@ -217,6 +218,8 @@ impl Described<'_> {
         if route.takes == Takes::Inference {
             headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
             content[BINARY] = raw("The answer's JSON, then the data of its binary outputs in order.");
+            formats::add_requests(spec, &self.key, &mut request);
+            formats::add_answers(spec, &self.key, &mut content);
         }
         if site.timing_headers {
             for (name, key) in super::document::TIMING_HEADERS {

@@ -5,6 +5,7 @@
 mod answers;
 mod document;
 mod example;
+mod formats;
 mod generate;
 mod inference;
 mod names;

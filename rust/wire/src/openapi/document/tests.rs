@@ -94,3 +94,25 @@ fn every_named_schema_is_there() {
         }
     }
 }
+
+#[test]
+fn a_format_is_there_where_it_has_a_place() {
+    let tensor = |datatype| TensorSpec::new("x", datatype, vec![Some(2)]);
+    let model = |name: &str, datatype| ModelSpec {
+        name: name.into(),
+        inputs: vec![tensor(datatype)],
+        outputs: vec![tensor(datatype)],
+        ..ModelSpec::default()
+    };
+    let document = made(&[model("text", Datatype::Bytes), model("brain", Datatype::Bf16)]);
+    let kinds = |name: &str, place: &str| -> Vec<String> {
+        let content = document.pointer(&format!("/paths/~1v2~1models~1{name}~1infer/post/{place}/content")).unwrap();
+        content.as_object().unwrap().keys().map(|kind| kind.replace("application/", "")).collect()
+    };
+    for place in ["requestBody", "responses/200"] {
+        let text = ["json", "msgpack", "octet-stream", "vnd.apache.arrow.stream", "x-npy", "x-npz"];
+        assert_eq!(kinds("text", place), text);
+        let brain = ["json", "msgpack", "octet-stream", "x-npy", "x-npz", "x-safetensors"];
+        assert_eq!(kinds("brain", place), brain);
+    }
+}

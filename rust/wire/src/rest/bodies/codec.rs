@@ -83,12 +83,7 @@ pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Resu
     }
     for (output, as_text) in chosen {
         let datatype = if as_text { Datatype::Bytes } else { output.datatype };
-        let has_place = match format {
-            Format::Safetensors => datatype != Datatype::Bytes,
-            Format::Arrow => datatype != Datatype::Bf16,
-            Format::Npy | Format::Npz | Format::Msgpack => true,
-        };
-        if !has_place {
+        if !format.holds(datatype) {
             return Err(Error::invalid(format!(
                 "output '{}' has datatype {datatype}, which has no place in {}: accept another format",
                 output.name,

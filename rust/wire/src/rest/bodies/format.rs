@@ -1,5 +1,7 @@
 //! Which formats there are, and what they are called.
 
+use penstock_core::Datatype;
+
 /// A format of an infer body other than the protocol's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -38,6 +40,15 @@ impl Format {
             Self::Msgpack => "application/msgpack",
             Self::Arrow => "application/vnd.apache.arrow.stream",
             Self::Safetensors => "application/x-safetensors",
+        }
+    }
+
+    /// Whether it has a place for elements of this datatype.
+    pub const fn holds(self, datatype: Datatype) -> bool {
+        match self {
+            Self::Safetensors => !matches!(datatype, Datatype::Bytes),
+            Self::Arrow => !matches!(datatype, Datatype::Bf16),
+            Self::Npy | Self::Npz | Self::Msgpack => true,
         }
     }
 
