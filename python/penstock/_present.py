@@ -30,6 +30,8 @@ def describe(server: Server, models: Iterable[Any]) -> str:
         lines.append(f"http  {server.http_url}{_listening(server.http_url, server.http_address)}")
     if server.grpc_address:
         lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
+    if server.http_address and server.config.docs and not server.http_url.startswith("unix:"):
+        lines.append(f"docs  {server.http_url}/docs")
     for folder in server.config.repository:
         lines.append(f"repository  {folder} ({server.config.model_control})")
     if server.http_address and not server.definitions:
@@ -54,6 +56,7 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         path: The model's path, with its version where it has several.
     """
     where, model = _client(url), _base(url) + path
+    ask = f"{where} -N {model}/infer_stream" if definition.streams else f"{where} {model}/infer"
     wanted = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in wanted):
         return f"{where} {model}"
@@ -62,12 +65,20 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         wanted = [tensor for tensor in definition.inputs if tensor.name not in examples][:1]
     shapes = {tensor.name: _sample_shape(tensor, batched=definition.batching is not None) for tensor in wanted}
     if sum(_count(shape) for shape in shapes.values()) > _INLINE_ELEMENTS:
-        return _binary(wanted, shapes, f"{where} {model}/infer")
+        return _binary(definition, wanted, shapes, ask)
     inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in wanted]
-    return f"{where} {model}/infer -H 'Content-Type: application/json' -d {shlex.quote(_json({'inputs': inputs}))}"
+    body = _json({**_parameters(definition), "inputs": inputs})
+    return f"{ask} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
 
 
-def _binary(wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
+def _parameters(definition: Definition) -> dict[str, Any]:
+    """A sequence of its own, where the model keeps sequences."""
+    if definition.sequences is None:
+        return {}
+    return {"parameters": {"sequence_id": 1, "sequence_start": True, "sequence_end": True}}
+
+
+def _binary(definition: Definition, wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
     inputs, total = [], 0
     for tensor in wanted:
         # A text of no bytes is its length alone: four bytes, all zero.
@@ -75,7 +86,7 @@ def _binary(wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: 
         total += size
         head = {"name": tensor.name, "shape": shapes[tensor.name], "datatype": tensor.datatype}
         inputs.append({**head, "parameters": {"binary_data_size": size}})
-    header = _json({"inputs": inputs})
+    header = _json({**_parameters(definition), "inputs": inputs})
     body = f"{{ printf %s {shlex.quote(header)}; head -c {total} /dev/zero; }}"
     length = f"-H 'Inference-Header-Content-Length: {len(header.encode())}'"
     return f"{body} | {request} -H 'Content-Type: application/octet-stream' {length} --data-binary @-"

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from penstock import Batching, Model, Server, SignatureError, StartupError, Tensor, Threads, model
+from penstock import Batching, Context, Model, Sequences, Server, SignatureError, StartupError, Tensor, Threads, model
 from penstock._present import curl
 
 F32 = np.float32
@@ -365,6 +365,28 @@ def test_the_curl_line_is_a_valid_request() -> None:
     assert curl(definition, "http://127.0.0.1:8000", {}, path="/v2/models/double") == (
         "curl -s http://127.0.0.1:8000/v2/models/double/infer -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[16],"datatype":"FP32","data":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}'"""
+    )
+
+
+def test_the_curl_line_asks_as_the_model_answers() -> None:
+    def pieces(x: Any) -> Any:
+        yield x
+
+    one = [Tensor("x", np.int32, [1])]
+    streaming = model(pieces, inputs=one, outputs=[Tensor("y", np.int32, [1])])
+    assert curl(streaming.definition(), "http://h:1", {}, path="/v2/models/pieces") == (
+        "curl -s -N http://h:1/v2/models/pieces/infer_stream -H 'Content-Type: application/json' -d "
+        """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
+    )
+
+    def remembers(x: Any, ctx: Context) -> Any:
+        return x
+
+    remembering = model(remembers, name="m", inputs=one, outputs=one, sequences=Sequences())
+    assert curl(remembering.definition(), "http://h:1", {}, path="/v2/models/m") == (
+        "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
+        """'{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},"""
+        """"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
 
 

@@ -48,6 +48,13 @@ def test_port_0_is_printed_as_the_port_that_was_picked() -> None:
         assert server.err == ""
 
 
+def test_the_page_is_printed_where_there_is_one(app: Path) -> None:
+    for flags, shown in (((), True), (("--no-docs",), False)):
+        with Serving("app.py", *LOOPBACK, *flags, folder=app.parent) as server:
+            assert (f"\ndocs  {server.http}/docs\n" in server.out) is shown
+            assert (get(server.http, "/docs").status == 200) is shown
+
+
 @pytest.mark.parametrize("flag", ["--http", "--grpc"])
 def test_a_port_in_use_is_named(app: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
