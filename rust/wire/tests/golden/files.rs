@@ -122,7 +122,7 @@ pub(crate) fn vectors() -> Vec<Vector> {
     files.into_iter().flat_map(read).collect()
 }
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors")
 }
 

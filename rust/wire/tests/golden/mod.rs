@@ -1,5 +1,6 @@
 //! The golden vectors of `tests/vectors` as Rust values.
 
+mod bodies;
 mod files;
 mod values;
 
