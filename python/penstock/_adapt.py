@@ -35,8 +35,8 @@ class Adapter:
     """The tensor that carries it; not yet named."""
     to_python: Callable[[np.ndarray[Any, Any], str], Any]
     """Makes a value of an input's array; the name is for messages."""
-    to_array: Callable[[Any, str], np.ndarray[Any, Any]]
-    """Makes an output's array of a value; the name is for messages."""
+    to_array: Callable[[Any, str], Any]
+    """Makes an output's array, or a plain number, of a value; the name is for messages."""
     document: Document | None = None
     """What the tensor's one JSON document is, if it carries one."""
 
@@ -58,7 +58,10 @@ def adapter(hint: Any, where: str) -> Adapter | None:
 def _scalar(kind: type) -> Adapter:
     tensor = Tensor(datatype=kind)
 
-    def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    def to_array(value: Any, name: str) -> Any:
+        if type(value) is float is kind or (type(value) is int is kind and -(2**63) <= value < 2**63):
+            # The compiled part takes it as it is.
+            return value
         _check(value, kind, name, kind.__name__)
         return _array(value, tensor, (), name)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock._generators import Driver
 from penstock._signature import Signature, Slot
 from penstock.errors import HandlerError
 from penstock.streaming import Final
@@ -28,28 +28,82 @@ def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any
     return call
 
 
-def bind_stream(handler: Callable[..., Any], signature: Signature, driver: Driver) -> Callable[..., Iterator[Any]]:
-    """As `bind`, for a handler that returns an iterator of answers, plain or async."""
-    plain = replace(signature, outputs=tuple(Slot(slot.tensor) for slot in signature.outputs))
-    call = bind(handler, plain)
+def bind_async(handler: Callable[..., Any], signature: Signature) -> Callable[..., Awaitable[Any]]:
+    """As `bind`, for a handler that is to be awaited."""
+    if signature.is_direct:
+        return handler
+    call = bind(handler, _with_plain_outputs(signature))
     if all(slot.adapter is None for slot in signature.outputs):
-        return lambda *inputs: driver.iterate(call(*inputs))
+        return call
     give = _giver(signature)
 
+    async def answer(*inputs: Any) -> Any:
+        return give(await call(*inputs))
+
+    return answer
+
+
+def bind_stream(handler: Callable[..., Any], signature: Signature) -> Callable[..., Iterator[Any]]:
+    """As `bind`, for a handler that returns an iterator of answers."""
+    call = bind(handler, _with_plain_outputs(signature))
+    if all(slot.adapter is None for slot in signature.outputs):
+        return call
+    give = _piece_giver(signature)
+
     def pieces(*inputs: Any) -> Iterator[Any]:
-        yielded = driver.iterate(call(*inputs))
+        yielded = call(*inputs)
         try:
             for piece in yielded:
-                if type(piece) is not Final:
-                    yield give(piece)
-                else:
-                    yield piece if piece.outputs is None else Final(give(piece.outputs))
+                yield give(piece)
         finally:
             # Left alone, it would be closed when it is collected, which may be late.
             if hasattr(yielded, "close"):
                 yielded.close()
 
     return pieces
+
+
+def bind_async_stream(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """As `bind_stream`, for a handler that returns an async iterator, or is to be awaited for an iterator."""
+    call = bind(handler, _with_plain_outputs(signature))
+    if all(slot.adapter is None for slot in signature.outputs):
+        return call
+    give = _piece_giver(signature)
+
+    async def pieces(*inputs: Any) -> AsyncIterator[Any]:
+        yielded = call(*inputs)
+        if inspect.isawaitable(yielded):
+            yielded = await yielded
+        try:
+            if isinstance(yielded, AsyncIterator):
+                async for piece in yielded:
+                    yield give(piece)
+            else:
+                for piece in yielded:
+                    yield give(piece)
+        finally:
+            if hasattr(yielded, "aclose"):
+                await yielded.aclose()
+            elif hasattr(yielded, "close"):
+                yielded.close()
+
+    return pieces
+
+
+def _with_plain_outputs(signature: Signature) -> Signature:
+    """The same, with outputs that pass as they are: they are not there yet when the call returns."""
+    return replace(signature, outputs=tuple(Slot(slot.tensor) for slot in signature.outputs))
+
+
+def _piece_giver(signature: Signature) -> Callable[[Any], Any]:
+    give = _giver(signature)
+
+    def piece(yielded: Any) -> Any:
+        if type(yielded) is not Final:
+            return give(yielded)
+        return yielded if yielded.outputs is None else Final(give(yielded.outputs))
+
+    return piece
 
 
 def _filler(signature: Signature) -> Callable[[Sequence[Any]], Sequence[Any]]:

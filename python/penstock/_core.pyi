@@ -1,11 +1,12 @@
 """The compiled part: it does all serving. Users reach it through `penstock`."""
 
 import logging
+from collections.abc import Callable
 from typing import Any, final
 
 from penstock._definition import Definition
 from penstock.client._base import Ask, How
-from penstock.client._call import Call
+from penstock.client._call import Call as ClientCall
 from penstock.client._options import Settings
 from penstock.client._result import Answer
 from penstock.config import ServerConfig
@@ -13,11 +14,14 @@ from penstock.config import ServerConfig
 __all__ = [
     "BlockingClient",
     "BlockingPieces",
+    "Call",
     "Command",
     "Context",
     "InProcess",
     "Mailbox",
     "Models",
+    "News",
+    "Port",
     "Prepared",
     "RequestInfo",
     "Running",
@@ -217,6 +221,89 @@ class SequenceInfo:
         """The sequence's own: empty at the start, and kept on the instance until the sequence is over."""
 
 @final
+class Port:
+    """Where the event loop of an async instance gets its calls."""
+
+    def fileno(self) -> int:
+        """What the loop watches for reading."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the handler answers in pieces."""
+
+    @property
+    def patience(self) -> float:
+        """How long a stream's caller may leave its handler waiting, in seconds."""
+
+    def runs_on(self, thread: int) -> None:
+        """The loop runs on the thread with this `threading.get_ident()`."""
+
+    def built(self, close_sequence: Callable[[SequenceInfo], object]) -> None:
+        """The handler is built."""
+
+    def failed(self, raised: BaseException) -> None:
+        """The handler could not be built."""
+
+    def take(self) -> News:
+        """What came since the last time."""
+
+    def close_sequences(self) -> None:
+        """Lets go of all sequences."""
+
+    def log(self, raised: BaseException) -> None:
+        """Logs what the handler raised when it was closed."""
+
+@final
+class News:
+    """What a look at a `Port` brings."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """What is to be computed."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether a caller left, or read from a full stream."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+
+@final
+class Call:
+    """A batch that a task of an event loop computes. Dropped without an answer, it fails its callers."""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of the handler."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any caller still waits."""
+
+    @property
+    def full(self) -> bool:
+        """Whether a caller has to read before the handler may go on."""
+
+    def answer(self, returned: object) -> None:
+        """Answers every caller with what the handler returned."""
+
+    def send(self, piece: object) -> bool:
+        """Gives every caller one more piece. Whether the next one may follow at once."""
+
+    def end(self) -> None:
+        """The handler has no more pieces."""
+
+    def give_up_full(self) -> None:
+        """Lets go of the callers that have not read for too long."""
+
+    def fail(self, raised: BaseException) -> None:
+        """Answers every caller with what the handler raised."""
+
+    def cancelled(self) -> None:
+        """Ends a call that nobody waits for any more."""
+
+@final
 class Context:
     """What a handler may know of the requests that it answers, and tell beside its outputs.
 
@@ -278,13 +365,13 @@ class BlockingClient:
     """Calls on the caller's own thread."""
 
     def __new__(cls, url: str, options: Settings) -> BlockingClient: ...
-    def infer(self, call: Call, how: How) -> Answer:
+    def infer(self, call: ClientCall, how: How) -> Answer:
         """Runs one inference."""
 
     def ask(self, ask: Ask, how: How) -> bytes:
         """Asks a question about the server or a model; JSON."""
 
-    def stream(self, call: Call, how: How) -> BlockingPieces:
+    def stream(self, call: ClientCall, how: How) -> BlockingPieces:
         """Opens a stream of answers."""
 
     def close(self) -> None:
@@ -331,13 +418,13 @@ class SharedClient:
     """Calls on the process's runtime."""
 
     def __new__(cls, url: str, options: Settings) -> SharedClient: ...
-    def infer(self, call: Call, how: How, mailbox: Mailbox) -> Running:
+    def infer(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
         """Begins an inference, whose value is an answer."""
 
     def ask(self, ask: Ask, how: How, mailbox: Mailbox) -> Running:
         """Begins a question, whose value is JSON."""
 
-    def stream(self, call: Call, how: How, mailbox: Mailbox) -> Running:
+    def stream(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
         """Begins a stream, whose value is `SharedPieces`."""
 
     def close(self) -> None:

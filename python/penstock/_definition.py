@@ -23,7 +23,8 @@ class Handler(Protocol):
     def call(self) -> Callable[..., Any]:
         """Takes the inputs in declared order, None for an absent one, then the context if wanted.
 
-        Returns an array, a tuple in output order, a dict by output name, or None without outputs.
+        Returns an array, a tuple in output order, a dict by output name, or None without outputs; an async
+        handler's returns an awaitable of that.
         """
 
     @property
@@ -92,3 +93,5 @@ class Definition:
     """None: one level, and no limit on the wait."""
     sequences: Sequences | None = None
     """None: no request belongs to another."""
+    concurrency: int | None = None
+    """How many calls of an async handler run at once on each instance's event loop; None for a plain handler."""

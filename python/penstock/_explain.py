@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +88,13 @@ class Shared:
     """The newest instance of a loaded model: its handler and its explainer call it, one at a time."""
 
     def __init__(self) -> None:
-        self._current: tuple[Any, threading.Lock] | None = None
+        self._current: tuple[Any, threading.Lock | asyncio.AbstractEventLoop] | None = None
 
-    def put(self, instance: Any, handler: Handler) -> Handler:
-        """Shows an instance to the explainer. Its handler then waits while the instance explains."""
+    def put(self, instance: Any, handler: Handler, *, on_loop: bool = False) -> Handler:
+        """Shows an instance to the explainer. A plain handler then waits while the instance explains."""
+        if on_loop:
+            self._current = (instance, asyncio.get_running_loop())
+            return BoundHandler(handler.call, self._forgetting(instance, handler.close), handler.close_sequence)
         lock = threading.Lock()
         self._current = (instance, lock)
 
@@ -97,18 +102,30 @@ class Shared:
             with lock:
                 return handler.call(*inputs)
 
-        def close() -> None:
+        def close() -> object:
+            with lock:
+                return handler.close()
+
+        return BoundHandler(call, self._forgetting(instance, close), handler.close_sequence)
+
+    def _forgetting(self, instance: Any, close: Callable[[], object]) -> Callable[[], object]:
+        def both() -> object:
             if self._current is not None and self._current[0] is instance:
                 self._current = None
-            with lock:
-                handler.close()
+            return close()
 
-        return BoundHandler(call, close, handler.close_sequence)
+        return both
 
     def explain(self, *arguments: Any, **named: Any) -> Any:
         """Calls the instance's `explain`."""
         if self._current is None:
             raise Unavailable("the model that is to be explained is not loaded")
-        instance, lock = self._current
-        with lock:
-            return instance.explain(*arguments, **named)
+        instance, guard = self._current
+        if isinstance(guard, asyncio.AbstractEventLoop):
+            explained = instance.explain(*arguments, **named)
+            if inspect.iscoroutine(explained):
+                return asyncio.run_coroutine_threadsafe(explained, guard).result()
+            return explained
+        with guard:
+            explained = instance.explain(*arguments, **named)
+            return asyncio.run(explained) if inspect.iscoroutine(explained) else explained

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
 
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
-from penstock._options import check_sequences, checked_option, description_of
+from penstock._options import check_builds, check_sequences, checked_option, concurrency_of, description_of
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Threads
@@ -45,6 +45,7 @@ class ModelOptions(TypedDict, total=False):
     outputs: Iterable[Tensor] | None
     batching: Batching | None
     instances: int | Threads
+    max_concurrency: int | None
     max_queue: int
     streams: bool | None
     queueing: Queueing | None
@@ -71,7 +72,9 @@ class Model(Generic[P, R]):
     batching: Batching | None
     """How requests share a call; None where each is one call."""
     instances: int
-    """How many calls may run at once."""
+    """How many instances there are; each computes one call at a time, or several if its handler is async."""
+    max_concurrency: int | None
+    """How many calls an instance's event loop runs at once; None where the handler is not async."""
     max_queue: int
     """The most requests that wait."""
     streams: bool
@@ -100,6 +103,9 @@ class Model(Generic[P, R]):
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self._method = _method_of(target, where)
         self.streams = self._reads_streams(where)
+        self.max_concurrency = concurrency_of(
+            options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
+        )
         self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
@@ -136,6 +142,7 @@ class Model(Generic[P, R]):
             outputs=self.outputs,
             batching=self.batching,
             instances=self.instances,
+            concurrency=self.max_concurrency,
             max_queue=self.max_queue,
             wants_context=self._signature.wants_context,
             streams=self.streams,
@@ -159,14 +166,18 @@ class Model(Generic[P, R]):
         return f"Model({self.name!r}, version {self.version!r}, {signature})"
 
     def _reads_streams(self, where: str) -> bool:
-        from penstock._generators import is_generator
+        from penstock._kinds import is_generator
 
-        target: Any = self.__wrapped__
         asked = self._options.get("streams")
-        is_one = is_generator(getattr(target, self._method) if self._method else target)
+        is_one = is_generator(self._unbound())
         if is_one and asked is False:
             raise SignatureError(f"{where}: the handler is a generator, so it streams; leave streams=False out")
         return is_one or bool(asked)
+
+    def _unbound(self) -> Any:
+        """The handler, as a function or as a method of a class that is not built."""
+        target: Any = self.__wrapped__
+        return getattr(target, self._method) if self._method else target
 
     def _read_signature(self, where: str) -> Signature:
         from penstock._signature import read_signature
@@ -176,7 +187,7 @@ class Model(Generic[P, R]):
         bound = (staticmethod, classmethod)
         is_method = bool(self._method) and not isinstance(inspect.getattr_static(target, self._method), bound)
         return read_signature(
-            getattr(target, self._method) if self._method else target,
+            self._unbound(),
             where,
             is_method=is_method,
             inputs=self._options.get("inputs"),
@@ -194,20 +205,21 @@ class Model(Generic[P, R]):
         return read_explainer(self.__wrapped__, where, inputs=self._options.get("inputs"), batching=self.batching)
 
     def _build(self, shared: Shared | None = None) -> Handler:
-        from penstock._call import bind, bind_stream
-        from penstock._generators import Driver
+        from penstock import _call
 
         target: Any = self.__wrapped__
         instance: Any = target() if self._method else None
         handler = getattr(instance, self._method) if self._method else target
         close: Callable[[], object] = getattr(instance, "close", nothing_to_close)
         close_sequence = getattr(instance, "close_sequence", nothing_to_close)
-        if self.streams:
-            driver = Driver()
-            bound = BoundHandler(bind_stream(handler, self._signature, driver), driver.closing(close), close_sequence)
+        if self.max_concurrency is None:
+            bind: Any = _call.bind_stream if self.streams else _call.bind
         else:
-            bound = BoundHandler(bind(handler, self._signature), close, close_sequence)
-        return bound if shared is None or not self._method else shared.put(instance, bound)
+            bind = _call.bind_async_stream if self.streams else _call.bind_async
+        bound = BoundHandler(bind(handler, self._signature), close, close_sequence)
+        if shared is None or not self._method:
+            return bound
+        return shared.put(instance, bound, on_loop=self.max_concurrency is not None)
 
 
 @overload
@@ -230,6 +242,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         outputs: What it returns, as arrays. Without it, its return annotation says.
         batching: How requests share a call. Without it each request is one call and no axis is added.
         instances: How many calls may run at once, as a number or `Threads(n)`.
+        max_concurrency: How many calls of an async handler run at once on each instance's event loop.
         max_queue: The most requests that wait; one more is refused as `Overloaded`.
         streams: That the handler returns an iterator of answers; a generator need not say so.
         queueing: Levels of priority, and how long a request may wait.
@@ -283,18 +296,5 @@ def _method_of(target: object, where: str) -> str:
     found = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
     if not found:
         raise SignatureError(f"{where}: class {target.__name__} has neither __call__ nor predict to handle requests")
-    _check_builds(target, where)
+    check_builds(target, where)
     return found[0]
-
-
-def _check_builds(target: type, where: str) -> None:
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (ValueError, TypeError):
-        return
-    for one in parameters:
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            raise SignatureError(
-                f"{where}: {target.__name__}() needs {one.name!r}, and each instance is built without arguments; "
-                "give it a default, or serve a bound method of an object of yours"
-            )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.errors import SignatureError
 from penstock.scheduling import Queueing, Sequences
 
 T = TypeVar("T")
+
+DEFAULT_CONCURRENCY = 64
+"""Of async handlers without batching. With batching it is 1, so that rows join as they do for a plain handler."""
 
 
 def checked_option(value: object, kind: type[T], what: str) -> T | None:
@@ -50,3 +54,34 @@ def description_of(given: object, target: Any, method: str, where: str) -> str:
         return inspect.cleandoc(given)
     # Of the class itself: a base's docstring is of something more general.
     return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
+
+
+def concurrency_of(asked: object, handler: Callable[..., Any], *, batched: bool, where: str) -> int | None:
+    """How many calls run at once on an instance's event loop; None for a handler that is not async."""
+    from penstock._kinds import is_async
+
+    if asked is not None and (not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= 65536):
+        raise SignatureError(f"{where}: max_concurrency must be an integer from 1 to 65536, not {asked!r}")
+    if is_async(handler):
+        return asked or (1 if batched else DEFAULT_CONCURRENCY)
+    if asked is not None:
+        raise SignatureError(f"{where}: max_concurrency is for async handlers; a plain one runs once for each instance")
+    return None
+
+
+def check_builds(target: type, where: str) -> None:
+    """Checks that a class can be built without arguments.
+
+    Raises:
+        SignatureError: it cannot.
+    """
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (ValueError, TypeError):
+        return
+    for one in parameters:
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise SignatureError(
+                f"{where}: {target.__name__}() needs {one.name!r}, and each instance is built without arguments; "
+                "give it a default, or serve a bound method of an object of yours"
+            )

@@ -81,7 +81,6 @@ def read_signature(
     Raises:
         SignatureError: it cannot be served so; the message names the parameter and what to write.
     """
-    _refuse_kinds(handler, where)
     declared = None if inputs is None else _checked(inputs, "inputs", where)
     everything = _parameters(handler, where, is_method=is_method, declared=declared is not None)
     hints = _hints.resolve(handler)
@@ -110,11 +109,6 @@ def read_signature(
         raise SignatureError(f"{where}: batching= needs at least one input, whose first axis is the batch")
     positional, keywords = _arrange(everything, names, context)
     return Signature(tuple(slots), tuple(returned), positional, keywords, context is not None)
-
-
-def _refuse_kinds(handler: Callable[..., Any], where: str) -> None:
-    if inspect.iscoroutinefunction(_hints.plain_function(handler)):
-        raise SignatureError(f"{where}: an async handler that returns cannot be served yet; write a plain `def`")
 
 
 def _parameters(

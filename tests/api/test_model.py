@@ -174,6 +174,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "max_queue": 7,
         "wants_context": False,
         "explainer": None,
+        "concurrency": None,
         "streams": False,
         "description": double.__wrapped__.__doc__ or "",
         "input_documents": {},
@@ -192,7 +193,7 @@ def test_a_class_is_built_once_per_instance_and_closed() -> None:
     assert Count.built == 0
     one, two = definition.factory(), definition.factory()
     assert Count.built == 2
-    assert one.call(np.array(4)).item() == 5
+    assert one.call(np.array(4)) == 5
     one.close()
     two.close()
     assert Count.closed == 2
@@ -244,7 +245,7 @@ def test_static_and_class_methods_handle_too() -> None:
             return x + 1
 
     for one in (Static, OfClass):
-        assert model(one).definition().factory().call(np.array(1)).item() == 2
+        assert model(one).definition().factory().call(np.array(1)) == 2
 
 
 def test_bound_methods_and_callable_objects_keep_their_state() -> None:
@@ -266,7 +267,7 @@ def test_bound_methods_and_callable_objects_keep_their_state() -> None:
     assert model(adder.add).name == "add"
     for served in (model(adder.add), model(adder, name="m")):
         handler = served.definition().factory()
-        assert handler.call(np.array(1)).item() == 6
+        assert handler.call(np.array(1)) == 6
         handler.close()
     # The object is its owner's to close.
     assert not adder.closed

@@ -15,6 +15,7 @@ use crate::{
 };
 use std::{
     sync::Arc,
+    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -86,6 +87,16 @@ impl Job {
     /// The requests, in the order of their rows.
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Has `waker` woken when a caller leaves, and when a caller of a full stream has read from it.
+    pub fn watch(&self, waker: &Waker) {
+        self.parts.iter().for_each(|part| part.reply.watch(waker));
+    }
+
+    /// Whether any caller still waits for its answer.
+    pub fn is_wanted(&self) -> bool {
+        self.parts.iter().any(|part| !part.reply.is_abandoned())
     }
 
     /// Rows in the batch.

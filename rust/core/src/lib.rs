@@ -54,7 +54,7 @@ pub use request::{
 pub use sequence::{Schedule, SequenceId, Sequences, Step};
 pub use spec::{Batching, Document, ModelSpec, Oversize, TensorSpec, names, shape_text};
 pub use stream::{Piece, Pieces};
-pub use streaming::{RowPiece, Streaming};
+pub use streaming::{PATIENCE, RowPiece, Streaming};
 pub use tensor::{
     AlignedBuffer, Buffer, MAX_RANK, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size, element_count,
 };

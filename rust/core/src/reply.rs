@@ -11,7 +11,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -24,15 +24,41 @@ enum Answer {
     Taken,
 }
 
+/// A bit of [`Slot::fate`]: the caller has left.
+const LEFT: u8 = 1;
+
+/// A bit of [`Slot::fate`]: somebody wants to be woken when the caller leaves.
+const WATCHED: u8 = 2;
+
 #[derive(Debug)]
 struct Slot {
     answer: Mutex<Answer>,
-    abandoned: AtomicBool,
+    fate: AtomicU8,
+    watcher: Mutex<Option<Waker>>,
 }
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, Answer> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_left(&self) -> bool {
+        self.fate.load(Ordering::Acquire) & LEFT != 0
+    }
+
+    /// Has `waker` woken when the caller leaves, or now if it has.
+    fn watch(&self, waker: &Waker) {
+        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        if self.fate.fetch_or(WATCHED, Ordering::AcqRel) & LEFT != 0 {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn leave(&self) {
+        if self.fate.fetch_or(LEFT, Ordering::AcqRel) & WATCHED != 0 {
+            let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+            watcher.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -66,7 +92,8 @@ pub struct CancelProbe(Home);
 
 /// A new pair. With a `desk`, answers are handed out on that desk's own thread.
 pub fn reply(desk: Option<Desk>) -> (Reply, Ticket) {
-    let slot = Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), abandoned: AtomicBool::new(false) });
+    let slot =
+        Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), fate: AtomicU8::new(0), watcher: Mutex::new(None) });
     (Reply { home: Some(Home::Once(Arc::clone(&slot))), desk }, Ticket { slot })
 }
 
@@ -79,7 +106,7 @@ pub fn replies(desk: Option<Desk>) -> (Reply, Pieces) {
 impl Home {
     fn has_left(&self) -> bool {
         match self {
-            Self::Once(slot) => slot.abandoned.load(Ordering::Acquire),
+            Self::Once(slot) => slot.has_left(),
             Self::Many(channel) => channel.has_left(),
         }
     }
@@ -109,6 +136,15 @@ impl Reply {
     /// Whether the caller has left.
     pub fn is_abandoned(&self) -> bool {
         self.home.as_ref().is_some_and(Home::has_left)
+    }
+
+    /// Has `waker` woken when the caller leaves, and whenever a full stream has room again.
+    pub(crate) fn watch(&self, waker: &Waker) {
+        match &self.home {
+            Some(Home::Once(slot)) => slot.watch(waker),
+            Some(Home::Many(channel)) => channel.watch(waker),
+            None => {}
+        }
     }
 
     /// A handle for handlers that want to stop when the caller leaves.
@@ -164,7 +200,7 @@ impl Future for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.slot.abandoned.store(true, Ordering::Release);
+        self.slot.leave();
     }
 }
 
@@ -177,6 +213,27 @@ mod tests {
         let (reply, ticket) = reply(None);
         drop(reply);
         assert_eq!(ticket.await.unwrap_err().kind(), Kind::Internal);
+    }
+
+    #[test]
+    fn who_watches_is_woken_once_when_the_caller_leaves() {
+        struct Count(AtomicU8);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(Count(AtomicU8::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let (before, ticket) = reply(None);
+        before.watch(&waker);
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        drop(ticket);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        let (after, ticket) = reply(None);
+        drop(ticket);
+        after.watch(&waker);
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Piece {
 struct State {
     waiting: VecDeque<Result<Piece>>,
     waker: Option<Waker>,
+    /// Woken when a full stream has room again and when the caller leaves: a handler that does not block.
+    producer: Option<Waker>,
     ended: bool,
 }
 
@@ -100,9 +102,24 @@ impl Channel {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
+    /// Has `producer` woken when a full stream has room again and when the caller leaves, or now if it has.
+    pub(crate) fn watch(&self, producer: &Waker) {
+        self.lock().producer = Some(producer.clone());
+        if self.has_left() {
+            producer.wake_by_ref();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn wake_producer(channel: &Channel, state: MutexGuard<'_, State>) {
+    let producer = state.producer.clone();
+    drop(state);
+    channel.room.notify_all();
+    producer.into_iter().for_each(Waker::wake);
 }
 
 fn wake(mut state: MutexGuard<'_, State>, desk: Option<&Desk>) {
@@ -133,9 +150,10 @@ impl Pieces {
         }
         let was_full = state.waiting.len() >= ROOM;
         std::mem::swap(&mut state.waiting, &mut self.ready);
-        drop(state);
         if was_full {
-            self.channel.room.notify_all();
+            wake_producer(&self.channel, state);
+        } else {
+            drop(state);
         }
         Poll::Ready(self.ready.pop_front())
     }
@@ -150,8 +168,7 @@ impl Drop for Pieces {
     fn drop(&mut self) {
         self.channel.left.store(true, Ordering::Release);
         // With the lock, so that a handler between its look and its wait is not missed.
-        drop(self.channel.lock());
-        self.channel.room.notify_all();
+        wake_producer(&self.channel, self.channel.lock());
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 use std::time::{Duration, Instant};
 
 /// How long a handler is paused for one caller that does not read, before that caller is let go.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a handler has for one row of a batch, at one step.
 #[derive(Debug)]
@@ -86,6 +86,17 @@ impl Streaming {
             }
             let has_room = self.reply(caller).channel().is_none_or(|channel| channel.wait_for_room(PATIENCE));
             if !has_room {
+                let error = stalled(&self.job.spec().name, PATIENCE);
+                self.close(caller, Err(error));
+            }
+        }
+        self.resumed = Instant::now();
+    }
+
+    /// Lets go of the callers that have no room, for a handler that has waited for them long enough.
+    pub fn give_up_full(&mut self) {
+        for caller in 0..self.open_rows.len() {
+            if self.open_rows[caller] > 0 && self.reply(caller).channel().is_some_and(Channel::is_full) {
                 let error = stalled(&self.job.spec().name, PATIENCE);
                 self.close(caller, Err(error));
             }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) fn call(
     handler: &Bound<'_, PyAny>,
     handling: &Handling,
-    sequences: &mut Sequences<'_>,
+    sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
     attached_at: Instant,
@@ -48,7 +48,7 @@ pub(crate) type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context
 pub(crate) fn arguments<'py>(
     py: Python<'py>,
     handling: &Handling,
-    sequences: &mut Sequences<'_>,
+    sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
 ) -> PyResult<Arguments<'py>> {

@@ -77,7 +77,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// The context of one batch.
-    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences<'_>) -> PyResult<Self> {
+    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
         let requests = job
             .parts_mut()
@@ -87,7 +87,7 @@ impl Context {
                 let (rows, until) = (part.request.rows, part.request.deadline);
                 let Schedule { priority, step } = std::mem::take(&mut part.request.schedule);
                 let step = step.filter(|_| spec.sequences.is_some());
-                let sequence = step.map(|step| sequences.step(&spec, &step)).transpose()?;
+                let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 Py::new(py, RequestInfo { caller, rows, priority, sequence, until, probe: part.probe() })
             })
             .collect::<PyResult<_>>()?;

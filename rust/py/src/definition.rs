@@ -20,6 +20,7 @@ struct Definition {
     output_documents: Documents,
     batching: Option<DeclaredBatching>,
     instances: usize,
+    concurrency: Option<usize>,
     max_queue: usize,
     wants_context: bool,
     streams: bool,
@@ -95,6 +96,8 @@ pub(crate) struct Handling {
     pub(crate) factory: Py<PyAny>,
     pub(crate) inputs: Vec<ArrayForm>,
     pub(crate) outputs: Vec<ArrayForm>,
+    /// How many batches an `async` handler computes at once, on an event loop; `None` for a plain handler.
+    pub(crate) concurrency: Option<usize>,
 }
 
 /// Reads a definition.
@@ -122,7 +125,12 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         wants_context: definition.wants_context,
         streams: definition.streams,
     };
-    let handling = Handling { factory: definition.factory, inputs: input_forms, outputs: output_forms };
+    let handling = Handling {
+        factory: definition.factory,
+        inputs: input_forms,
+        outputs: output_forms,
+        concurrency: definition.concurrency.map(|count| count.max(1)),
+    };
     Ok((spec, Arc::new(handling)))
 }
 

@@ -9,7 +9,7 @@
 //! An array counts as ours alone when its reference count is one, it owns its data and has no base.
 //! Code that keeps a bare pointer to such memory is not seen.
 
-use crate::definition::ArrayForm;
+use crate::{definition::ArrayForm, scalar};
 use bytes::Bytes;
 use half::bf16;
 use numpy::{
@@ -114,6 +114,10 @@ fn check_count(spec: &ModelSpec, count: usize) -> Result<()> {
 fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
     let declared = &spec.outputs[index];
     let Some(dtype) = &form.dtype else { return objects(spec, index, &item) };
+    if let Some(number) = scalar::number(&item, declared.datatype) {
+        return Tensor::new(declared.datatype, Shape::new(), number)
+            .map_err(|error| Error::handler(error.message().to_owned()));
+    }
     let dtype = dtype.bind(item.py());
     let array = as_array(spec, index, item, dtype)?;
     let shape: Shape = array.shape().into();

@@ -7,7 +7,7 @@ use crate::{
     attach::{attached, detached, detached_timed},
     call,
     definition::Handling,
-    errors,
+    errors, event_loop,
     sequences::Sequences,
     stream,
 };
@@ -39,6 +39,9 @@ pub(crate) fn spawn(
     handling: Arc<Handling>,
     built: mpsc::Sender<Built>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
+    if handling.concurrency.is_some() {
+        return event_loop::spawn(queue, index, handling, built);
+    }
     let name = format!("penstock-{}", queue.spec().name);
     let work = move |py: Python<'_>| {
         run(py, &queue, index, &handling, &built);
@@ -67,18 +70,18 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
     // A server that does not wait any more has closed the queue, so this instance closes its handler at once.
     let _ = built.send(Ok(()));
     drop(handler);
-    let mut sequences = Sequences::new(close_sequence);
+    let mut sequences = Sequences::new(close_sequence.unbind());
     while let Some((job, inputs)) = next(py, queue, index, &mut sequences) {
         answer(&call, handling, &mut sequences, job, inputs);
     }
-    sequences.close_all(queue.spec());
+    sequences.close_all(py, queue.spec());
     if let Err(error) = close.call0() {
         let _ = errors::from_handler(py, queue.spec(), &error);
     }
 }
 
 /// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
-fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences<'_>) -> Option<(Job, Inputs)> {
+fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences) -> Option<(Job, Inputs)> {
     let (mut job, inputs, waited) = loop {
         let (work, waited) = detached_timed(py, || match queue.next(index)? {
             Work::Over(ids) => Some(Err(ids)),
@@ -89,7 +92,7 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
         });
         match work? {
             Ok((job, inputs)) => break (job, inputs, waited),
-            Err(over) => over.iter().for_each(|id| sequences.close(queue.spec(), id)),
+            Err(over) => over.iter().for_each(|id| sequences.close(py, queue.spec(), id)),
         }
     };
     if waited < LATE_FROM || !job.has_room() {
@@ -101,13 +104,7 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
     }))
 }
 
-fn answer(
-    handler: &Bound<'_, PyAny>,
-    handling: &Handling,
-    sequences: &mut Sequences<'_>,
-    mut job: Job,
-    inputs: Inputs,
-) {
+fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, sequences: &mut Sequences, mut job: Job, inputs: Inputs) {
     if job.spec().streams {
         return stream::answer(handler, handling, sequences, job, inputs);
     }

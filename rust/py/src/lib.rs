@@ -10,12 +10,14 @@ mod config;
 mod context;
 mod definition;
 mod errors;
+mod event_loop;
 mod hand_in;
 mod hand_out;
 mod in_process;
 mod instance;
 mod loaded;
 mod models;
+mod scalar;
 mod sequences;
 mod server;
 mod stream;
@@ -50,5 +52,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<sequences::SequenceInfo>()?;
+    module.add_class::<event_loop::Port>()?;
+    module.add_class::<event_loop::News>()?;
+    module.add_class::<event_loop::Call>()?;
     Ok(())
 }

@@ -36,10 +36,10 @@ impl SequenceInfo {
 
 /// The sequences that an instance holds.
 #[derive(Debug)]
-pub(crate) struct Sequences<'py> {
+pub(crate) struct Sequences {
     held: HashMap<SequenceId, Held>,
     /// What the handler wants to be called with when a sequence is over.
-    close: Bound<'py, PyAny>,
+    close: Py<PyAny>,
 }
 
 #[derive(Debug)]
@@ -48,17 +48,16 @@ struct Held {
     ended: bool,
 }
 
-impl<'py> Sequences<'py> {
+impl Sequences {
     /// Those of a handler that was just built.
-    pub(crate) fn new(close: Bound<'py, PyAny>) -> Self {
+    pub(crate) fn new(close: Py<PyAny>) -> Self {
         Self { held: HashMap::new(), close }
     }
 
     /// What the handler sees of one step. A start begins with an empty state.
-    pub(crate) fn step(&mut self, spec: &ModelSpec, step: &Step) -> PyResult<Py<SequenceInfo>> {
-        let py = self.close.py();
+    pub(crate) fn step(&mut self, py: Python<'_>, spec: &ModelSpec, step: &Step) -> PyResult<Py<SequenceInfo>> {
         if step.start {
-            self.close(spec, &step.id);
+            self.close(py, spec, &step.id);
         }
         let fresh = || Held { state: PyDict::new(py).unbind(), ended: false };
         let held = self.held.entry(step.id.clone()).or_insert_with(fresh);
@@ -68,19 +67,18 @@ impl<'py> Sequences<'py> {
     }
 
     /// Lets go of a sequence, if it is held. What its handler raises then goes to the log.
-    pub(crate) fn close(&mut self, spec: &ModelSpec, id: &SequenceId) {
-        let py = self.close.py();
+    pub(crate) fn close(&mut self, py: Python<'_>, spec: &ModelSpec, id: &SequenceId) {
         let Some(Held { state, ended }) = self.held.remove(id) else { return };
         let closed = Py::new(py, SequenceInfo { id: id.clone(), start: false, end: ended, state })
-            .and_then(|sequence| self.close.call1((sequence,)));
+            .and_then(|sequence| self.close.call1(py, (sequence,)));
         if let Err(error) = closed {
             let _ = errors::from_handler(py, spec, &error);
         }
     }
 
     /// Lets go of all of them.
-    pub(crate) fn close_all(&mut self, spec: &ModelSpec) {
+    pub(crate) fn close_all(&mut self, py: Python<'_>, spec: &ModelSpec) {
         let held: Vec<SequenceId> = self.held.keys().cloned().collect();
-        held.iter().for_each(|id| self.close(spec, id));
+        held.iter().for_each(|id| self.close(py, spec, id));
     }
 }

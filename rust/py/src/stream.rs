@@ -30,7 +30,7 @@ type Outputs = SmallVec<[Tensor; 2]>;
 pub(crate) fn answer(
     handler: &Bound<'_, PyAny>,
     handling: &Handling,
-    sequences: &mut Sequences<'_>,
+    sequences: &mut Sequences,
     mut job: Job,
     inputs: Inputs,
 ) {
@@ -51,7 +51,7 @@ pub(crate) fn answer(
 fn begin<'a, 'py>(
     handler: &Bound<'py, PyAny>,
     handling: &'a Handling,
-    sequences: &mut Sequences<'_>,
+    sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
 ) -> Result<Generator<'a, 'py>> {
@@ -95,46 +95,13 @@ impl Generator<'_, '_> {
             handler += start.elapsed();
             match piece {
                 None => break,
-                Some(Ok(piece)) => self.send(streaming, piece)?,
+                Some(Ok(piece)) => send(streaming, self.handling, self.context.as_ref().map(Bound::as_unbound), piece)?,
                 Some(Err(error)) => return Err(errors::from_handler(py, streaming.job().spec(), &error)),
             }
         }
         let boundary = began.elapsed().saturating_sub(handler + paused);
         let handler_cpu = thread_time().saturating_sub(cpu_began).min(handler);
         Ok(InterpreterTimes { handler, handler_cpu, boundary, hand_out: boundary })
-    }
-
-    fn send(&self, streaming: &mut Streaming, piece: Bound<'_, PyAny>) -> Result<()> {
-        let parameters = self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default();
-        let spec = streaming.job().spec().clone();
-        if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
-            let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
-            let rows = rows.iter().map(|row| self.row(&spec, row)).collect::<Result<Vec<_>>>()?;
-            return streaming.send_rows(rows, &parameters);
-        }
-        match unwrapped(piece, &spec)? {
-            (Some(piece), last) => {
-                let outputs = hand_out::tensors(&spec, &self.handling.outputs, piece)?;
-                streaming.send(outputs, &parameters, last)
-            }
-            (None, _) => {
-                streaming.end_all();
-                Ok(())
-            }
-        }
-    }
-
-    /// One row's part of a list: None for nothing at this step, `Final` for the end of the row.
-    fn row(&self, spec: &ModelSpec, item: Bound<'_, PyAny>) -> Result<RowPiece> {
-        if item.is_none() {
-            return Ok(RowPiece::Nothing);
-        }
-        let (item, last) = unwrapped(item, spec)?;
-        let Some(item) = item else { return Ok(RowPiece::End) };
-        let outputs = hand_out::tensors(spec, &self.handling.outputs, item)?;
-        let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
-        let outputs = outputs.collect::<Result<Outputs>>()?;
-        Ok(if last { RowPiece::Last(outputs) } else { RowPiece::More(outputs) })
     }
 
     /// Lets a generator that was not run to its end clean up.
@@ -146,6 +113,48 @@ impl Generator<'_, '_> {
             let _ = errors::from_handler(py, streaming.job().spec(), &error);
         }
     }
+}
+
+/// Gives the callers what a handler yielded.
+///
+/// # Errors
+/// `Handler` for outputs that are not as declared.
+pub(crate) fn send(
+    streaming: &mut Streaming,
+    handling: &Handling,
+    context: Option<&Py<Context>>,
+    piece: Bound<'_, PyAny>,
+) -> Result<()> {
+    let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
+    let spec = streaming.job().spec().clone();
+    if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
+        let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
+        let rows = rows.iter().map(|row| one(&spec, handling, row)).collect::<Result<Vec<_>>>()?;
+        return streaming.send_rows(rows, &parameters);
+    }
+    match unwrapped(piece, &spec)? {
+        (Some(piece), last) => {
+            let outputs = hand_out::tensors(&spec, &handling.outputs, piece)?;
+            streaming.send(outputs, &parameters, last)
+        }
+        (None, _) => {
+            streaming.end_all();
+            Ok(())
+        }
+    }
+}
+
+/// One row's part of a list: None for nothing at this step, `Final` for the end of the row.
+fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowPiece> {
+    if item.is_none() {
+        return Ok(RowPiece::Nothing);
+    }
+    let (item, last) = unwrapped(item, spec)?;
+    let Some(item) = item else { return Ok(RowPiece::End) };
+    let outputs = hand_out::tensors(spec, &handling.outputs, item)?;
+    let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
+    let outputs = outputs.collect::<Result<Outputs>>()?;
+    Ok(if last { RowPiece::Last(outputs) } else { RowPiece::More(outputs) })
 }
 
 /// What a piece holds, and whether it is `penstock.Final`; nothing for a `Final` without outputs.

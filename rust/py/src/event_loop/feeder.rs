@@ -1,0 +1,30 @@
+//! The thread that pulls batches for an event loop. It never holds the interpreter.
+
+use super::shared::{Fed, Shared};
+use penstock_core::queue::{Queue, Work};
+use std::{sync::Arc, thread};
+
+/// Pulls batches, at most `most` of them at once, until the queue is closed and empty or the loop has ended.
+pub(crate) fn spawn(
+    queue: Arc<Queue>,
+    index: usize,
+    most: usize,
+    shared: Arc<Shared>,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    let feed = move || {
+        let waker = shared.waker();
+        while shared.wait_for_place(most) {
+            match queue.next(index) {
+                None => break,
+                Some(Work::Over(ids)) => shared.feed(Fed::Over(ids)),
+                Some(Work::Batch(mut job)) => {
+                    let inputs = job.gather();
+                    job.watch(&waker);
+                    shared.feed(Fed::Batch(job, inputs));
+                }
+            }
+        }
+        shared.close();
+    };
+    thread::Builder::new().name("penstock-feeder".to_owned()).spawn(feed)
+}

@@ -1,0 +1,178 @@
+//! What the threads of an async instance share.
+
+use super::bell::Bell;
+use penstock_core::{Inputs, Job, SequenceId};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+/// What the feeder has for the loop.
+#[derive(Debug)]
+pub(crate) enum Fed {
+    /// A batch and its joined inputs.
+    Batch(Job, Inputs),
+    /// Sequences that are over.
+    Over(Vec<SequenceId>),
+}
+
+/// What is new for the loop.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// In the order in which it came.
+    pub(crate) fed: VecDeque<Fed>,
+    /// Whether a caller left, or read from a full stream.
+    pub(crate) moved: bool,
+    /// Whether nothing more will come.
+    pub(crate) closed: bool,
+}
+
+/// The one place where the feeder, the loop and the watch meet.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) bell: Bell,
+    /// A caller left, or read from a full stream, since the loop last came.
+    moved: AtomicBool,
+    state: Mutex<State>,
+    /// Told when a call ended, when one began, and when all is over.
+    changed: Condvar,
+    /// How often the loop has come.
+    beats: AtomicU64,
+    /// The loop's thread, as Python numbers threads.
+    thread: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fed: VecDeque<Fed>,
+    /// Calls that were fed and have not ended.
+    running: usize,
+    /// The feeder will feed nothing more.
+    closed: bool,
+    /// The loop has ended.
+    gone: bool,
+}
+
+impl Shared {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            bell: Bell::new()?,
+            moved: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            beats: AtomicU64::new(0),
+            thread: AtomicU64::new(0),
+        })
+    }
+
+    /// What rings the loop when a caller leaves or reads.
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+
+    /// Waits until fewer than `most` calls run. False when the loop has ended.
+    pub(crate) fn wait_for_place(&self, most: usize) -> bool {
+        let state = self.lock();
+        let full = |state: &mut State| state.running >= most && !state.gone;
+        let state = self.changed.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
+        !state.gone
+    }
+
+    /// Leaves a batch, or what else the loop is to know. What the loop cannot take any more is dropped.
+    pub(crate) fn feed(&self, fed: Fed) {
+        let mut state = self.lock();
+        if state.gone {
+            return;
+        }
+        let is_batch = matches!(fed, Fed::Batch(..));
+        state.running += usize::from(is_batch);
+        state.fed.push_back(fed);
+        let began = is_batch && state.running == 1;
+        drop(state);
+        if began {
+            self.changed.notify_all();
+        }
+        self.bell.ring();
+    }
+
+    /// The feeder ends.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.bell.ring();
+    }
+
+    /// What is new since the last time.
+    pub(crate) fn take(&self) -> Taken {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+        self.bell.heard();
+        let moved = self.moved.swap(false, Ordering::AcqRel);
+        let mut state = self.lock();
+        Taken { fed: std::mem::take(&mut state.fed), moved, closed: state.closed }
+    }
+
+    /// A call has ended.
+    pub(crate) fn ended(&self) {
+        let mut state = self.lock();
+        state.running = state.running.saturating_sub(1);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The loop ends: nothing will be taken any more.
+    pub(crate) fn leave(&self) {
+        let mut state = self.lock();
+        state.gone = true;
+        let left = std::mem::take(&mut state.fed);
+        drop(state);
+        self.changed.notify_all();
+        drop(left);
+    }
+
+    /// Waits until a call runs. False when the loop has ended.
+    pub(crate) fn wait_for_call(&self) -> bool {
+        let idle = |state: &mut State| state.running == 0 && !state.gone;
+        let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        !state.gone
+    }
+
+    /// Waits for so long, or until the loop has ended. False when it has.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.gone);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.gone
+    }
+
+    /// The loop runs on this thread.
+    pub(crate) fn runs_on(&self, thread: u64) {
+        self.thread.store(thread, Ordering::Relaxed);
+    }
+
+    /// The loop's thread; 0 before it runs.
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread.load(Ordering::Relaxed)
+    }
+
+    /// Counts how often the loop has come.
+    pub(crate) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.moved.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+}

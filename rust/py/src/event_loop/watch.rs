@@ -1,0 +1,48 @@
+//! Notices when a handler blocks its event loop, and tells the log where.
+
+use super::shared::Shared;
+use crate::attach::attached;
+use pyo3::prelude::*;
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A loop that has not come for so long is blocked.
+const BLOCKED_AFTER: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a blocked loop goes on.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Watches the loop while calls run. Ends with it.
+pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thread::JoinHandle<()>> {
+    let watch = move || {
+        while shared.wait_for_call() {
+            let (beats, start) = (shared.beats(), Instant::now());
+            shared.bell.ring();
+            if !shared.pause(BLOCKED_AFTER) {
+                return;
+            }
+            if shared.beats() == beats {
+                attached(|py| report(py, &model, &shared, beats, start));
+                while shared.beats() == beats && shared.pause(LOOK) {}
+            }
+        }
+    };
+    thread::Builder::new().name("penstock-watch".to_owned()).spawn(watch)
+}
+
+/// Logs what the loop's thread does now, unless it went on before the interpreter was to be had.
+fn report(py: Python<'_>, model: &str, shared: &Shared, beats: u64, start: Instant) {
+    if shared.beats() != beats {
+        return;
+    }
+    let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let reported = py
+        .import("penstock._event_loop")
+        .and_then(|module| module.call_method1("report_blocked", (model, shared.thread(), milliseconds)));
+    if let Err(error) = reported {
+        error.print(py);
+    }
+}
