@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock._model import Model
+from penstock._repository.fresh import FreshLoader
 from penstock.errors import LoadError, StartupError
 
 _loading = threading.local()
@@ -37,6 +38,12 @@ def load(target: str) -> list[Any]:
     if not models:
         raise StartupError(f"{path} has no @model; decorate one, or name a function or class, as in {path}:NAME")
     return list(models.values())
+
+
+def file_of(target: str) -> str | None:
+    """The file that a target names; None for a module."""
+    path, _ = _split(target)
+    return path if _is_file(path) else None
 
 
 def refuse_serve_while_loading() -> None:
@@ -64,7 +71,7 @@ def _split(target: str) -> tuple[str, str]:
 
 
 def _import(path: str) -> ModuleType:
-    is_file = path.endswith(".py") or os.sep in path
+    is_file = _is_file(path)
     if is_file and not os.path.isfile(path):
         raise LoadError(f"there is no file {path}")
     try:
@@ -75,6 +82,10 @@ def _import(path: str) -> ModuleType:
         raise type(error)(f"{error}{place}") from None
     except (Exception, SystemExit) as error:
         raise LoadError(f"cannot import {path}: {_shown(error)}") from error
+
+
+def _is_file(path: str) -> bool:
+    return path.endswith(".py") or os.sep in path
 
 
 def _import_file(path: str) -> ModuleType:
@@ -90,9 +101,12 @@ def _import_file(path: str) -> ModuleType:
     name = os.path.basename(full).removesuffix(".py")
     if name in sys.modules:
         name = f"__penstock_{name}_{len(sys.modules)}__"
-    spec = importlib.util.spec_from_file_location(name, full)
-    if spec is None or spec.loader is None:
+    if not full.endswith(".py"):
         raise LoadError(f"{path} is not a Python file; its name must end in .py")
+    # Bytecode is known by the second of a change, and a reload may come sooner.
+    spec = importlib.util.spec_from_file_location(name, full, loader=FreshLoader(name, full))
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     module.__dict__["__penstock_file__"] = full
     # Dataclasses and type hints look their module up while it is executed.

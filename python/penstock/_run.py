@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import _present
+from penstock._reload import pid_file
 from penstock.server import Server
+
+if TYPE_CHECKING:
+    from penstock._reload.reloader import Reloader
 
 _LOOKS_EVERY = 0.1
 """Seconds between two looks at whether a signal came."""
@@ -28,24 +33,35 @@ class _SignalledError(BaseException):
 
 
 class _Signals:
-    """How many signals came. Counted, not raised, once the server runs: a raise could strike anywhere."""
+    """How many signals came. Counted, not raised, once the server runs: a raise could strike anywhere.
 
-    def __init__(self) -> None:
+    Args:
+        reloads: Whether SIGHUP is one to catch.
+    """
+
+    def __init__(self, *, reloads: bool) -> None:
+        self._numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if reloads else [])]
+        self._had_terminal = _has_terminal()
         self.count = 0
+        self.reloads = 0
         self.interrupt = False
 
-    def handle(self, _number: int, _frame: FrameType | None) -> None:
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        # A terminal that is closed sends SIGHUP too, and means the end.
+        if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
+            self.reloads += 1
+            return
         self.count += 1
         if self.interrupt:
             raise _SignalledError
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Catches SIGINT and SIGTERM; in a thread other than the main one, none."""
+        """Catches them; in a thread other than the main one, none."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self.handle) for number in self._numbers}
         try:
             yield
         finally:
@@ -53,17 +69,22 @@ class _Signals:
                 signal.signal(number, handler)
 
 
-def run(server: Server, models: Iterable[Any]) -> list[str]:
+def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> list[str]:
     """Starts the server, prints what it serves, and blocks until it has stopped.
 
     The first SIGINT or SIGTERM drains, a second one stops at once. One that comes while models load
-    ends the start.
+    ends the start. With a reloader, SIGHUP loads the code anew.
+
+    Args:
+        server: What to run.
+        models: What it was made with. Emptied, so that the code of what is replaced is not held here.
+        reloader: Loads them anew.
 
     Returns:
         The names of what was cut off; empty when all requests finished.
     """
-    signals = _Signals()
-    with signals.caught():
+    signals = _Signals(reloads=reloader is not None)
+    with signals.caught(), pid_file.held(server.config.pid_file):
         try:
             signals.interrupt = True
             server.start()
@@ -71,10 +92,20 @@ def run(server: Server, models: Iterable[Any]) -> list[str]:
         except _SignalledError:
             signals.interrupt = False
             return server.stop(0.0)
+        if reloader is not None:
+            reloader.start()
         print(_present.describe(server, models), flush=True)
-        while signals.count == 0:
-            if server.wait(_LOOKS_EVERY):
-                return server.stop()
+        models.clear()
+        try:
+            while signals.count == 0:
+                if server.wait(_LOOKS_EVERY):
+                    return server.stop()
+                if signals.reloads and reloader is not None:
+                    signals.reloads = 0
+                    reloader.ask()
+        finally:
+            if reloader is not None:
+                reloader.stop()
         return _drain(server, signals)
 
 
@@ -123,6 +154,14 @@ class _Stop:
             self._cut = server.stop(timeout)
         except BaseException as error:
             self._failure = error
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from penstock import _ask, _settings
+from penstock._reload import command
 from penstock.config import ServerConfig, load_config
 from penstock.errors import LoadError, StartupError
 
@@ -39,13 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "infer":
         return _ask.run(options)
     try:
+        if options.command == "reload":
+            return command.run(options)
         return _serve(options)
     except StartupError as error:
         return _fail(error)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from penstock import _load, _run
+    from penstock import _run
+    from penstock._reload.code import Code
+    from penstock._reload.reloader import Reloader
     from penstock.server import Server
 
     given = {
@@ -58,9 +63,10 @@ def _serve(options: argparse.Namespace) -> int:
     if not options.targets and not config.repository:
         print("penstock serve: error: give a PATH[:object] to serve, or a --repository", file=sys.stderr)
         return USAGE
-    models = [one for target in options.targets for one in _load.load(target)]
+    code = Code(options.targets)
+    models = code.load()
     server = Server(*models, config=config)
-    cut = _run.run(server, models)
+    cut = _run.run(server, models, Reloader(server, code, watches=options.reload))
     if not cut:
         return OK
     print(f"penstock: cut off: {', '.join(cut)}", file=sys.stderr, flush=True)
@@ -99,6 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
     for one in fields(ServerConfig):
         _add_setting(serve, one.name, one.metadata["kind"], one.metadata["help"], one.default)
+    serve.add_argument(
+        "--reload", action="store_true", help="load the code anew when its files change; for development"
+    )
+    command.add_parser(commands)
     _ask.add_parser(commands)
     return parser
 

@@ -90,6 +90,9 @@ class ServerConfig:
         None, "path|off", "Vertex AI's prediction route; else AIP_PREDICT_ROUTE"
     )
     hosted_model: str | None = _setting(None, "text|off", "the model of these platforms; else the only one")
+    pid_file: str | None = _setting(
+        None, "text|off", "a file that holds the process number while `penstock serve` runs, for `penstock reload`"
+    )
     repository: tuple[str, ...] = _setting((), "folders", "a folder of models; may be given several times")
     model_control: Literal["none", "poll", "explicit"] = _setting(
         "none",
@@ -188,6 +191,7 @@ class ServerOptions(TypedDict, total=False):
     vertex_health_route: str | None
     vertex_predict_route: str | None
     hosted_model: str | None
+    pid_file: str | None
     repository: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     model_control: Literal["none", "poll", "explicit"]
     load_models: str | Iterable[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,28 @@ class Server:
             _exit.watch(self._keeper)
         return self
 
+    def reload(self, read: Callable[[], Iterable[Any]], *, folders: Iterable[str] = ()) -> list[str]:
+        """Serves what `read()` gives instead of the models that the server was made with.
+
+        New instances are built beside the old ones, which answer until all new ones are ready, and finish what
+        they have. No request fails. Everything is replaced, or nothing: if `read` raises or a model cannot be built,
+        what serves goes on, and the index of models says why. Folders of `repository` are looked at too.
+
+        Args:
+            read: Gives models, as `Server` takes them; called on this thread.
+            folders: Where their files lie; these are named when something in them fails.
+
+        Returns:
+            The names of the models that were loaded.
+
+        Raises:
+            PenstockError: nothing is replaced; the message says why, and the log has the traceback.
+            StartupError: the server is not started.
+        """
+        if self._core is None:
+            raise StartupError("the server is not started, so there is nothing to load anew")
+        return self._keeper.renew(lambda: definitions_of(read()), folders)
+
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the server has stopped, at most `timeout` seconds. Whether it has stopped."""
         return self._core is None or self._core.wait(timeout)
@@ -156,7 +178,7 @@ def serve(
     from penstock import _load, _run
 
     _load.refuse_serve_while_loading()
-    return _run.run(Server(*models, config=config, **options), models)
+    return _run.run(Server(*models, config=config, **options), [*models])
 
 
 def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:

@@ -68,6 +68,7 @@ def test_the_defaults() -> None:
         "vertex_health_route": None,
         "vertex_predict_route": None,
         "hosted_model": None,
+        "pid_file": None,
         "repository": (),
         "model_control": "none",
         "load_models": (),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import traceback
+from collections.abc import Sequence
 
 from penstock import _load
 from penstock.errors import HandlerError, InvalidInput, LoadError, PenstockError
 
-__all__ = ["of", "printable"]
+__all__ = ["of", "of_all", "printable"]
 
 _log = logging.getLogger("penstock.repository")
 
@@ -22,12 +23,27 @@ def of(error: BaseException, name: str, version: str, place: str) -> PenstockErr
     """The answer to who asked for the load, whose text is public; the log gets the rest."""
     if isinstance(error, InvalidInput):
         return error
-    # The compiled part wraps what a handler raised while it was built.
-    cause = error.__cause__ if isinstance(error, LoadError) and error.__cause__ is not None else error
+    cause = _cause(error)
     _log.error("model '%s' version '%s' could not be loaded\n%s", name, version, _load.user_traceback(cause).rstrip())
-    own = isinstance(cause, PenstockError) and not (place and place in str(cause))
-    what = " ".join(str(cause).split()) if own else type(cause).__name__
-    return HandlerError(f"model '{name}' version '{version}' could not be loaded: {what}{_where(cause, place)}")
+    return HandlerError(f"model '{name}' version '{version}' could not be loaded: {_public(cause, (place,))}")
+
+
+def of_all(error: BaseException, places: Sequence[str]) -> PenstockError:
+    """As `of`, where what serves was to be loaded anew from files in some folders."""
+    cause = _cause(error)
+    _log.error("the models could not be loaded anew, what serves goes on\n%s", _load.user_traceback(cause).rstrip())
+    return HandlerError(f"the models could not be loaded anew: {_public(cause, places)}")
+
+
+def _cause(error: BaseException) -> BaseException:
+    # The compiled part wraps what a handler raised while it was built, and an import what the code raised.
+    return error.__cause__ if isinstance(error, LoadError) and error.__cause__ is not None else error
+
+
+def _public(error: BaseException, places: Sequence[str]) -> str:
+    own = isinstance(error, PenstockError) and not any(place and place in str(error) for place in places)
+    where = next((found for place in places if (found := _where(error, place))), "")
+    return f"{' '.join(str(error).split()) if own else type(error).__name__}{where}"
 
 
 def printable(text: str) -> str:

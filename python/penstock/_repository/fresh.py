@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-__all__ = ["forget", "import_folder"]
+__all__ = ["FreshLoader", "forget", "freshly", "import_folder"]
 
 _PREFIX = "_penstock_repository_"
 _serial = itertools.count(1)
@@ -53,7 +53,7 @@ def forget(module: str) -> None:
             sys.modules.pop(name, None)
 
 
-class _FreshLoader(SourceFileLoader):
+class FreshLoader(SourceFileLoader):
     """Compiles what the file holds now."""
 
     def get_code(self, fullname: str) -> CodeType | None:
@@ -88,19 +88,20 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname.startswith(_PREFIX):
-            return _fresh(PathFinder.find_spec(fullname, path))
+            return freshly(PathFinder.find_spec(fullname, path))
         folder: str | None = getattr(self._here, "folder", None)
         if folder is None or not (path is None or all(_is_under(one, folder) for one in path)):
             return None
-        spec = _fresh(PathFinder.find_spec(fullname, [folder] if path is None else path))
+        spec = freshly(PathFinder.find_spec(fullname, [folder] if path is None else path))
         if spec is not None:
             self._here.names.append(fullname)
         return spec
 
 
-def _fresh(spec: ModuleSpec | None) -> ModuleSpec | None:
+def freshly(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The same module, compiled from what its file holds now."""
     if spec is not None and type(spec.loader) is SourceFileLoader:
-        spec.loader = _FreshLoader(spec.loader.name, spec.loader.path)
+        spec.loader = FreshLoader(spec.loader.name, spec.loader.path)
         spec.cached = None
     return spec
 

@@ -10,13 +10,13 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock._repository import failures
+from penstock._repository import failures, renewal
 from penstock._repository.known import Known, Ready
 from penstock._repository.overrides import Overrides
-from penstock._repository.sources import Folder, Given, Offer, Source
+from penstock._repository.sources import Folder, Given, Offer, joined
 from penstock._repository.start import define, wanted
 from penstock._repository.versions import VersionPolicy
 from penstock.errors import InvalidInput, NotFound, PenstockError, StartupError, Unavailable, Unsupported
@@ -41,7 +41,8 @@ class Keeper:
     """Loads and unloads the models of a server.
 
     Args:
-        sources: Where models come from; of two of one name, the first source's is meant.
+        given: Models that come first; of two of one name, the first is meant.
+        folders: Where others come from.
         config: The server's settings.
     """
 
@@ -49,13 +50,13 @@ class Keeper:
     def of(cls, given: Iterable[Definition], config: ServerConfig) -> Keeper:
         """The keeper of a server that was given some models, and whose settings name folders of others."""
         policy = VersionPolicy.parse(config.version_policy)
-        # An explainer comes and goes with its model.
-        models = [one for one in given if ":" not in one.name]
-        return cls([Given(models), *(Folder(path, policy) for path in config.repository)], config)
+        return cls(Given(given), [Folder(path, policy) for path in config.repository], config)
 
-    def __init__(self, sources: Iterable[Source], config: ServerConfig) -> None:
-        self._sources, self._config = [*sources], config
+    def __init__(self, given: Given, folders: Iterable[Folder], config: ServerConfig) -> None:
+        self.given, self.folders, self._config = given, [*folders], config
         self._known: dict[str, Known] = {}
+        self._one_at_a_time = threading.Lock()
+        """Held by whoever changes what serves: the thread of commands and looks, and those that renew."""
         self._models: _core.Models | None = None
         self._replaced = 0
         """Versions that were taken out, and whose code may still be there."""
@@ -69,7 +70,7 @@ class Keeper:
             StartupError: a folder cannot be read, two models have one name, or one that is asked for is not there.
         """
         found = []
-        for name, offer in wanted(self._sources, self._config).items():
+        for name, offer in wanted([self.given, *self.folders], self._config).items():
             definitions = define(name, offer)
             self._known[name] = Known({one.version: offer.versions[one.version].mark for one in definitions})
             for one in definitions:
@@ -82,44 +83,64 @@ class Keeper:
         if self._config.model_control == "none":
             return
         self._announce(self._offers())
-        self._thread = threading.Thread(target=self._loop, name="penstock-repository", daemon=True)
-        self._thread.start()
+        self._begin()
+
+    def known(self, name: str) -> Known:
+        """What has been done about a model."""
+        return self._known.setdefault(name, Known())
+
+    def renew(self, read: Callable[[], Iterable[Definition]], places: Iterable[str] = ()) -> list[str]:
+        """Serves what `read` gives instead of what the server was given. See `Server.reload`."""
+        with self._one_at_a_time:
+            names = renewal.renew(self, self._running, read, tuple(places))
+            if self._config.model_control != "explicit" and self.folders:
+                self._look(polls=True)
+            self._begin()
+        return names
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Takes no more commands, and waits a few seconds until the one that is carried out has ended.
-
-        The timeout is for likeness with a server: a load has no requests of its own.
-        """
+        """Takes no more commands, and waits a few seconds, whatever the timeout, until the load under way has ended."""
         del timeout
         if self._models is not None:
             self._models.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_STOP_WITHIN)
+        # Whoever loads has the lock, on whatever thread.
+        if self._one_at_a_time.acquire(timeout=_STOP_WITHIN):
+            self._one_at_a_time.release()
         return self.stuck()
 
     def stuck(self) -> list[str]:
         """Named if a load has not ended."""
-        return ["the model repository"] if self._thread is not None and self._thread.is_alive() else []
+        return ["the model repository"] if self._one_at_a_time.locked() else []
+
+    @property
+    def _running(self) -> _core.Models:
+        assert self._models is not None, "the server has not started"
+        return self._models
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._loop, name="penstock-repository", daemon=True)
+            self._thread.start()
 
     def _loop(self) -> None:
-        assert self._models is not None
-        polls = self._config.model_control == "poll"
+        control = self._config.model_control
         every = self._config.poll_interval
         next_look = time.monotonic() + every
-        while not self._models.closed:
+        while not self._running.closed:
             wait = max(0.0, next_look - time.monotonic())
-            command = self._models.next(min(wait, _GARBAGE_EVERY) if self._replaced else wait)
-            if command is not None:
-                self._carry_out(command)
-            elif not self._models.closed and time.monotonic() >= next_look:
-                self._look(polls=polls)
-                next_look = time.monotonic() + every
-            self._collect()
+            command = self._running.next(min(wait, _GARBAGE_EVERY) if self._replaced else wait)
+            with self._one_at_a_time:
+                if command is not None:
+                    self._carry_out(command)
+                elif not self._running.closed and time.monotonic() >= next_look:
+                    if control != "none":
+                        self._look(polls=control == "poll")
+                    next_look = time.monotonic() + every
+                self._collect()
 
     def _collect(self) -> None:
         """Frees the code of what was replaced, once it has ended: a module and its functions hold each other."""
-        assert self._models is not None
-        if self._replaced and (leaving := self._models.leaving()) < self._replaced:
+        if self._replaced and (leaving := self._running.leaving()) < self._replaced:
             gc.collect()
             self._replaced = leaving
 
@@ -160,14 +181,14 @@ class Keeper:
             except PenstockError as error:
                 self._refused(name, offer, str(error))
                 continue
-            known = self._known.setdefault(name, Known())
+            known = self.known(name)
             known.failed = {version: why for version, why in known.failed.items() if version in chosen}
             new = [one for one in chosen if not known.is_done(one, offer.versions[one].mark)]
             if new or known.marks.keys() - set(chosen):
                 self._bring(name, offer, chosen, new, overrides)
         for name in self._known.keys() - offers.keys():
-            self._swap(name, [], [])
-            self._forget(name)
+            self.swap(name, [], [])
+            self.forget(name)
 
     def _load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
         if files:
@@ -188,11 +209,11 @@ class Keeper:
     def _unload(self, name: str) -> None:
         if name not in self._known and name not in self._offers():
             raise NotFound(f"unknown model '{failures.printable(name)}'")
-        known = self._known.setdefault(name, Known())
+        known = self.known(name)
         known.unloaded = [*known.marks] or known.unloaded
         known.failed.clear()
-        self._swap(name, [], [])
-        self._describe(name)
+        self.swap(name, [], [])
+        self.describe(name)
         _log.info("model '%s' is unloaded", name)
 
     def _bring(
@@ -206,43 +227,40 @@ class Keeper:
         explicit: bool = False,
     ) -> None:
         """Makes `chosen` the versions that serve; of these `new` are read."""
-        assert self._models is not None
-        known = self._known.setdefault(name, Known())
-        self._describe(name, loading=new)
+        known = self.known(name)
+        self.describe(name, loading=new)
         prepared: list[Ready] = []
         refused = None
         try:
             for version in new:
                 one = offer.versions[version]
                 try:
-                    definition = overrides.apply(one.define())
-                    explainer = self._models.prepare(definition.explainer) if definition.explainer else None
-                    prepared.append(Ready(version, one.mark, self._models.prepare(definition), explainer))
+                    prepared.append(Ready.of(self._running, overrides.apply(one.define()), one.mark))
                     known.failed.pop(version, None)
                 except BaseException as error:
-                    if self._models.closed:
+                    if self._running.closed:
                         raise Unavailable("the server is shutting down") from None
                     failure = failures.of(error, name, version, one.place)
                     known.failed[version] = (one.mark, str(failure))
                     refused = refused or failure
-            self._swap(name, prepared, list(known.marks) if refused else chosen)
+            self.swap(name, prepared, list(known.marks) if refused else chosen)
         finally:
-            self._describe(name)
+            self.describe(name)
         if refused and explicit:
             raise refused
 
-    def _swap(self, name: str, prepared: list[Ready], keep: list[str]) -> None:
-        assert self._models is not None
-        known = self._known.setdefault(name, Known())
+    def swap(self, name: str, prepared: list[Ready], keep: list[str]) -> None:
+        """Makes what is prepared, and what serves of `keep`, all that serves of a model."""
+        known = self.known(name)
         self._replaced += len(known.marks.keys() - set(keep)) + sum(one.version in known.marks for one in prepared)
         # An explainer is there before its model, and gone after it.
         explainer, explainers = f"{name}:explain", [one.explainer for one in prepared if one.explainer]
         if explainers:
-            self._models.swap(explainer, explainers, [*known.marks])
-        self._models.swap(name, [one.model for one in prepared], keep)
-        if self._models.serving(explainer):
-            self._models.swap(explainer, [], [one.version for one in prepared if one.explainer] + keep)
-        self._models.forget(explainer)
+            self._running.swap(explainer, explainers, [*known.marks])
+        self._running.swap(name, [one.model for one in prepared], keep)
+        if self._running.serving(explainer):
+            self._running.swap(explainer, [], [one.version for one in prepared if one.explainer] + keep)
+        self._running.forget(explainer)
         known.marks = {version: mark for version, mark in known.marks.items() if version in keep}
         for one in prepared:
             known.marks[one.version] = one.mark
@@ -252,35 +270,31 @@ class Keeper:
 
     def _refused(self, name: str, offer: Offer, reason: str) -> None:
         """The whole offer cannot be used as it is."""
-        known = self._known.setdefault(name, Known())
+        known = self.known(name)
         marks = {version: (one.mark, reason) for version, one in offer.versions.items()}
         if known.failed != marks:
             _log.error("model '%s': %s", name, reason)
             known.failed = marks
-            self._describe(name)
+            self.describe(name)
 
     def _announce(self, offers: Mapping[str, Offer]) -> None:
         """Makes every model known that could be loaded, and forgets those that are gone and do not serve."""
         for name in offers:
             if name not in self._known:
                 self._known[name] = Known()
-                self._describe(name)
+                self.describe(name)
         for name in [*self._known]:
             if name not in offers and not self._known[name].marks:
-                self._forget(name)
+                self.forget(name)
 
-    def _forget(self, name: str) -> None:
-        assert self._models is not None
+    def forget(self, name: str) -> None:
+        """Takes a model out of the index, of which nothing serves."""
         self._known.pop(name, None)
-        self._models.forget(name)
+        self._running.forget(name)
 
-    def _describe(self, name: str, loading: Iterable[str] = ()) -> None:
-        assert self._models is not None
-        self._models.describe(name, self._known.setdefault(name, Known()).notes(loading))
+    def describe(self, name: str, loading: Iterable[str] = ()) -> None:
+        """Says in the index what is known of a model."""
+        self._running.describe(name, self.known(name).notes(loading))
 
     def _offers(self) -> dict[str, Offer]:
-        found: dict[str, Offer] = {}
-        for source in self._sources:
-            for name, offer in source.offers().items():
-                found.setdefault(name, offer)
-        return found
+        return joined([self.given, *self.folders])

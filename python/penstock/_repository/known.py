@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock import _core
+    from penstock._definition import Definition
 
 __all__ = ["Known", "Ready"]
 
@@ -20,6 +21,12 @@ class Ready:
     mark: object
     model: _core.Prepared
     explainer: _core.Prepared | None
+
+    @classmethod
+    def of(cls, models: _core.Models, definition: Definition, mark: object) -> Ready:
+        """Builds a version, and its explainer before it."""
+        explainer = models.prepare(definition.explainer) if definition.explainer else None
+        return cls(definition.version, mark, models.prepare(definition), explainer)
 
 
 @dataclass(slots=True)
@@ -36,6 +43,10 @@ class Known:
     def is_done(self, version: str, mark: object) -> bool:
         """Whether that form of a version was loaded, or tried, already."""
         return mark in (self.marks.get(version, self), self.failed.get(version, (self,))[0])
+
+    def is_unloaded(self) -> bool:
+        """Whether a client wanted it gone."""
+        return bool(self.unloaded) and not self.marks
 
     def notes(self, loading: Iterable[str]) -> list[tuple[str, bool, str]]:
         """What the index is to say of versions: whether they are being loaded, and why they do not serve."""

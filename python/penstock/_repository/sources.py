@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from penstock._definition import Definition
 from penstock._repository.versions import ALL, VersionPolicy
 
-__all__ = ["Folder", "Given", "Offer", "Source", "Version"]
+__all__ = ["Folder", "Given", "Offer", "Source", "Version", "joined"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Folders whose names are not of this form hold no model: hidden ones, and those of tools."""
@@ -57,12 +57,14 @@ class Source(Protocol):
 
 
 class Given:
-    """The models that the server was made with."""
+    """The models that the server was made with, or that it was given since."""
 
-    def __init__(self, definitions: Iterable[Definition]) -> None:
+    def __init__(self, definitions: Iterable[Definition], mark: object = None) -> None:
         found: dict[str, dict[str, Version]] = {}
         for one in definitions:
-            found.setdefault(one.name, {})[one.version] = Version(define=_always(one))
+            # An explainer comes and goes with its model.
+            if ":" not in one.name:
+                found.setdefault(one.name, {})[one.version] = Version(define=_always(one), mark=mark)
         self._offers = {name: Offer(versions, ALL) for name, versions in found.items()}
 
     def offers(self) -> Mapping[str, Offer]:
@@ -105,6 +107,15 @@ class Folder:
             }
             return Offer(versions, self._policy, config)
         return None
+
+
+def joined(sources: Iterable[Source]) -> dict[str, Offer]:
+    """What several sources offer now; of two of one name, the first source's."""
+    found: dict[str, Offer] = {}
+    for source in sources:
+        for name, offer in source.offers().items():
+            found.setdefault(name, offer)
+    return found
 
 
 def _always(definition: Definition) -> Callable[[], Definition]:

@@ -1,0 +1,116 @@
+"""Loads the served code anew, on a thread of its own: when told to, or when a file has changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from penstock._reload.code import Code
+from penstock.errors import PenstockError
+from penstock.server import Server
+
+__all__ = ["Reloader"]
+
+_LOOKS_EVERY = 0.25
+"""Seconds between two looks at the files."""
+
+_Marks = dict[str, tuple[int, int]]
+
+
+class Reloader:
+    """Loads code anew for a server.
+
+    Args:
+        server: It serves the models of `code`.
+        code: What to load.
+        watches: Whether to look for files that change.
+    """
+
+    def __init__(self, server: Server, code: Code, *, watches: bool = False) -> None:
+        self._server, self._code, self._watches = server, code, watches
+        self._asked = threading.Event()
+        self._ends = threading.Event()
+        self._failed = False
+        self._marks: _Marks = {}
+        self._thread = threading.Thread(target=self._run, name="penstock-reload", daemon=True)
+
+    def start(self) -> None:
+        """Begins with what is served now."""
+        self._marks = self._look()
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Has the code loaded anew soon. Asked again before that began, it is loaded once."""
+        self._asked.set()
+
+    def stop(self) -> None:
+        """Loads nothing any more. What is being loaded is left to the server's stop."""
+        self._ends.set()
+        self._asked.set()
+
+    def _run(self) -> None:
+        while True:
+            asked = self._asked.wait(_LOOKS_EVERY if self._watches else None)
+            if self._ends.is_set():
+                return
+            self._asked.clear()
+            if asked or self._has_changed():
+                self._reload()
+
+    def _reload(self) -> None:
+        began = time.monotonic()
+        # Before the files are read: what changes from now on is for the next time.
+        self._marks = self._look()
+        try:
+            names = self._server.reload(self._code.load_anew, folders=self._code.folders())
+        except PenstockError as error:
+            self._failed = True
+            if not self._ends.is_set():
+                _say(f"reload failed, what serves goes on: {error}")
+        except BaseException as error:
+            # This thread must outlive whatever the user's code does.
+            self._failed = True
+            _say(f"reload failed, what serves goes on: {type(error).__name__}: {error}")
+        else:
+            self._failed = False
+            _say(f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}")
+        # Files that were imported for the first time.
+        self._marks = {**self._look(), **self._marks}
+
+    def _has_changed(self) -> bool:
+        """Whether a file has changed, and the change is complete: the same at two looks."""
+        now = self._look()
+        if now == self._marks:
+            return False
+        while not self._asked.wait(_LOOKS_EVERY / 2) and (later := self._look()) != now:
+            now = later
+        return not self._ends.is_set()
+
+    def _look(self) -> _Marks:
+        files = self._code.files()
+        if self._failed:
+            # A module that is missing may appear.
+            files |= {entry.path for folder in self._code.folders() for entry in _entries(folder)}
+        return {path: mark for path in files if (mark := _mark(path))}
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.name.endswith(".py")]
+    except OSError:
+        return []
+
+
+def _mark(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _say(text: str) -> None:
+    print(f"penstock: {text}", file=sys.stderr, flush=True)

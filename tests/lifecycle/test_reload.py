@@ -1,0 +1,299 @@
+"""Code that changes while it is served: by a signal, by a command, by looking at the files; and no request lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Batching, PenstockError, Server, Tensor, model
+from repositories import MODEL, Caller, Repository
+from serving_process import Serving
+from waiting import at_once, until
+
+
+class App:
+    """A served file, and one beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "app.py"
+
+    def write(self, text: str, name: str = "app.py") -> None:
+        """Writes a file; it is seen whole, or not at all."""
+        (self.folder / ".new").write_text(text)
+        os.replace(self.folder / ".new", self.folder / name)
+
+    def put(self, factor: Any = 2, *, more: str = "", **code: str) -> None:
+        """Writes the file: the model `times`, and what is to be in it as well."""
+        parts = {"before": "", "build": "pass", "call": "pass", "close": "pass", **code}
+        self.write(MODEL.format(factor=factor, **parts).replace("@model(", '@model(name="times",') + more)
+
+    @contextmanager
+    def served(self, *arguments: str) -> Iterator[tuple[Serving, Caller]]:
+        ports = ("--http", "127.0.0.1:0", "--grpc", "off")
+        with Serving("app.py", *ports, *arguments, folder=self.folder) as server:
+            yield server, Caller(server.http)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> App:
+    one = App(tmp_path)
+    one.put(2)
+    return one
+
+
+def reload(server: Serving, says: str = "reloaded in") -> None:
+    """Asks by a signal, and waits until the server says how it went."""
+    count = server.err.count(says)
+    server.signal(signal.SIGHUP)
+    until(lambda: server.err.count(says) > count, f"{says!r} on standard error, after {server.err}")
+
+
+def test_no_request_is_lost_in_twenty_reloads(app: App) -> None:
+    app.put(1)
+    with app.served() as (server, caller):
+        ends = threading.Event()
+
+        def ask() -> list[float | str]:
+            own: list[float | str] = []
+            while not ends.is_set():
+                own.append(caller.factor("times"))
+            return own
+
+        callers = at_once([ask] * 4)
+        for factor in range(2, 22):
+            # Every fourth edit is broken.
+            if factor % 4 == 0:
+                app.write("def broken(:\n")
+                reload(server, "reload failed")
+            app.put(factor)
+            reload(server)
+            assert caller.factor("times") == factor
+        ends.set()
+        for answers in [one.result(timeout=20) for one in callers]:
+            assert len(answers) > 20
+            assert all(isinstance(one, float) for one in answers), [one for one in answers if isinstance(one, str)][:3]
+            # Nobody is sent back to what was replaced.
+            assert answers == sorted(answers)  # type: ignore[type-var]
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+
+
+def test_what_is_under_way_finishes_on_the_old_code(app: App, tmp_path: Path) -> None:
+    wait = f"import pathlib, time; pathlib.Path({str(tmp_path / 'in')!r}).touch()\n" + (
+        f"        while not pathlib.Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.005)"
+    )
+    app.put(2, call=wait, close=f"__import__('pathlib').Path({str(tmp_path / 'closed')!r}).touch()")
+    with app.served() as (server, caller):
+        (running,) = at_once([lambda: caller.factor("times")])
+        until((tmp_path / "in").exists, "the request in the handler")
+        app.put(3)
+        reload(server)
+        assert caller.factor("times") == 3
+        assert not (tmp_path / "closed").exists()
+        (tmp_path / "go").touch()
+        assert running.result(timeout=20) == 2
+        until((tmp_path / "closed").exists, "the old instance to close its handler")
+
+
+BROKEN = {
+    "syntax": (lambda app: app.write("\n\ndef broken(:\n"), "SyntaxError (app.py, line 3)"),
+    "name": (lambda app: app.put(3, more="\nundefined\n"), r"NameError \(app.py, line \d+\)"),
+    "build": (lambda app: app.put(3, build="raise RuntimeError('secret')"), r"RuntimeError \(app.py, line \d+\)"),
+    "no model": (lambda app: app.write("x = 1\n"), "app.py has no @model"),
+    "signature": (lambda app: app.put(3, more="\n@model\ndef what(x): return x\n"), "what"),
+    "import": (lambda app: app.put(3, before="import no_such_module"), r"ModuleNotFoundError \(app.py, line \d+\)"),
+    "exit": (lambda app: app.put(3, more="\nimport sys; sys.exit(3)\n"), r"SystemExit|sys.exit"),
+    "gone": (lambda app: app.path.unlink(), "there is no file"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_code_changes_nothing_and_is_told(app: App, kind: str) -> None:
+    edit, told = BROKEN[kind]
+    with app.served() as (server, caller):
+        edit(app)
+        reload(server, "reload failed, what serves goes on: ")
+        assert caller.factor("times") == 2
+        assert caller.states("times") == {"1": "READY"}
+        reason = caller.reason("times")
+        assert reason.startswith("the models could not be loaded anew: ")
+        assert told in reason or re.search(told, reason), reason
+        assert "secret" not in reason
+        assert str(app.folder) not in reason
+        assert reason in server.err
+        app.put(4)
+        reload(server)
+        assert caller.factor("times") == 4
+        assert caller.reason("times") == ""
+
+
+def test_models_come_and_go_and_change_their_signature(app: App) -> None:
+    other = """
+@model(name="other", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
+def other(x):
+    return x + 1
+"""
+    with app.served() as (server, caller):
+        app.put(2, more=other)
+        reload(server)
+        assert caller("GET", "/v2/models")[1] == {"models": ["other", "times"]}
+        app.write(MODEL.split("@model")[0].format(before="") + other.replace("float32", "int64").replace('"x"', '"a"'))
+        reload(server)
+        assert caller("GET", "/v2/models")[1] == {"models": ["other"]}
+        until(lambda: caller.index("times") == [], "the removed model to end")
+        assert caller.factor("times") == "unknown model 'times'"
+        assert caller("GET", "/v2/models/other")[1]["inputs"] == [{"name": "a", "datatype": "INT64", "shape": [1]}]
+        body = {"inputs": [{"name": "a", "datatype": "INT64", "shape": [1], "data": [41]}]}
+        assert caller("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
+        # What failed with one model of several changes none of them.
+        app.put(5, build="1 / 0", more=other.replace("x + 1", "x + 2"))
+        reload(server, "reload failed")
+        assert caller("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
+
+
+def test_files_beside_the_app_are_loaded_anew(app: App) -> None:
+    app.write("FACTOR = 2\n", "own.py")
+    app.put("own.FACTOR", before="import own")
+    with app.served() as (server, caller):
+        # Of the same size, and perhaps within the same second.
+        for factor in (3, 4, 5):
+            app.write(f"FACTOR = {factor}\n", "own.py")
+            reload(server)
+            assert caller.factor("times") == factor
+
+
+def test_the_old_code_is_let_go(app: App) -> None:
+    with app.served() as (server, caller):
+        for factor in range(3, 6):
+            tell = f"\nimport weakref; weakref.finalize(Times.__wrapped__, print, 'gone', {factor}, flush=True)\n"
+            app.put(factor, more=tell)
+            reload(server)
+            assert caller.factor("times") == factor
+        until(lambda: "gone 3" in server.out and "gone 4" in server.out, "the end of the old code")
+        assert "gone 5" not in server.out
+
+
+def test_changed_files_are_seen_when_asked_for(app: App) -> None:
+    app.write("FACTOR = 2\n", "own.py")
+    app.put("own.FACTOR", before="import own")
+    with app.served("--reload") as (server, caller):
+        app.write("FACTOR = 3\n", "own.py")
+        until(lambda: caller.factor("times") == 3, "the changed file beside the app")
+        app.put("own.FACTOR + new.MORE", before="import own, new")
+        server.said("reload failed, what serves goes on: the models could not be loaded anew: ModuleNotFoundError")
+        app.write("MORE = 4\n", "new.py")
+        until(lambda: caller.factor("times") == 7, "the file that was missing")
+        app.write("MORE = (\n", "new.py")
+        server.said("SyntaxError (new.py, line 1)")
+        assert caller.factor("times") == 7
+        app.write("MORE = 5\n", "new.py")
+        until(lambda: caller.factor("times") == 8, "the mended file")
+
+
+def test_without_being_asked_files_are_not_looked_at(app: App) -> None:
+    with app.served() as (server, caller):
+        app.put(3)
+        reload(server)
+        app.put(4)
+        assert caller.factor("times") == 3
+        assert "reload" not in server.err.replace("reloaded in", "", 1)
+
+
+def penstock_reload(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock", "reload", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_command_finds_the_server_by_its_file_or_number(app: App) -> None:
+    file = app.folder / "pid"
+    with app.served("--pid-file", "pid") as (server, caller):
+        assert file.read_text() == f"{server.process.pid}\n"
+        for factor, which in ((3, ("--pid-file", "pid")), (4, ("--pid", str(server.process.pid)))):
+            app.put(factor)
+            done = penstock_reload(*which, folder=app.folder)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert f"asked process {server.process.pid} to load its code anew" in done.stdout
+            until(lambda factor=factor: caller.factor("times") == factor, "the new code")  # type: ignore[misc]
+        with Serving("app.py", "--pid-file", "pid", "--http", "127.0.0.1:0", folder=app.folder, up=False) as second:
+            assert second.exit_status() == 1
+            assert "pid_file: pid belongs to a server that runs; give each its own" in second.err
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+    assert not file.exists()
+
+
+def test_the_command_says_why_it_finds_no_server(app: App) -> None:
+    def refused(*arguments: str, status: int = 1) -> str:
+        done = penstock_reload(*arguments, folder=app.folder)
+        assert done.returncode == status
+        return done.stderr
+
+    assert "which server? give --pid, --pid-file, or the setting pid_file" in refused(status=2)
+    assert "--pid: 0 is no process" in refused("--pid", "0", status=2)
+    assert "there is no pid file pid; is the server running" in refused("--pid-file", "pid")
+    # Left over by a server that was killed: its number may be anybody's by now.
+    (app.folder / "pid").write_text(f"{os.getpid()}\n")
+    assert "no server holds pid: it was left over by one that was killed" in refused("--pid-file", "pid")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        assert f"process {other.pid} is no `penstock serve`: it does not catch SIGHUP" in refused(
+            "--pid", str(other.pid)
+        )
+        assert other.poll() is None
+        other.communicate(b"\n")
+    assert f"there is no process {other.pid}" in refused("--pid", str(other.pid))
+
+
+def test_a_signal_looks_at_the_repositories_too(app: App) -> None:
+    repository = Repository(app.folder / "models")
+    repository.put("a", factor=2)
+    with app.served("--repository", "models") as (server, caller):
+        repository.put("a", factor=3)
+        repository.put("b", factor=5)
+        app.put(7)
+        reload(server)
+        assert (caller.factor("times"), caller.factor("a"), caller.factor("b")) == (7, 3, 5)
+        repository.put("times", factor=1)
+        reload(server)
+        assert caller.factor("times") == 7
+        app.put(8, more=MODEL.split("@model")[0].format(before="") + "\n@model\ndef b(x: int) -> int: return x\n")
+        reload(server, "reload failed")
+        assert "model 'b' is given twice, one of them in a repository" in caller.reason("times")
+
+
+def test_a_signal_to_stop_ends_a_reload_that_takes_long(app: App) -> None:
+    with app.served() as (server, caller):
+        app.put(3, build="import time; time.sleep(2); print('built', flush=True)")
+        server.signal(signal.SIGHUP)
+        until(lambda: caller("POST", "/v2/repository/index")[0] == 200)
+        server.signal(signal.SIGTERM)
+        server.exit_status()
+        assert "Traceback" not in server.err
+
+
+def times(factor: float) -> Any:
+    tensors = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+    return model(name="a", batching=Batching(max_size=8), **tensors)(lambda x: x * factor)  # type: ignore[call-overload]
+
+
+def test_python_may_reload_too() -> None:
+    with Server(times(2), http="127.0.0.1:0", grpc=None) as server:
+        caller = Caller(server.http_url)
+        assert server.reload(lambda: [times(3)]) == ["a"]
+        assert caller.factor("a") == 3
+        fails: Callable[[], list[Any]] = lambda: [1 / 0]  # noqa: E731
+        with pytest.raises(PenstockError, match="the models could not be loaded anew: ZeroDivisionError"):
+            server.reload(fails)
+        assert caller.factor("a") == 3
+    with pytest.raises(PenstockError, match="the server is not started"):
+        Server(times(2), http="127.0.0.1:0", grpc=None).reload(lambda: [times(3)])
