@@ -9,7 +9,23 @@ from typing import Any
 
 import pytest
 
-from conformance.cases import COUNTS, EXCLUDED, NO_TEST, TRAPS, cases, proved_by
+# So that their assertions hold under `python -O` too, as those of tests do.
+pytest.register_assert_rewrite(
+    "conformance",
+    "faults",
+    "http2_by_hand",
+    "http_by_hand",
+    "misbehaving",
+    "models",
+    "native_models",
+    "repositories",
+    "serving_process",
+    "waiting",
+)
+
+from conformance.cases import COUNTS, EXCLUDED, NO_TEST, TRAPS, cases, proved_by  # noqa: E402
+from faults.catalogue import NO_TEST as NOT_INJECTED  # noqa: E402
+from faults.catalogue import faults  # noqa: E402
 
 Proofs = dict[str, set[str]]
 """What came of the tests of each case or trap."""
@@ -18,6 +34,7 @@ Proofs = dict[str, set[str]]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report = yield
+    report.injects = [fault for mark in item.iter_markers("fault") for fault in mark.args]
     report.proves = [*proved_by(file_of(item), item.name), *(t for m in item.iter_markers("trap") for t in m.args)]
     return report
 
@@ -26,15 +43,28 @@ def file_of(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0].removeprefix("tests/")
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def proofs_of(terminalreporter: Any, what: str) -> tuple[Proofs, set[str]]:
+    """What came of the tests that name something, and the names that are proved."""
     proofs: Proofs = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
-            for name in getattr(report, "proves", ()):
+            for name in getattr(report, what, ()):
                 proofs.setdefault(name, set()).add(outcome)
+    return proofs, {
+        name for name, outcomes in proofs.items() if "passed" in outcomes and not outcomes & {"failed", "error"}
+    }
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    injected, survived = proofs_of(terminalreporter, "injects")
+    if injected:
+        terminalreporter.section("faults", sep="-")
+        terminalreporter.write_line(f"survived: {len(survived)} of {len(faults())}, {len(NOT_INJECTED)} without a test")
+        if broken := sorted(set(injected) - survived):
+            terminalreporter.write_line(f"failed or skipped: {', '.join(broken)}")
+    proofs, proved = proofs_of(terminalreporter, "proves")
     if not proofs:
         return
-    proved = {name for name, outcomes in proofs.items() if "passed" in outcomes and not outcomes & {"failed", "error"}}
     terminalreporter.section("conformance", sep="-")
     groups = [
         f"{group.upper()} {sum(case in proved for case in cases() if case[0] == group)}/{count}"

@@ -23,7 +23,12 @@ class Serving:
     """Runs the command line; on leaving, the process is killed if it is still there."""
 
     def __init__(
-        self, *arguments: str, environment: dict[str, str] | None = None, folder: Path | None = None, up: bool = True
+        self,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        folder: Path | None = None,
+        up: bool = True,
+        stderr: IO[str] | None = None,
     ) -> None:
         known = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
@@ -31,13 +36,14 @@ class Serving:
             env={**known, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=folder or MODELS,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr or subprocess.PIPE,
             text=True,
         )
         self._lines: dict[str, list[str]] = {"out": [], "err": []}
         assert self.process.stdout
-        assert self.process.stderr
-        self._readers = [self._read("out", self.process.stdout), self._read("err", self.process.stderr)]
+        self._readers = [self._read("out", self.process.stdout)]
+        if self.process.stderr:
+            self._readers.append(self._read("err", self.process.stderr))
         if up:
             # The last line that a started server prints.
             until(lambda: "\ntry " in self.out or self.process.poll() is not None, "the server to start")

@@ -11,7 +11,10 @@ import atexit
 import os
 import sys
 import weakref
+from contextlib import suppress
 from typing import Protocol
+
+from penstock._say import say
 
 __all__ = ["watch"]
 
@@ -44,8 +47,8 @@ def _stop_all() -> None:
         stuck += core.stuck()
     if not stuck:
         return
-    print(f"penstock: left without waiting for handlers that do not return: {', '.join(stuck)}", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    say(f"penstock: left without waiting for handlers that do not return: {', '.join(stuck)}")
+    with suppress(OSError):
+        sys.stdout.flush()
     failed = getattr(sys, "last_value", None) is not None
     os._exit(1 if failed else 0)

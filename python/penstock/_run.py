@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _present
 from penstock._reload import pid_file
+from penstock._say import say
 from penstock.server import Server
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> 
             return server.stop(0.0)
         if reloader is not None:
             reloader.start()
-        print(_present.describe(server, models), flush=True)
+        say(_present.describe(server, models), sys.stdout)
         models.clear()
         try:
             while signals.count == 0:
@@ -110,11 +111,11 @@ def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> 
 
 
 def _drain(server: Server, signals: _Signals) -> list[str]:
-    _say(f"stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
+    say(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
     stop = _Stop(server, None)
     while not stop.has_ended(_LOOKS_EVERY):
         if signals.count > 1:
-            _say("stopping at once")
+            say("penstock: stopping at once")
             return _stop_at_once(server, stop)
     return stop.cut()
 
@@ -162,7 +163,3 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-def _say(text: str) -> None:
-    print(f"penstock: {text}", file=sys.stderr, flush=True)

@@ -10,11 +10,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from penstock import _ask, _settings
 from penstock._reload import command
+from penstock._say import say
 from penstock.config import ServerConfig, load_config
 from penstock.errors import LoadError, StartupError
 
@@ -69,9 +71,10 @@ def _serve(options: argparse.Namespace) -> int:
     cut = _run.run(server, models, Reloader(server, code, watches=options.reload))
     if not cut:
         return OK
-    print(f"penstock: cut off: {', '.join(cut)}", file=sys.stderr, flush=True)
+    say(f"penstock: cut off: {', '.join(cut)}")
     # A handler that still runs would be killed by the interpreter's tear-down, in mid-call.
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     os._exit(CUT)
 
 

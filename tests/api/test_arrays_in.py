@@ -98,6 +98,7 @@ def test_layout(door: Callable[[Server, Any], None], count: int, server: Server)
     assert np.array_equal(array, x)
 
 
+@pytest.mark.fault("mutates its input", "keeps a view")
 @pytest.mark.parametrize("door", DOORS)
 def test_arrays_may_be_written_and_kept(door: Callable[[Server, Any], None], server: Server) -> None:
     for value in range(20):
@@ -112,6 +113,7 @@ def test_arrays_may_be_written_and_kept(door: Callable[[Server, Any], None], ser
     assert not any(np.shares_memory(KEPT[0], other) for other in KEPT[1:])
 
 
+@pytest.mark.fault("keeps a view")
 def test_a_view_keeps_the_memory(server: Server) -> None:
     over_rest_binary(server, np.arange(100_000, dtype=np.float32))
     view = KEPT.pop()[500:502]

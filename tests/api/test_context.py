@@ -270,6 +270,7 @@ def test_parameters_of_a_batch_go_to_each_caller() -> None:
     assert answers == [1, 2, 2]
 
 
+@pytest.mark.fault("leaves in compute")
 def test_cancelled_turns_true_when_the_client_leaves() -> None:
     gate, found = Gate(), []
 
@@ -314,6 +315,7 @@ def test_cancelled_turns_true_when_a_grpc_caller_cancels() -> None:
     assert found == [True]
 
 
+@pytest.mark.fault("sleeps past deadline")
 def test_a_deadline_that_passes_while_the_handler_runs_answers_timeout_and_cancels() -> None:
     found: list[Any] = []
 

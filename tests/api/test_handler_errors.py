@@ -92,6 +92,7 @@ def test_a_child_of_one_answers_like_its_parent(server: Server) -> None:
     assert (answer.status, answer.error()) == (400, "too dark")
 
 
+@pytest.mark.fault("raises", "KeyboardInterrupt", "SystemExit")
 @pytest.mark.usefixtures("_raised")
 @pytest.mark.parametrize(
     "error",
@@ -140,6 +141,7 @@ def test_an_exception_that_cannot_be_shown_is_still_answered(server: Server, cap
     assert "Hostile" in caplog.text
 
 
+@pytest.mark.fault("endless recursion")
 def test_a_recursion_without_end_is_one_requests_failure() -> None:
     @model
     def recurses(x: int) -> int:

@@ -81,6 +81,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.mark.fault("wrong shape", "wrong datatype")
 @pytest.mark.parametrize(("make", "message"), WRONG.values(), ids=WRONG)
 def test_one_output(make: Callable[[Any], Any], message: str) -> None:
     assert mistake(returning(make)) == message
@@ -97,6 +98,7 @@ def test_none_is_never_a_number() -> None:
 TWO = {"outputs": [Tensor("y", np.float32, [2]), Tensor("z", np.int64, [])]}
 
 
+@pytest.mark.fault("wrong count")
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -172,6 +174,7 @@ def test_every_layout_of_the_right_values_is_served(make: Callable[[Any], Any]) 
     assert answer(returning(make))["y"].tolist() == X.tolist()
 
 
+@pytest.mark.fault("not contiguous")
 def test_a_layout_is_served_in_its_logical_order() -> None:
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     assert answer(returning(np.asfortranarray), x)["y"].tolist() == x.tolist()
@@ -184,6 +187,7 @@ def test_a_big_endian_array_is_refused_and_never_sent_as_it_is() -> None:
     assert told == "model 'm' returned an array of >f4 for output 'y', declared FP32 (float32)"
 
 
+@pytest.mark.fault("wrong count")
 def test_one_batchs_mistake_is_told_to_each_of_its_callers_and_to_nobody_else() -> None:
     served = returning(lambda x: x if x[0, 0] > 0 else x[:0])
     with Client(served) as client:

@@ -112,6 +112,7 @@ def test_e18_events_are_sent_when_they_are_made(streams: Server, tap: Any) -> No
         assert list(lines) == []
 
 
+@pytest.mark.fault("generator raises midway")
 def test_e19_an_error_after_the_first_piece_is_the_last_event(post: Any) -> None:
     answer = post("stream_err/generate_stream", {"n": 1})
     assert answer.status_code == 200
@@ -174,6 +175,7 @@ def test_e24_a_version_is_named_and_answers(post: Any) -> None:
     assert post("nobody/generate_stream", {}).status_code == 404
 
 
+@pytest.mark.fault("leaves in a stream")
 def test_e25_a_client_that_leaves_closes_the_generator(streams: Server, tap: Any) -> None:
     url = f"{streams.http_url}/v2/models/endless/generate_stream"
     with requests.post(url, json={"n": 1}, stream=True, timeout=20) as answer:

@@ -54,6 +54,7 @@ def answered_or_cut(call: Callable[[], Answer]) -> int | None:
         return None
 
 
+@pytest.mark.fault("SIGTERM under load", "SIGTERM in compute")
 @pytest.mark.trap("T70")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated: Gated, number: signal.Signals) -> None:
@@ -135,6 +136,7 @@ def test_a_request_that_waited_is_told_why_it_was_cut(gated: Gated) -> None:
         assert set(told) == {"the server was stopped before the request was answered"}
 
 
+@pytest.mark.fault("SIGTERM twice")
 def test_a_second_signal_stops_at_once(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "10m") as server:
         futures = gated.fill(server)

@@ -110,6 +110,7 @@ def send(sock: socket.socket, frames: Iterator[bytes]) -> None:
         return
 
 
+@pytest.mark.fault("storm of resets")
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("door", ["http", "grpc"])
 def test_a_flood_costs_little_and_hurts_nobody_else(

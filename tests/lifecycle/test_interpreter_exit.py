@@ -47,6 +47,7 @@ def test_an_idle_server(ending: str, status: int) -> None:
     assert ended.returncode == status, ended.stderr
 
 
+@pytest.mark.fault("never returns", "interpreter shutting down")
 @pytest.mark.parametrize("body", ["time.sleep(3600)", "while True: time.sleep(0.001)", "while True: pass"])
 def test_a_handler_that_does_not_return(body: str) -> None:
     ended = ends(SERVER.format(name="endless", body=body) + "entered.wait()\nprint('end', flush=True)\n")
@@ -54,6 +55,7 @@ def test_a_handler_that_does_not_return(body: str) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.fault("never returns")
 def test_stop_with_a_handler_that_does_not_return_names_it() -> None:
     script = SERVER.format(name="endless", body="while True: time.sleep(0.001)")
     ended = ends(script + "entered.wait()\nprint(server.stop(0.1), flush=True)\n")

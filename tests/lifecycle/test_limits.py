@@ -222,6 +222,7 @@ def test_an_idle_connection_is_closed_and_a_computing_one_is_not() -> None:
         assert answer.result().status == 200
 
 
+@pytest.mark.fault("slow head")
 def test_a_head_that_does_not_end_is_cut_even_while_bytes_come() -> None:
     with serving(header_timeout=0.5) as url, connect(url) as sock:
         stop = threading.Event()
@@ -243,6 +244,7 @@ def test_a_head_that_does_not_end_is_cut_even_while_bytes_come() -> None:
             dripping.join()
 
 
+@pytest.mark.fault("slow body")
 @pytest.mark.parametrize("head", ["Content-Length: 500\r\n", "Transfer-Encoding: chunked\r\n"])
 def test_a_body_that_stalls_is_cut(head: str) -> None:
     body = b'5\r\n{"inp' if "chunked" in head else b'{"inp'
@@ -267,6 +269,7 @@ def test_a_client_that_reads_slowly_gets_its_whole_answer() -> None:
                 pause.wait(0.1)
 
 
+@pytest.mark.fault("zero window")
 def test_a_client_that_never_reads_its_answer_is_given_up() -> None:
     with serving(idle_timeout=0.3, body_timeout=0.3, header_timeout=0.3, max_body_bytes=1 << 28) as url:
         body, headers = binary_body(zeros(4 << 20))
@@ -317,6 +320,7 @@ def _head(lines: str) -> bytes:
     return f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
 
 
+@pytest.mark.fault("leaves in the queue")
 def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:
     gate, seen = Gate(), []
 
@@ -370,6 +374,7 @@ def test_a_grpc_caller_who_cancels_in_the_queue_is_not_computed() -> None:
         assert calls == [1]
 
 
+@pytest.mark.fault("leaves in the body")
 def test_clients_that_leave_in_the_middle_of_a_body_leave_nothing_behind() -> None:
     with serving() as url:
         body, headers = binary_body(zeros(100_000))

@@ -56,6 +56,7 @@ CONTRADICTIONS = {
 }
 
 
+@pytest.mark.fault("contradicting lengths")
 @pytest.mark.parametrize("head", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_a_contradicting_or_broken_head_is_refused_and_the_connection_closed(url: str, head: bytes) -> None:
     # What follows would be a request of its own to a server that reads the head in another way.
@@ -110,6 +111,7 @@ def test_a_head_and_body_that_come_byte_by_byte(url: str) -> None:
         assert read_answer(sock).json()["outputs"][0]["data"] == [1, 2]
 
 
+@pytest.mark.fault("pipelined requests")
 def test_pipelined_requests_are_answered_in_order(url: str) -> None:
     pipeline = b""
     for value in range(20):
@@ -129,6 +131,7 @@ def test_a_refusal_does_not_spoil_the_requests_behind_it(url: str) -> None:
         assert [answer.status for answer in read_answers(sock, 3)] == [200, 400, 200]
 
 
+@pytest.mark.fault("Expect: 100-continue")
 def test_a_client_that_waits_for_100_continue_gets_it(url: str) -> None:
     content = body(3)
     with connect(url) as sock:
@@ -144,6 +147,7 @@ def test_a_refused_body_is_not_asked_for(url: str) -> None:
         assert read_answer(sock).status == 413
 
 
+@pytest.mark.fault("half close")
 def test_a_client_that_sends_its_body_and_closes_its_half_is_answered(url: str) -> None:
     content = body(4)
     with connect(url) as sock:

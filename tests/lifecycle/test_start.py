@@ -55,6 +55,7 @@ def test_the_page_is_printed_where_there_is_one(app: Path) -> None:
             assert (get(server.http, "/docs").status == 200) is shown
 
 
+@pytest.mark.fault("port in use")
 @pytest.mark.parametrize("flag", ["--http", "--grpc"])
 def test_a_port_in_use_is_named(app: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -70,6 +71,7 @@ def test_an_address_of_another_machine_is_refused(app: Path) -> None:
     assert re.fullmatch(r"penstock: error: cannot listen on 192\.0\.2\.1:0: Cannot assign requested address .*\n", told)
 
 
+@pytest.mark.fault("no name resolution")
 def test_a_host_that_does_not_resolve_is_refused(app: Path) -> None:
     status, told = failure(app.parent, "app.py", "--http", "no-such-host.invalid:0", "--grpc", "off")
     assert (status, told) == (

@@ -1,0 +1,98 @@
+"""The faults that a served process must survive: which tests inject each, and why some have none.
+
+A fault is survived if its caller gets a clear status, the counters say so, nothing leaks, and the next is right.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+
+FAULTS: dict[str, tuple[str, ...]] = {
+    "handler": (
+        "raises",
+        "wrong count",
+        "wrong shape",
+        "wrong datatype",
+        "not contiguous",
+        "raises on one row",
+        "generator raises midway",
+        "sleeps past deadline",
+        "never returns",
+        "holds the interpreter in C",
+        "segfault",
+        "os._exit",
+        "killed for memory",
+        "device out of memory",
+        "prints 100 MB",
+        "forks",
+        "threads that outlive it",
+        "mutates its input",
+        "keeps a view",
+        "endless recursion",
+        "KeyboardInterrupt",
+        "SystemExit",
+        "interpreter shutting down",
+    ),
+    "client": (
+        "leaves before the head",
+        "leaves in the body",
+        "leaves in the queue",
+        "leaves in compute",
+        "leaves in a stream",
+        "slow head",
+        "slow body",
+        "zero window",
+        "storm of resets",
+        "half close",
+        "10 000 idle connections",
+        "pipelined requests",
+        "Expect: 100-continue",
+        "contradicting lengths",
+    ),
+    "machine": (
+        "port in use",
+        "no descriptors left",
+        "no space for the log",
+        "SIGPIPE",
+        "clock jump",
+        "SIGTERM under load",
+        "SIGTERM in compute",
+        "SIGTERM twice",
+        "SIGSTOP and SIGCONT",
+        "no name resolution",
+    ),
+    "reload": (
+        "queue is full",
+        "new version fails",
+        "same version twice",
+        "files deleted",
+    ),
+}
+"""The faults by who commits them."""
+
+PROCESSES = "ends the process it happens in: comes with process instances, whose death costs their own batch only"
+
+NO_TEST = {
+    "segfault": PROCESSES,
+    "os._exit": PROCESSES,
+    "killed for memory": PROCESSES,
+}
+"""Faults that no test injects yet."""
+
+
+def faults() -> list[str]:
+    return [fault for group in FAULTS.values() for fault in group]
+
+
+def injected() -> dict[str, list[str]]:
+    """The files of tests by the fault that a mark in them names: `@pytest.mark.fault("raises")`."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.fault":
+                for fault in node.args:
+                    found.setdefault(ast.literal_eval(fault), []).append(str(path.relative_to(TESTS)))
+    return found

@@ -1,0 +1,101 @@
+"""Reloads at the wrong moment."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from http_by_hand import metric_at
+from penstock import Server
+from repositories import Caller, Repository
+from waiting import at_once, until
+
+GATED = """
+import pathlib, time
+import numpy as np
+from penstock import Tensor, model
+
+@model(inputs=[Tensor("x", np.float32, [1, 1])], outputs=[Tensor("y", np.float32, [1, 1])], max_queue=3)
+def times(x):
+    while not pathlib.Path({gate!r}).exists():
+        time.sleep(0.005)
+    return x * {factor}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "models")
+
+
+@contextmanager
+def serving(repository: Repository, control: str = "explicit", **options: Any) -> Iterator[Caller]:
+    options = {"http": "127.0.0.1:0", "grpc": None, "poll_interval": 0.02, **options}
+    with Server(repository=repository.path, model_control=control, **options) as server:
+        yield Caller(server.http_url)
+
+
+@pytest.mark.fault("queue is full")
+def test_a_reload_while_the_queue_is_full_loses_nothing(repository: Repository, tmp_path: Path) -> None:
+    gate = tmp_path / "open"
+    repository.write("a", "1", GATED.format(gate=str(gate), factor=2))
+    with serving(repository, load_models="a") as caller:
+        url = f"http://{caller.address}"
+        waiting = at_once([lambda: caller.factor("a")] * 4)
+        until(lambda: metric_at(url, "penstock_queue_depth") == 3, "a full queue")
+        assert caller.factor("a") == "model 'a' has its maximum of 3 requests waiting"
+        repository.write("a", "1", GATED.format(gate="/", factor=3))
+        assert caller.load("a")[0] == 200
+        # The new one has a queue of its own; those in the old one finish there.
+        assert caller.factor("a") == 3
+        gate.touch()
+        assert [future.result() for future in waiting] == [2] * 4
+        assert caller.factor("a") == 3
+        until(lambda: metric_at(url, "penstock_in_flight") == 0)
+
+
+@pytest.mark.fault("same version twice")
+def test_the_same_version_loaded_twice_at_once_is_loaded(repository: Repository) -> None:
+    repository.put("a", "1", 2, build="import time; time.sleep(0.2)")
+    with serving(repository) as caller:
+        for _ in range(3):
+            answers = [future.result() for future in at_once([lambda: caller.load("a")] * 4)]
+            assert {status for status, _ in answers} <= {200, 409}
+            assert 200 in {status for status, _ in answers}
+            assert caller.factor("a") == 2
+        assert caller.states("a") == {"1": "READY"}
+
+
+@pytest.mark.fault("files deleted")
+def test_what_is_loaded_serves_on_without_its_files(repository: Repository) -> None:
+    repository.put("a", "1", 2)
+    with serving(repository, load_models="a") as caller:
+        shutil.rmtree(repository.path / "a")
+        assert caller.factor("a") == 2
+        status, refusal = caller.load("a")
+        assert status in (400, 404), refusal
+        assert str(repository.path) not in refusal["error"]
+        assert caller.factor("a") == 2
+        repository.put("a", "1", 5)
+        assert caller.load("a")[0] == 200
+        assert caller.factor("a") == 5
+
+
+@pytest.mark.fault("files deleted")
+def test_a_folder_that_goes_while_it_is_polled_unloads_its_model_only(repository: Repository) -> None:
+    repository.put("a", "1", 2)
+    repository.put("b", "1", 3)
+    with serving(repository, "poll") as caller:
+        assert (caller.factor("a"), caller.factor("b")) == (2, 3)
+        shutil.rmtree(repository.path / "a")
+        until(lambda: isinstance(caller.factor("a"), str), "the model to go")
+        assert caller.factor("b") == 3
+        shutil.rmtree(repository.path)
+        repository.path.mkdir()
+        repository.put("a", "1", 7)
+        until(lambda: caller.factor("a") == 7, "the model to come back")
