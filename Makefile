@@ -21,7 +21,7 @@ WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -
 	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
 
-.PHONY: help setup build run test test-rust test-py browser check fmt bench bench-smoke gen clean
+.PHONY: help setup build run test test-rust test-py chaos browser check fmt bench bench-smoke gen clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -42,8 +42,11 @@ test-rust: .make/system ## Run the tests of core, wire, client and server; needs
 	cargo test --locked --no-fail-fast -p penstock-core -p penstock-wire -p penstock-client -p penstock-server \
 	  --features penstock-core/testing,penstock-client/tls
 
-test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel
-	$(BIN)/python -m pytest
+test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel; MODE may be -O or '-X dev'
+	$(BIN)/python $(MODE) -m pytest
+
+chaos: $(WHEEL) .make/dev ## Do everything to a server at once for MINUTES (1), and see that nothing is lost, mixed or leaked
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --json .make/chaos.json
 
 browser: ## Install the Chromium that the tests of the page at /docs drive
 	@missing=()

@@ -22,6 +22,7 @@ from penstock import Tensor, model
 
 @model(inputs=[Tensor("x", np.float32, [1, 1])], outputs=[Tensor("y", np.float32, [1, 1])], max_queue=3)
 def times(x):
+    pathlib.Path({entered!r}).touch()
     while not pathlib.Path({gate!r}).exists():
         time.sleep(0.005)
     return x * {factor}
@@ -42,14 +43,16 @@ def serving(repository: Repository, control: str = "explicit", **options: Any) -
 
 @pytest.mark.fault("queue is full")
 def test_a_reload_while_the_queue_is_full_loses_nothing(repository: Repository, tmp_path: Path) -> None:
-    gate = tmp_path / "open"
-    repository.write("a", "1", GATED.format(gate=str(gate), factor=2))
+    gate, entered = tmp_path / "open", tmp_path / "entered"
+    repository.write("a", "1", GATED.format(gate=str(gate), entered=str(entered), factor=2))
     with serving(repository, load_models="a") as caller:
         url = f"http://{caller.address}"
-        waiting = at_once([lambda: caller.factor("a")] * 4)
+        waiting = at_once([lambda: caller.factor("a")])
+        until(entered.exists, "the first in the handler")
+        waiting += at_once([lambda: caller.factor("a")] * 3)
         until(lambda: metric_at(url, "penstock_queue_depth") == 3, "a full queue")
         assert caller.factor("a") == "model 'a' has its maximum of 3 requests waiting"
-        repository.write("a", "1", GATED.format(gate="/", factor=3))
+        repository.write("a", "1", GATED.format(gate="/", entered=str(entered), factor=3))
         assert caller.load("a")[0] == 200
         # The new one has a queue of its own; those in the old one finish there.
         assert caller.factor("a") == 3

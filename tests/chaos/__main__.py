@@ -1,0 +1,44 @@
+"""`python -m tests.chaos --minutes 10`: exit status 1 for a lost, wrong or doubled answer, or a leak."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .run import failed, run
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as lines."""
+    lines = []
+    for name, value in report.items():
+        if isinstance(value, dict) and value:
+            lines.append(f"{name}:")
+            lines += [f"  {key}: {json.dumps(one)}" for key, one in value.items()]
+        elif isinstance(value, list) and value:
+            lines += [f"{name}:", *(f"  {one}" for one in value)]
+        else:
+            lines.append(f"{name}: {json.dumps(value)}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1, help="draws other calls; what runs at once still varies")
+    parser.add_argument("--json", type=Path, help="where the report goes as JSON")
+    options = parser.parse_args()
+    report = run(options.minutes, options.seed)
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(text(report))
+    wrong = failed(report)
+    print(f"\nfailed: {', '.join(wrong)}" if wrong else "\nnothing lost, mixed or leaked")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
