@@ -38,7 +38,7 @@ class Reloader:
 
     def start(self) -> None:
         """Begins with what is served now."""
-        self._marks = self._look()
+        self._marks = self._look(all_around=False)
         self._thread.start()
 
     def ask(self) -> None:
@@ -61,37 +61,38 @@ class Reloader:
 
     def _reload(self) -> None:
         began = time.monotonic()
-        # Before the files are read: what changes from now on is for the next time.
-        self._marks = self._look()
+        # Before the files are read, and whatever may be imported: what changes from now on is for the next time.
+        before = self._look(all_around=True)
         try:
             names = self._server.reload(self._code.load_anew, folders=self._code.folders())
         except PenstockError as error:
-            self._failed = True
-            if not self._ends.is_set():
-                _say(f"reload failed, what serves goes on: {error}")
+            told = f"reload failed, what serves goes on: {error}"
         except BaseException as error:
             # This thread must outlive whatever the user's code does.
-            self._failed = True
-            _say(f"reload failed, what serves goes on: {type(error).__name__}: {error}")
+            told = f"reload failed, what serves goes on: {type(error).__name__}: {error}"
         else:
-            self._failed = False
-            _say(f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}")
-        # Files that were imported for the first time.
-        self._marks = {**self._look(), **self._marks}
+            told = f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}"
+        self._failed = told.startswith("reload failed")
+        now = self._look(all_around=self._failed)
+        # A file that came meanwhile may be what was missing; else it was imported for the first time.
+        known = before if self._failed else {**now, **before}
+        self._marks = {path: known[path] for path in now if path in known}
+        if not self._ends.is_set():
+            _say(told)
 
     def _has_changed(self) -> bool:
         """Whether a file has changed, and the change is complete: the same at two looks."""
-        now = self._look()
+        now = self._look(all_around=self._failed)
         if now == self._marks:
             return False
-        while not self._asked.wait(_LOOKS_EVERY / 2) and (later := self._look()) != now:
+        while not self._asked.wait(_LOOKS_EVERY / 2) and (later := self._look(all_around=self._failed)) != now:
             now = later
         return not self._ends.is_set()
 
-    def _look(self) -> _Marks:
+    def _look(self, *, all_around: bool) -> _Marks:
+        """The files of the code, and those beside them: a module that is missing may appear."""
         files = self._code.files()
-        if self._failed:
-            # A module that is missing may appear.
+        if all_around:
             files |= {entry.path for folder in self._code.folders() for entry in _entries(folder)}
         return {path: mark for path in files if (mark := _mark(path))}
 
