@@ -29,6 +29,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Whether this caller has left.
+    pub fn has_left(&self) -> bool {
+        self.reply.is_abandoned()
+    }
+
     /// A handle that tells whether this caller has left.
     pub fn probe(&self) -> Option<CancelProbe> {
         self.reply.probe()
@@ -72,6 +77,16 @@ impl Job {
             Some(_) => parts.iter().filter_map(|part| Some(part.request.schedule.step.as_ref()?.id.clone())).collect(),
         };
         Self { queue, lane, steps, parts, rows, reason, cut_at: Instant::now(), answered: false }
+    }
+
+    /// A batch that was cut in another process, to be computed in this one. `queue` is that model's here.
+    pub fn taken_over(
+        queue: Arc<Queue>,
+        lane: usize,
+        requests: impl IntoIterator<Item = (InferRequest, Reply)>,
+    ) -> Self {
+        let part = |(request, reply)| Part { request, reply, waited: Duration::ZERO };
+        Self::new(queue, lane, requests.into_iter().map(part).collect(), Reason::Idle)
     }
 
     /// The model's declaration.

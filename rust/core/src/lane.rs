@@ -186,6 +186,16 @@ impl Lane {
         dropped
     }
 
+    /// Drops the steps of sequences whose state is lost, up to where each begins anew.
+    pub(crate) fn forget(&mut self, lost: Vec<SequenceId>) -> Dropped {
+        let broken = lost.into_iter().map(|id| Broken { id, dropped: 0, restarts: false }).collect();
+        let mut dropped = Dropped { broken, ..Dropped::default() };
+        let gone =
+            self.waiting.part(|pending| pending.step().is_some_and(|step| dropped.follows(step, false)).then_some(()));
+        dropped.orphans.extend(gone.into_iter().map(|(_, pending)| pending));
+        dropped
+    }
+
     /// Whether no earlier request of its sequence waits.
     fn is_next(&self, pending: &Pending, steps: &mut HashSet<SequenceId>) -> bool {
         !self.in_sequence || pending.step().is_none_or(|step| steps.insert(step.id.clone()))

@@ -36,6 +36,7 @@ mod streaming;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod work;
 
 pub use changes::Changes;
 pub use datatype::Datatype;
@@ -46,7 +47,7 @@ pub use job::{BatchOutput, Job, Part};
 pub use model::{Model, Readiness};
 pub use priority::Queueing;
 pub use registry::Registry;
-pub use reply::{CancelProbe, Reply, Ticket, replies, reply};
+pub use reply::{CancelProbe, Presence, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
@@ -56,5 +57,6 @@ pub use spec::{Batching, Document, ModelSpec, Oversize, TensorSpec, names, shape
 pub use stream::{Piece, Pieces};
 pub use streaming::{PATIENCE, RowPiece, Streaming};
 pub use tensor::{
-    AlignedBuffer, Buffer, MAX_RANK, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size, element_count,
+    AlignedBuffer, Buffer, MAX_RANK, Memory, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size,
+    element_count,
 };

@@ -41,6 +41,13 @@ struct BatchLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RestartLabels {
+    model: String,
+    version: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CustomLabels {
     model: String,
     version: String,
@@ -76,6 +83,8 @@ pub struct Metrics {
     in_flight: Family<ModelLabels, Gauge>,
     sequences: Family<ModelLabels, Gauge>,
     sequences_lapsed: Family<ModelLabels, Counter>,
+    processes: Family<ModelLabels, Gauge>,
+    restarts: Family<RestartLabels, Counter>,
     /// Open connections.
     pub connections: Gauge,
     /// Bytes of request bodies that are held.
@@ -112,6 +121,8 @@ impl Default for Metrics {
             in_flight: Family::default(),
             sequences: Family::default(),
             sequences_lapsed: Family::default(),
+            processes: Family::default(),
+            restarts: Family::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
             refused: Counter::default(),
@@ -167,6 +178,8 @@ impl Metrics {
             "Sequences given up after their idle timeout",
             self.sequences_lapsed.clone(),
         );
+        registry.register("processes", "Instances whose process takes batches", self.processes.clone());
+        registry.register("restarts", "Processes that were replaced, by the reason", self.restarts.clone());
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
         registry.register("refused", "Requests refused before their model was known", self.refused.clone());
@@ -202,6 +215,9 @@ impl Metrics {
             }),
             requests: self.requests.clone(),
             custom: self.custom.clone(),
+            noted: None,
+            restarts: self.restarts.clone(),
+            processes: self.processes.clone(),
             abandoned: self.abandoned.get_or_create(&labels).clone(),
             queue: self.queue.get_or_create(&labels).clone(),
             batch_wait: self.batch_wait.get_or_create(&labels).clone(),
@@ -242,6 +258,10 @@ pub struct ModelMetrics {
     labels: ModelLabels,
     requests: Family<RequestLabels, Counter>,
     custom: Family<CustomLabels, Seconds>,
+    /// In another process than the server's: what handlers counted since it was last asked.
+    noted: Option<Mutex<Vec<(String, f64)>>>,
+    restarts: Family<RestartLabels, Counter>,
+    processes: Family<ModelLabels, Gauge>,
     served: [Counter; 3],
     reasons: [Counter; Reason::ALL.len()],
     /// Requests whose caller left before they were computed.
@@ -302,8 +322,37 @@ impl ModelMetrics {
         self.gil_held.inc_by((times.boundary + times.handler_cpu).as_secs_f64());
     }
 
+    /// Those of a process that has no server: what its handlers count is noted, to be sent there.
+    pub fn noting(spec: &ModelSpec) -> Self {
+        Self { noted: Some(Mutex::default()), ..Metrics::default().model(spec) }
+    }
+
+    /// What was noted since the last time.
+    pub fn take_noted(&self) -> Vec<(String, f64)> {
+        let noted = self.noted.as_ref().map(|noted| noted.lock().unwrap_or_else(PoisonError::into_inner));
+        noted.map(|mut noted| std::mem::take(&mut *noted)).unwrap_or_default()
+    }
+
+    /// One process more or less takes this model's batches.
+    pub fn processes(&self, change: i64) {
+        self.processes.get_or_create(&self.labels).inc_by(change);
+    }
+
+    /// A process of this model was replaced.
+    pub fn restarted(&self, reason: &'static str) {
+        let ModelLabels { model, version } = self.labels.clone();
+        self.restarts.get_or_create(&RestartLabels { model, version, reason }).inc();
+    }
+
     /// Adds to a counter that a handler keeps.
     pub fn custom(&self, name: &str, value: f64) {
+        if let Some(noted) = &self.noted {
+            let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            return match noted.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += value,
+                None => noted.push((name.to_owned(), value)),
+            };
+        }
         self.custom
             .get_or_create(&CustomLabels {
                 model: self.labels.model.clone(),

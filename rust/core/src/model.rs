@@ -18,7 +18,7 @@ pub enum Readiness {
     Loading,
     /// It takes requests.
     Ready,
-    /// It does not, and will not by itself.
+    /// It does not now: none of its instances lives, or it was taken away.
     Unavailable,
 }
 

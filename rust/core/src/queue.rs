@@ -1,5 +1,6 @@
 //! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
 
+pub use crate::work::{Pulled, Work};
 use crate::{
     Desk, Error, InferRequest, Inputs, Kind, ModelSpec, Result,
     batch::{
@@ -52,15 +53,6 @@ struct Inner {
     sequences: Option<Table>,
     draining: bool,
     closed: bool,
-}
-
-/// What an instance is to do next.
-#[derive(Debug)]
-pub enum Work {
-    /// To compute a batch.
-    Batch(Job),
-    /// To let go of the state of sequences that are over. It may not hold any of them.
-    Over(Vec<SequenceId>),
 }
 
 /// A batch that was answered.
@@ -188,13 +180,28 @@ impl Queue {
 
     /// The next work of an instance, counted from 0. Blocks. `None` when the queue is closed and empty.
     pub fn next(self: &Arc<Self>, instance: usize) -> Option<Work> {
+        loop {
+            match self.next_until(instance, u64::MAX) {
+                Pulled::Work(work) => return Some(work),
+                Pulled::Nothing => {}
+                Pulled::Closed => return None,
+            }
+        }
+    }
+
+    /// As [`Queue::next`], for an instance that has something else to look after every so often.
+    pub fn next_within(self: &Arc<Self>, instance: usize, patience: Duration) -> Pulled {
+        self.next_until(instance, self.now_ns().saturating_add(nanoseconds(patience)))
+    }
+
+    fn next_until(self: &Arc<Self>, instance: usize, end_ns: u64) -> Pulled {
         let index = instance % self.bells.len();
         let mut inner = self.lock();
         let mut watched = false;
         loop {
             let now_ns = self.now_ns();
             if let Some(over) = self.tidy(&mut inner, index, now_ns) {
-                return Some(Work::Over(over));
+                return Pulled::Work(Work::Over(over));
             }
             let lapse_ns = inner.sequences.as_ref().map_or(u64::MAX, Table::lapse_ns);
             let (draining, closed) = (inner.draining, inner.closed);
@@ -215,9 +222,10 @@ impl Queue {
                     if ring {
                         self.ring(index);
                     }
-                    return Some(Work::Batch(Job::new(Arc::clone(self), index, parts, reason)));
+                    return Pulled::Work(Work::Batch(Job::new(Arc::clone(self), index, parts, reason)));
                 }
-                Decision::Wait { .. } if closed && view.requests == 0 => return None,
+                Decision::Wait { .. } if closed && view.requests == 0 => return Pulled::Closed,
+                Decision::Wait { .. } if now_ns >= end_ns => return Pulled::Nothing,
                 Decision::Wait { until_ns, requests } => {
                     lane.ring_at = requests;
                     lane.parked += 1;
@@ -231,7 +239,7 @@ impl Queue {
                         inner.lanes[index].parked -= 1;
                         continue;
                     }
-                    inner = self.park(inner, index, until_ns.unwrap_or(u64::MAX).min(lapse_ns), now_ns);
+                    inner = self.park(inner, index, until_ns.unwrap_or(u64::MAX).min(lapse_ns).min(end_ns), now_ns);
                     inner.lanes[index].parked -= 1;
                 }
             }
@@ -296,6 +304,31 @@ impl Queue {
         (inner.draining, inner.closed) = (true, true);
         drop(inner);
         self.ring_all();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// The state that an instance held for sequences is lost: they are over. What waits of them is refused.
+    pub fn forget_sequences(&self, instance: usize) {
+        let now_ns = self.now_ns();
+        let mut inner = self.lock();
+        let Inner { lanes, sequences, .. } = &mut *inner;
+        let Some(table) = sequences else { return };
+        let lane = instance % lanes.len();
+        let dropped = lanes[lane].forget(table.of_instance(lane));
+        self.bury(&mut inner, dropped, now_ns);
+        // Their state is gone already.
+        inner.lanes[lane].over.clear();
+    }
+
+    /// How many sequences have their state on an instance.
+    pub fn sequences_of(&self, instance: usize) -> usize {
+        let inner = self.lock();
+        let lane = instance % inner.lanes.len();
+        inner.sequences.as_ref().map_or(0, |table| table.of_instance(lane).len())
     }
 
     fn ring_all(&self) {

@@ -69,9 +69,17 @@ pub struct Ticket {
     slot: Arc<Slot>,
 }
 
+/// A caller that is known to another process: what this one can see of it.
+pub trait Presence: std::fmt::Debug + Send + Sync {
+    /// Whether it has left.
+    fn has_left(&self) -> bool;
+}
+
 /// Where answers are left for the caller.
 #[derive(Clone, Debug)]
 enum Home {
+    /// In another process, which hears of them in its own way.
+    Elsewhere(Arc<dyn Presence>),
     /// Exactly one.
     Once(Arc<Slot>),
     /// Any number.
@@ -106,6 +114,7 @@ pub fn replies(desk: Option<Desk>) -> (Reply, Pieces) {
 impl Home {
     fn has_left(&self) -> bool {
         match self {
+            Self::Elsewhere(caller) => caller.has_left(),
             Self::Once(slot) => slot.has_left(),
             Self::Many(channel) => channel.has_left(),
         }
@@ -129,8 +138,13 @@ impl Reply {
             Some(Home::Many(channel)) => {
                 channel.push(result.map(|response| Piece { response, last: true }), self.desk.as_ref());
             }
-            None => {}
+            Some(Home::Elsewhere(_)) | None => {}
         }
+    }
+
+    /// The reply to a caller of another process. What is sent with it goes nowhere.
+    pub fn elsewhere(caller: Arc<dyn Presence>) -> Self {
+        Self { home: Some(Home::Elsewhere(caller)), desk: None }
     }
 
     /// Whether the caller has left.
@@ -143,7 +157,8 @@ impl Reply {
         match &self.home {
             Some(Home::Once(slot)) => slot.watch(waker),
             Some(Home::Many(channel)) => channel.watch(waker),
-            None => {}
+            // Who waits in another process is not watched: it is looked for.
+            Some(Home::Elsewhere(_)) | None => {}
         }
     }
 

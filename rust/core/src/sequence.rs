@@ -107,6 +107,11 @@ impl Table {
         self.active.len()
     }
 
+    /// The sequences that an instance holds.
+    pub(crate) fn of_instance(&self, instance: usize) -> Vec<SequenceId> {
+        self.active.iter().filter(|(_, active)| active.instance == instance).map(|(id, _)| id.clone()).collect()
+    }
+
     /// When to look for lapsed sequences again; `u64::MAX` if there is nothing to wait for.
     pub(crate) fn lapse_ns(&self) -> u64 {
         self.lapse_ns

@@ -4,7 +4,7 @@ use crate::{Datatype, Error, Result, bytes_tensor};
 use aligned_vec::{AVec, ConstAlign};
 use bytes::Bytes;
 use smallvec::SmallVec;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The sizes of a tensor's axes. Up to four axes live inline.
 pub type Shape = SmallVec<[usize; 4]>;
@@ -15,6 +15,15 @@ pub const MAX_RANK: usize = 32;
 /// Where an input's elements are written: 64-byte aligned, owned by one request.
 pub type AlignedBuffer = AVec<u8, ConstAlign<64>>;
 
+/// Memory that is not from this process's heap: 64-byte aligned, and one batch's alone.
+pub trait Memory: Send + Sync {
+    /// The bytes.
+    fn as_slice(&self) -> &[u8];
+
+    /// Where they begin. Whoever holds the only tensor over them may write to them there.
+    fn as_mut_ptr(&self) -> *mut u8;
+}
+
 /// A tensor's bytes.
 #[derive(Clone)]
 pub enum Buffer {
@@ -22,6 +31,17 @@ pub enum Buffer {
     Aligned(AlignedBuffer),
     /// A view of shared memory, of no particular alignment: an output, or a part of one.
     Shared(Bytes),
+    /// As aligned and as much ours alone, but lent: memory that came from another process.
+    Lent(Arc<dyn Memory>),
+}
+
+/// Lent memory as the owner of a view.
+struct LentBytes(Arc<dyn Memory>);
+
+impl AsRef<[u8]> for LentBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
 }
 
 impl Buffer {
@@ -30,6 +50,7 @@ impl Buffer {
         match self {
             Self::Aligned(buffer) => buffer,
             Self::Shared(bytes) => bytes,
+            Self::Lent(memory) => memory.as_slice(),
         }
     }
 
@@ -48,6 +69,7 @@ impl Buffer {
         match self {
             Self::Aligned(buffer) => Bytes::from_owner(buffer),
             Self::Shared(bytes) => bytes,
+            Self::Lent(memory) => Bytes::from_owner(LentBytes(memory)),
         }
     }
 }

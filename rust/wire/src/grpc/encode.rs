@@ -174,7 +174,7 @@ impl<'a> Output<'a> {
         match self.tensor.buffer() {
             _ if self.shared => Bytes::new(),
             Buffer::Shared(bytes) => bytes.clone(),
-            Buffer::Aligned(buffer) => Bytes::copy_from_slice(buffer),
+            other => Bytes::copy_from_slice(other.as_slice()),
         }
     }
 

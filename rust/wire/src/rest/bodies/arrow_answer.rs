@@ -102,7 +102,7 @@ fn values(output: &Output<'_>) -> Result<ArrayRef> {
 fn buffer(tensor: &Tensor) -> arrow_buffer::Buffer {
     match tensor.buffer() {
         Buffer::Shared(bytes) => bytes.clone().into(),
-        Buffer::Aligned(bytes) => arrow_buffer::Buffer::from_slice_ref(&bytes[..]),
+        other => arrow_buffer::Buffer::from_slice_ref(other.as_slice()),
     }
 }
 
