@@ -41,7 +41,7 @@ from penstock.errors import (
     Unsupported,
     UnsupportedEncoding,
 )
-from penstock.instances import Threads
+from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
 from penstock.server import Server, serve
 from penstock.streaming import Final
@@ -73,6 +73,7 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "PenstockError",
+    "Processes",
     "Queueing",
     "RequestInfo",
     "SequenceInfo",

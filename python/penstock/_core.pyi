@@ -29,6 +29,7 @@ __all__ = [
     "Server",
     "SharedClient",
     "SharedPieces",
+    "Worker",
     "client_forked",
     "copies",
     "debug_build",
@@ -302,6 +303,30 @@ class Call:
 
     def cancelled(self) -> None:
         """Ends a call that nobody waits for any more."""
+
+@final
+class Worker:
+    """A process that computes batches for the server that started it."""
+
+    def __new__(cls) -> Worker:
+        """Takes the socket that the server has put in the place of the standard input.
+
+        Raises:
+            RuntimeError: no server has started this process.
+        """
+
+    def payload(self) -> bytes | None:
+        """What is to be loaded; None if the server is gone."""
+
+    def failed(self, summary: str, traceback: str) -> None:
+        """Says why it could not be loaded."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has loaded."""
+
+    def serve(self, definition: Definition) -> None:
+        """Builds a handler, and computes batches until the server says stop, or is gone."""
 
 @final
 class Context:

@@ -12,6 +12,7 @@ from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
     from penstock._core import SequenceInfo
+    from penstock._spawning import Spawning
 
 __all__ = ["BoundHandler", "Definition", "Document", "Handler", "nothing_to_close"]
 
@@ -72,7 +73,7 @@ class Definition:
     batching: Batching | None
     """None: each request is one call, and there is no batch axis."""
     instances: int
-    """How many calls may run at once, each on its own thread."""
+    """How many calls may run at once, each on its own thread or in its own process."""
     max_queue: int
     """The most requests that wait; one more is refused as `Overloaded`."""
     wants_context: bool
@@ -95,3 +96,5 @@ class Definition:
     """None: no request belongs to another."""
     concurrency: int | None = None
     """How many calls of an async handler run at once on each instance's event loop; None for a plain handler."""
+    processes: Spawning | None = None
+    """How the instances are started, where each is a process; None where each is a thread."""

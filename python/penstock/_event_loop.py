@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock._core import Call, Port
     from penstock._definition import Handler
 
-__all__ = ["report_blocked", "run"]
+__all__ = ["new_loop", "report_blocked", "run"]
 
 _OWN = ("asyncio", "uvloop", "penstock")
 """The packages whose frames are not the handler's."""
@@ -26,7 +26,7 @@ def run(factory: Callable[[], Handler], port: Port) -> None:
 
     The loop is uvloop's if that is installed.
     """
-    loop = _new_loop()
+    loop = new_loop()
     try:
         loop.run_until_complete(_Instance(loop, port).run(factory))
     finally:
@@ -37,7 +37,8 @@ def run(factory: Callable[[], Handler], port: Port) -> None:
             loop.close()
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop: uvloop's if that is installed."""
     try:
         import uvloop
     except ImportError:

@@ -46,6 +46,16 @@ def file_of(target: str) -> str | None:
     return path if _is_file(path) else None
 
 
+def load_object(path: str, name: str) -> Any:
+    """One object of a file or module.
+
+    Raises:
+        LoadError: importing it failed; `__cause__` is the user's own exception.
+        StartupError: there is no such object in it.
+    """
+    return _named(_import(path), path, name)
+
+
 def refuse_serve_while_loading() -> None:
     """Stops `serve()` at the top level of a file that the command line imports: it would block there."""
     if path := getattr(_loading, "path", ""):

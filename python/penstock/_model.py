@@ -6,13 +6,14 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
-from penstock._options import check_builds, check_sequences, checked_option, concurrency_of, description_of
+from penstock._options import check_sequences, checked_option, concurrency_of, description_of, instances_of, method_of
 from penstock.batching import Batching
 from penstock.errors import SignatureError
-from penstock.instances import Threads
+from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
 
@@ -44,7 +45,7 @@ class ModelOptions(TypedDict, total=False):
     inputs: Iterable[Tensor] | None
     outputs: Iterable[Tensor] | None
     batching: Batching | None
-    instances: int | Threads
+    instances: int | Threads | Processes
     max_concurrency: int | None
     max_queue: int
     streams: bool | None
@@ -73,6 +74,8 @@ class Model(Generic[P, R]):
     """How requests share a call; None where each is one call."""
     instances: int
     """How many instances there are; each computes one call at a time, or several if its handler is async."""
+    processes: Processes | None
+    """How its processes are kept, where its instances are processes; None where they are threads."""
     max_concurrency: int | None
     """How many calls an instance's event loop runs at once; None where the handler is not async."""
     max_queue: int
@@ -93,7 +96,7 @@ class Model(Generic[P, R]):
         where = f"model {self.name!r}"
         self.version = _checked_name("version", str(options.get("version", "1")), where)
         self.batching = options.get("batching")
-        self.instances = _count(options.get("instances", 1), where)
+        self.instances, self.processes = instances_of(options.get("instances", 1), where)
         self.max_queue = options.get("max_queue", DEFAULT_MAX_QUEUE)
         if not isinstance(self.max_queue, int) or isinstance(self.max_queue, bool) or self.max_queue < 1:
             raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
@@ -101,11 +104,13 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
-        self._method = _method_of(target, where)
+        self._method = method_of(target, where)
         self.streams = self._reads_streams(where)
         self.max_concurrency = concurrency_of(
             options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
         )
+        if self.processes is not None and options.get("max_concurrency") is not None:
+            raise SignatureError(f"{where}: max_concurrency is for threads; a process computes one call at a time")
         self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
@@ -122,8 +127,17 @@ class Model(Generic[P, R]):
         merged: ModelOptions = {**self._options, **options}
         return type(self)(self.__wrapped__, **merged)
 
-    def definition(self) -> Definition:
-        """What the server loads."""
+    def definition(self, payload: bytes | None = None) -> Definition:
+        """What the server loads, and what it tells processes of the model to load, if that is to be said."""
+        definition = self.bare_definition()
+        if self.processes is None:
+            return definition
+        from penstock._spawning import spawning
+
+        return replace(definition, processes=spawning(self.processes, definition, self, payload))
+
+    def bare_definition(self) -> Definition:
+        """What each of its instances loads, wherever that runs."""
         from penstock._signature import documents
 
         explainer = None
@@ -197,8 +211,8 @@ class Model(Generic[P, R]):
         )
 
     def _read_explainer(self, where: str) -> Explainer | None:
-        # Few classes have one.
-        if not self._method or not hasattr(self.__wrapped__, "explain"):
+        # Few classes have one. One in another process cannot be reached from here.
+        if not self._method or not hasattr(self.__wrapped__, "explain") or self.processes is not None:
             return None
         from penstock._explain import read_explainer
 
@@ -241,7 +255,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         inputs: What the handler takes, as arrays. Without it, its annotations say.
         outputs: What it returns, as arrays. Without it, its return annotation says.
         batching: How requests share a call. Without it each request is one call and no axis is added.
-        instances: How many calls may run at once, as a number or `Threads(n)`.
+        instances: How many calls may run at once, as a number or `Threads(n)`; or `Processes(n)`.
         max_concurrency: How many calls of an async handler run at once on each instance's event loop.
         max_queue: The most requests that wait; one more is refused as `Overloaded`.
         streams: That the handler returns an iterator of answers; a generator need not say so.
@@ -275,26 +289,3 @@ def _checked_name(kind: str, value: object, where: str = "model") -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
     return value
-
-
-def _count(instances: object, where: str) -> int:
-    if isinstance(instances, Threads):
-        return instances.count
-    try:
-        return Threads(cast("int", instances)).count
-    except ValueError:
-        raise SignatureError(f"{where}: instances must be 1 to 4096 or Threads(n), not {instances!r}") from None
-
-
-def _method_of(target: object, where: str) -> str:
-    """The name of a class's handler; empty if the target is called itself."""
-    if not isinstance(target, type):
-        if not callable(target):
-            raise SignatureError(f"{where}: {type(target).__name__} cannot be called")
-        return ""
-    # In the class's own namespaces: every class can be called, through its metaclass.
-    found = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
-    if not found:
-        raise SignatureError(f"{where}: class {target.__name__} has neither __call__ nor predict to handle requests")
-    check_builds(target, where)
-    return found[0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from penstock.errors import SignatureError
+from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
 
 T = TypeVar("T")
@@ -67,6 +68,42 @@ def concurrency_of(asked: object, handler: Callable[..., Any], *, batched: bool,
     if asked is not None:
         raise SignatureError(f"{where}: max_concurrency is for async handlers; a plain one runs once for each instance")
     return None
+
+
+def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
+    """How many instances there are; and how processes are kept, if they are processes.
+
+    Raises:
+        SignatureError: it is no number of them.
+    """
+    if isinstance(instances, Processes):
+        return instances.count, instances
+    if isinstance(instances, Threads):
+        return instances.count, None
+    try:
+        return Threads(cast("int", instances)).count, None
+    except ValueError:
+        raise SignatureError(
+            f"{where}: instances must be 1 to 4096, Threads(n) or Processes(n), not {instances!r}"
+        ) from None
+
+
+def method_of(target: object, where: str) -> str:
+    """The name of a class's handler; empty if the target is called itself.
+
+    Raises:
+        SignatureError: there is none, or the class cannot be built without arguments.
+    """
+    if not isinstance(target, type):
+        if not callable(target):
+            raise SignatureError(f"{where}: {type(target).__name__} cannot be called")
+        return ""
+    # In the class's own namespaces: every class can be called, through its metaclass.
+    found = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
+    if not found:
+        raise SignatureError(f"{where}: class {target.__name__} has neither __call__ nor predict to handle requests")
+    check_builds(target, where)
+    return found[0]
 
 
 def check_builds(target: type, where: str) -> None:

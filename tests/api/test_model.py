@@ -175,6 +175,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "wants_context": False,
         "explainer": None,
         "concurrency": None,
+        "processes": None,
         "streams": False,
         "description": double.__wrapped__.__doc__ or "",
         "input_documents": {},
@@ -305,8 +306,8 @@ def test_what_has_no_name_needs_one() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"instances": 0}, "model 'm': instances must be 1 to 4096 or Threads(n), not 0"),
-        ({"instances": "2"}, "model 'm': instances must be 1 to 4096 or Threads(n), not '2'"),
+        ({"instances": 0}, "model 'm': instances must be 1 to 4096, Threads(n) or Processes(n), not 0"),
+        ({"instances": "2"}, "model 'm': instances must be 1 to 4096, Threads(n) or Processes(n), not '2'"),
         ({"max_queue": 0}, "model 'm': max_queue must be an integer of 1 or more, not 0"),
         ({"batching": 8}, "model 'm': batching must be a Batching, not 8"),
         ({"batching": Batching}, "model 'm': batching must be a Batching, not <class"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-CRATES = ("core", "wire", "client", "server", "py")
-"""From the one that knows nothing of the others to the one that knows them all; client and server are sisters."""
+CRATES = ("core", "wire", "client", "server", "process", "py")
+"""From the one that knows nothing of the others to the one that knows all; client, server and process are sisters."""
 
 
 @functools.cache

@@ -22,6 +22,8 @@ LONG_FOR_A_REASON = {
 }
 """Files that may have more than the soft limit of lines, and why they are not split."""
 
+UNPICKLERS_ALLOWED_IN = {"python/penstock/_by_value.py"}
+"""Reads what its own parent process has written, and nothing else."""
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 OF_A_MACHINE = re.compile(r"/root/|/home/(?!me/)\w|/Users/\w|/work/(?:main|shared)|/tmp/[a-z]+/")
 OF_A_REGISTRY = re.compile(r"--?(?:extra-)?index-url|\[registries|replace-with|https?://[^/\s]*@")
@@ -45,7 +47,7 @@ def test_files_fit_in_one_sitting() -> None:
 def test_lib_and_mod_files_only_declare() -> None:
     for path in sources(".rs", under="rust/"):
         if path.name == "mod.rs" or relative(path).endswith(
-            ("core/src/lib.rs", "wire/src/lib.rs", "client/src/lib.rs", "server/src/lib.rs")
+            ("core/src/lib.rs", "wire/src/lib.rs", "client/src/lib.rs", "server/src/lib.rs", "process/src/lib.rs")
         ):
             assert length(path) <= 80, f"{relative(path)} does more than declare and re-export"
 
@@ -73,7 +75,7 @@ def test_the_package_unpickles_and_evaluates_nothing() -> None:
     for path in modules:
         for node in ast.walk(ast.parse(path.read_text())):
             where = f"{relative(path)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Import):
+            if isinstance(node, ast.Import) and relative(path) not in UNPICKLERS_ALLOWED_IN:
                 assert not {name.name.split(".")[0] for name in node.names} & UNPICKLERS, where
             elif isinstance(node, ast.ImportFrom):
                 assert (node.module or "").split(".")[0] not in UNPICKLERS, where

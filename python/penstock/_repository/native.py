@@ -13,6 +13,7 @@ from penstock import _load
 from penstock._definition import Definition, Handler
 from penstock._model import Model
 from penstock._repository import fresh
+from penstock._spawning import in_folder
 from penstock.errors import StartupError
 
 __all__ = ["Native"]
@@ -34,7 +35,8 @@ class Native:
         with _load.marked(_FILE):
             module = fresh.import_folder(str(folder), "model")
         try:
-            definition = _model_in(module, name).with_options(name=name, version=version).definition()
+            model = _model_in(module, name).with_options(name=name, version=version)
+            definition = model.definition(in_folder(str(folder), name, version))
         except BaseException:
             fresh.forget(module.__name__)
             raise

@@ -1,7 +1,11 @@
 //! `penstock._definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
 //! beside it.
 
-use crate::{config::duration, errors::startup};
+use crate::{
+    config::duration,
+    errors::startup,
+    processes::{Processes, Spawning},
+};
 use numpy::PyArrayDescr;
 use penstock_core::{Batching, Datatype, Document, ModelSpec, Oversize, Queueing, Sequences, TensorSpec};
 use pyo3::prelude::*;
@@ -27,6 +31,7 @@ struct Definition {
     factory: Py<PyAny>,
     queueing: Option<DeclaredQueueing>,
     sequences: Option<DeclaredSequences>,
+    processes: Option<Spawning>,
 }
 
 /// The fields of `Queueing`.
@@ -87,6 +92,8 @@ pub(crate) struct ArrayForm {
     pub(crate) text: bool,
     /// A BF16 tensor that Python sees as float32: its values are widened and narrowed.
     pub(crate) widened: bool,
+    /// An output that is copied into shared memory as soon as it is taken.
+    pub(crate) copied_at_once: bool,
 }
 
 /// What a handler's thread needs to build and call a handler.
@@ -98,6 +105,8 @@ pub(crate) struct Handling {
     pub(crate) outputs: Vec<ArrayForm>,
     /// How many batches an `async` handler computes at once, on an event loop; `None` for a plain handler.
     pub(crate) concurrency: Option<usize>,
+    /// How its instances are started, where they are processes.
+    pub(crate) processes: Option<Processes>,
 }
 
 /// Reads a definition.
@@ -130,6 +139,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         inputs: input_forms,
         outputs: output_forms,
         concurrency: definition.concurrency.map(|count| count.max(1)),
+        processes: definition.processes.map(|spawning| Processes::read(spawning, &spec)),
     };
     Ok((spec, Arc::new(handling)))
 }
@@ -160,7 +170,7 @@ fn tensors(
                 .remove(&tensor.name)
                 .map(|DeclaredDocument { schema, example }| Arc::new(Document { schema, example })),
         };
-        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened }))
+        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened, copied_at_once: false }))
     };
     declared.into_iter().map(read).collect::<PyResult<Vec<_>>>().map(|pairs| pairs.into_iter().unzip())
 }

@@ -16,7 +16,7 @@ use numpy::{
     npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, npy_intp},
 };
 use penstock_core::{
-    AlignedBuffer, Buffer, Tensor, aligned_with_capacity, bytes_tensor,
+    AlignedBuffer, Buffer, Memory, Tensor, aligned_with_capacity, bytes_tensor,
     copies::{self, Step},
 };
 use pyo3::{
@@ -27,10 +27,27 @@ use pyo3::{
     types::{PyBytes, PyString},
 };
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Owns the memory of an array that was handed to a handler.
 #[pyclass(frozen, name = "_TensorMemory", module = "penstock._core")]
-struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] AlignedBuffer);
+struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
+
+/// Memory that nobody else refers to.
+enum Owned {
+    Heap(AlignedBuffer),
+    /// Of an instance that is a process: shared with the server, which does not touch it until it is given up.
+    Lent(Arc<dyn Memory>),
+}
+
+impl Owned {
+    fn data(&self) -> *mut u8 {
+        match self {
+            Self::Heap(memory) => memory.as_ptr().cast_mut(),
+            Self::Lent(memory) => memory.as_mut_ptr(),
+        }
+    }
+}
 
 /// The array of one input.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
@@ -38,18 +55,19 @@ pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> P
     let Some(dtype) = &form.dtype else {
         return objects(py, buffer.as_slice(), &shape, form.text);
     };
-    let memory = if form.widened { widen(buffer.as_slice()) } else { own(buffer) };
+    let memory = if form.widened { Owned::Heap(widen(buffer.as_slice())) } else { own(buffer) };
     over_memory(py, memory, &shape, dtype.bind(py))
 }
 
-fn own(buffer: Buffer) -> AlignedBuffer {
+fn own(buffer: Buffer) -> Owned {
     match buffer {
-        Buffer::Aligned(memory) => memory,
+        Buffer::Aligned(memory) => Owned::Heap(memory),
+        Buffer::Lent(memory) => Owned::Lent(memory),
         Buffer::Shared(bytes) => {
             copies::count(Step::HandIn, bytes.len());
             let mut memory = aligned_with_capacity(bytes.len());
             memory.extend_from_slice(&bytes);
-            memory
+            Owned::Heap(memory)
         }
     }
 }
@@ -66,15 +84,15 @@ fn widen(narrow: &[u8]) -> AlignedBuffer {
 /// An array over `memory`, which it keeps alive.
 fn over_memory<'py>(
     py: Python<'py>,
-    memory: AlignedBuffer,
+    memory: Owned,
     shape: &[usize],
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let data = memory.as_ptr().cast_mut();
+    let data = memory.data();
     let base = Bound::new(py, TensorMemory(memory))?;
     let mut dims: SmallVec<[npy_intp; 4]> = shape.iter().map(|&dim| dim as npy_intp).collect();
     // SAFETY: `data` points to the memory that `base` owns and that nobody else refers to; moving the
-    // buffer into `base` does not move its heap memory. The tensor's invariant makes it exactly
+    // buffer into `base` does not move the memory that it owns. The tensor's invariant makes it exactly
     // `shape` elements of the datatype that `dtype` was declared for (or of its widened form), row by
     // row, 64-byte aligned. `PyArray_NewFromDescr` steals the reference to the dtype that
     // `into_dtype_ptr` gives, and `PyArray_SetBaseObject` the one that `into_ptr` gives, so the memory

@@ -121,7 +121,7 @@ fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayFo
     let dtype = dtype.bind(item.py());
     let array = as_array(spec, index, item, dtype)?;
     let shape: Shape = array.shape().into();
-    let buffer = if form.widened { narrow(&array) } else { take(array) };
+    let buffer = if form.widened { narrow(&array) } else { take(array, form.copied_at_once) };
     Tensor::new(declared.datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
 }
 
@@ -176,7 +176,8 @@ struct Borrowed {
 }
 
 // SAFETY: the memory behind `data` belongs to an array to which this is the only reference, so no
-// Python code can reach it any more; reading it from another thread races with nothing. Dropping a
+// Python code can reach it any more; reading it from another thread races with nothing. Where others may
+// refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
 // `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
 unsafe impl Send for Borrowed {}
 
@@ -188,10 +189,11 @@ impl AsRef<[u8]> for Borrowed {
     }
 }
 
-/// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied.
-fn take(array: Bound<'_, PyUntypedArray>) -> Buffer {
+/// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied. What is copied
+/// at once anyway, while the interpreter is held, is always borrowed.
+fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
     let (data, len) = memory(&array);
-    if len >= BORROW_FROM && is_ours_alone(&array) {
+    if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
         return Buffer::Shared(Bytes::from_owner(Borrowed { data, len, _array: array.unbind() }));
     }
     copies::count(Step::HandOut, len);

@@ -30,7 +30,44 @@ const LATE_FROM: Duration = Duration::from_micros(100);
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// What an instance says once its handler is built, or could not be.
-pub(crate) type Built = std::result::Result<(), PyErr>;
+pub(crate) type Built = std::result::Result<(), Unbuilt>;
+
+/// Why an instance could not be built.
+#[derive(Debug)]
+pub(crate) enum Unbuilt {
+    /// What was raised here.
+    Here(PyErr),
+    /// What was raised in its process.
+    InProcess(penstock_process::Failure),
+}
+
+impl From<PyErr> for Unbuilt {
+    fn from(error: PyErr) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl std::fmt::Display for Unbuilt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Here(error) => error.fmt(f),
+            Self::InProcess(failure) => f.write_str(&failure.summary),
+        }
+    }
+}
+
+impl Unbuilt {
+    /// The exception that caused it.
+    pub(crate) fn into_cause(self) -> Option<PyErr> {
+        match self {
+            Self::Here(error) => Some(error),
+            Self::InProcess(failure) if failure.traceback.is_empty() => None,
+            Self::InProcess(failure) => {
+                Some(PyRuntimeError::new_err(format!("in its process:\n{}", failure.traceback)))
+            }
+        }
+    }
+}
 
 /// Starts one instance's thread, which reports on `built`.
 pub(crate) fn spawn(
@@ -55,15 +92,17 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
     let handler = match handling.factory.bind(py).call0() {
         Ok(handler) => handler,
         Err(error) => {
-            let _ = built.send(Err(error));
+            let _ = built.send(Err(error.into()));
             return;
         }
     };
-    let parts = || Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?));
+    let parts = || -> PyResult<_> {
+        Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?))
+    };
     let (call, close, close_sequence) = match parts() {
         Ok(parts) => parts,
         Err(error) => {
-            let _ = built.send(Err(error));
+            let _ = built.send(Err(error.into()));
             return;
         }
     };
@@ -137,12 +176,12 @@ pub(crate) fn wait_built(
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 py.check_signals()?;
                 if stopping() {
-                    return Err(PyRuntimeError::new_err("the server stops"));
+                    return Err(PyRuntimeError::new_err("the server stops").into());
                 }
                 continue;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("an instance ended before it was built"));
+                return Err(PyRuntimeError::new_err("an instance ended before it was built").into());
             }
         }
         waiting -= 1;

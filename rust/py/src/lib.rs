@@ -17,6 +17,7 @@ mod in_process;
 mod instance;
 mod loaded;
 mod models;
+mod processes;
 mod scalar;
 mod sequences;
 mod server;
@@ -49,6 +50,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Models>()?;
     module.add_class::<models::Prepared>()?;
     module.add_class::<models::Command>()?;
+    module.add_class::<processes::Worker>()?;
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<sequences::SequenceInfo>()?;

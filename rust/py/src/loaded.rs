@@ -5,8 +5,10 @@ use crate::{
     definition::{self, Handling},
     errors::startup,
     instance::{self, Built},
+    processes,
 };
 use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics, queue::Queue};
+use penstock_process::Fleet;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
 use std::{
@@ -76,23 +78,31 @@ impl Loaded {
         let mut waiting = Vec::new();
         for (model, handling) in starting {
             let (built, receiver) = mpsc::channel::<Built>();
-            let spec = model.spec();
+            let (spec, fleet) = (model.spec(), Arc::new(Fleet::default()));
             for index in 0..spec.instances {
-                let thread = instance::spawn(Arc::clone(model.queue()), index, Arc::clone(handling), built.clone())
-                    .map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
+                let (queue, built) = (Arc::clone(model.queue()), built.clone());
+                let thread = match &handling.processes {
+                    None => instance::spawn(queue, index, Arc::clone(handling), built),
+                    Some(processes) => processes::spawn(queue, index, processes, &fleet, built),
+                };
+                let thread =
+                    thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
                 lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }
-            waiting.push((model, receiver));
+            waiting.push((model, receiver, handling.processes.is_some().then_some(fleet)));
         }
-        for (model, receiver) in waiting {
+        for (model, receiver, fleet) in waiting {
             let spec = model.spec();
             instance::wait_built(py, receiver, spec.instances, || self.control.is_closed()).map_err(|cause| {
                 let problem = format!("model '{}' version '{}' could not be loaded: {cause}", spec.name, spec.version);
                 let error = startup(py, "LoadError", &problem);
-                error.set_cause(py, Some(cause));
+                error.set_cause(py, cause.into_cause());
                 error
             })?;
             model.set_readiness(Readiness::Ready);
+            if let Some(fleet) = fleet {
+                fleet.open(model);
+            }
         }
         Ok(())
     }

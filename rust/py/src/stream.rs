@@ -10,7 +10,7 @@ use crate::{
     sequences::Sequences,
 };
 use penstock_core::{
-    Error, Inputs, Job, ModelSpec, Result, RowPiece, Shape, Streaming, Tensor, metrics::InterpreterTimes,
+    Error, Inputs, Job, ModelSpec, Parameters, Result, RowPiece, Shape, Streaming, Tensor, metrics::InterpreterTimes,
 };
 use pyo3::{
     intern,
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-type Outputs = SmallVec<[Tensor; 2]>;
+pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
 
 /// Answers a batch with the pieces that its handler yields.
 pub(crate) fn answer(
@@ -42,13 +42,59 @@ pub(crate) fn answer(
         Err(error) => return detached(py, move || job.finish(Err(error))),
     };
     let mut streaming = job.stream();
-    let run = catch_unwind(AssertUnwindSafe(|| generator.run(&mut streaming)));
-    let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
-    generator.close(&streaming);
+    let result = generator.run_to_end(&mut streaming);
     detached(py, move || streaming.finish(result));
 }
 
-fn begin<'a, 'py>(
+/// Where pieces go: to callers, or to the server that has them.
+pub(crate) trait Pieces: Send {
+    /// The batch.
+    fn job(&self) -> &Job;
+    /// Whether anybody still reads.
+    fn is_wanted(&self) -> bool;
+    /// Whether somebody has to read before the handler goes on.
+    fn is_full(&mut self) -> bool;
+    /// Blocks until nobody has to.
+    fn wait_for_room(&mut self);
+    /// Gives everybody their rows of `outputs`; with `last`, that was all.
+    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
+    /// Gives each row its own.
+    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()>;
+    /// Ends all streams, well.
+    fn end_all(&mut self);
+}
+
+impl Pieces for Streaming {
+    fn job(&self) -> &Job {
+        self.job()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted()
+    }
+
+    fn is_full(&mut self) -> bool {
+        (*self).is_full()
+    }
+
+    fn wait_for_room(&mut self) {
+        self.wait_for_room();
+    }
+
+    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
+        self.send(outputs, parameters, last)
+    }
+
+    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
+        self.send_rows(rows, parameters)
+    }
+
+    fn end_all(&mut self) {
+        self.end_all();
+    }
+}
+
+pub(crate) fn begin<'a, 'py>(
     handler: &Bound<'py, PyAny>,
     handling: &'a Handling,
     sequences: &mut Sequences,
@@ -70,15 +116,23 @@ fn begin<'a, 'py>(
 }
 
 /// A handler's generator under way.
-struct Generator<'a, 'py> {
+pub(crate) struct Generator<'a, 'py> {
     handling: &'a Handling,
     pieces: Bound<'py, PyIterator>,
     context: Option<Bound<'py, Context>>,
 }
 
 impl Generator<'_, '_> {
+    /// Runs it, and lets it clean up.
+    pub(crate) fn run_to_end(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
+        let run = catch_unwind(AssertUnwindSafe(|| self.run(streaming)));
+        let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
+        self.close(streaming.job());
+        result
+    }
+
     /// Runs it to its end, or until nobody reads any more.
-    fn run(&self, streaming: &mut Streaming) -> Result<InterpreterTimes> {
+    fn run(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
         let py = self.pieces.py();
         let (began, cpu_began) = (Instant::now(), thread_time());
         let (mut handler, mut paused) = (Duration::ZERO, Duration::ZERO);
@@ -105,12 +159,12 @@ impl Generator<'_, '_> {
     }
 
     /// Lets a generator that was not run to its end clean up.
-    fn close(&self, streaming: &Streaming) {
+    fn close(&self, job: &Job) {
         let py = self.pieces.py();
         let Ok(Some(close)) = self.pieces.getattr_opt(intern!(py, "close")) else { return };
         if let Err(error) = close.call0() {
             // What it raises while it is closed has no caller any more; the log gets it.
-            let _ = errors::from_handler(py, streaming.job().spec(), &error);
+            let _ = errors::from_handler(py, job.spec(), &error);
         }
     }
 }
@@ -120,7 +174,7 @@ impl Generator<'_, '_> {
 /// # Errors
 /// `Handler` for outputs that are not as declared.
 pub(crate) fn send(
-    streaming: &mut Streaming,
+    streaming: &mut impl Pieces,
     handling: &Handling,
     context: Option<&Py<Context>>,
     piece: Bound<'_, PyAny>,

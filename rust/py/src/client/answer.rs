@@ -69,7 +69,12 @@ fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
         Datatype::Fp64 => Some(numpy::dtype::<f64>(py)),
         Datatype::Bytes => None,
     };
-    ArrayForm { dtype: dtype.map(Bound::unbind), text: false, widened: datatype == Datatype::Bf16 }
+    ArrayForm {
+        dtype: dtype.map(Bound::unbind),
+        text: false,
+        widened: datatype == Datatype::Bf16,
+        copied_at_once: false,
+    }
 }
 
 /// The exception of a call that failed.

@@ -115,7 +115,7 @@ impl Port {
 
     /// The handler could not be built.
     fn failed(&self, raised: Bound<'_, PyAny>) {
-        self.report(Err(PyErr::from_value(raised)));
+        self.report(Err(PyErr::from_value(raised).into()));
     }
 
     /// What came since the last time.

@@ -14,6 +14,7 @@ use std::{
 
 /// What the feeder has for the loop.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for every batch")]
 pub(crate) enum Fed {
     /// A batch and its joined inputs.
     Batch(Job, Inputs),

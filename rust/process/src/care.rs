@@ -1,0 +1,94 @@
+//! What an instance does beside serving: it looks after its process, replaces it, and lets it go.
+
+use crate::{
+    end::{End, Failure},
+    instance::Instance,
+    process::Process,
+    serving::{LONGEST_BACK_OFF, Serving},
+};
+use penstock_core::{Error, Kind as ErrorKind};
+use std::time::{Duration, Instant};
+
+impl Serving<'_> {
+    /// Looks after the process, and those before and behind it.
+    pub(crate) fn look(&mut self) {
+        self.retired.look();
+        if self.process.as_mut().is_some_and(Process::has_ended) {
+            return self.lost_idle();
+        }
+        if self.next.is_some() {
+            return self.try_to_replace();
+        }
+        let Some(process) = &self.process else { return };
+        let Some(end) = self.is_due(process) else { return };
+        if Instant::now() < self.not_before || !self.instance.fleet.begin_replacing() {
+            return;
+        }
+        match Process::start(&self.instance.launch, self.instance.index) {
+            Ok(next) => self.next = Some((next, end)),
+            Err(failure) => self.not_replaced(&failure),
+        }
+    }
+
+    fn is_due(&self, process: &Process) -> Option<End> {
+        let limits = &self.instance.limits;
+        if limits.max_batches.is_some_and(|most| process.batches >= most) {
+            return Some(End::MaxBatches);
+        }
+        if limits.max_age.is_some_and(|most| process.started.elapsed() >= most) {
+            return Some(End::MaxAge);
+        }
+        let limit = limits.max_rss?;
+        process.rss().is_some_and(|rss| rss >= limit).then_some(End::MaxRss)
+    }
+
+    /// Puts the new process in the place of the old one, once it has loaded.
+    fn try_to_replace(&mut self) {
+        let Instance { queue, launch, fleet, index, .. } = self.instance;
+        let Some((mut next, end)) = self.next.take() else { return };
+        match next.loaded(launch.fingerprint) {
+            None => self.next = Some((next, end)),
+            // What the old one holds for sequences would be lost.
+            Some(Ok(())) if queue.sequences_of(*index) > 0 => {
+                fleet.end_replacing();
+                self.retired.add(next);
+                self.not_before = Instant::now() + Duration::from_secs(1);
+            }
+            Some(Ok(())) => {
+                fleet.end_replacing();
+                queue.metrics().restarted(end.label());
+                if let Some(old) = self.process.replace(next) {
+                    self.instance.say(format_args!("{end} (process {}) and was replaced", old.id()));
+                    self.retired.add(old);
+                }
+            }
+            Some(Err(failure)) => self.not_replaced(&failure),
+        }
+    }
+
+    fn not_replaced(&mut self, Failure { summary, traceback }: &Failure) {
+        self.instance.fleet.end_replacing();
+        self.not_before = Instant::now() + LONGEST_BACK_OFF;
+        self.instance.say(format_args!("the old process stays, a new one could not load: {summary}\n{traceback}"));
+    }
+
+    /// Lets the process close its handler. What still waits has nobody who could compute it.
+    pub(crate) fn close(mut self) {
+        let Instance { queue, fleet, .. } = self.instance;
+        if self.next.take().is_some() {
+            fleet.end_replacing();
+        }
+        let last = match self.process.take() {
+            Some(process) => {
+                self.retired.add(process);
+                fleet.down(queue.metrics())
+            }
+            None => fleet.is_empty(),
+        };
+        if last {
+            let error = format!("model '{}' is shutting down", queue.spec().name);
+            queue.cut_off(&Error::new(ErrorKind::Unavailable, error));
+        }
+        self.retired.wait();
+    }
+}

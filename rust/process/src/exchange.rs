@@ -1,0 +1,94 @@
+//! A batch in a process: its answer, or its pieces.
+
+use crate::{
+    await_reply::Watch,
+    end::End,
+    frame::{Frame, Kind},
+    process::Process,
+    reply::{Answer, Outputs},
+    request::Written,
+};
+use penstock_core::{BatchOutput, Job, Streaming};
+use std::os::fd::OwnedFd;
+
+/// What a batch came to.
+type Computed = penstock_core::Result<BatchOutput>;
+
+/// The answer to a batch.
+pub(crate) fn answer(
+    process: &mut Process,
+    frame: &Frame,
+    descriptor: Option<OwnedFd>,
+    job: &Job,
+) -> Result<Computed, End> {
+    match read(process, frame, descriptor, job) {
+        Some(Answer::Done { outputs, parameters, times }) => Ok(Ok(BatchOutput { outputs, parameters, times })),
+        Some(Answer::Failed(error)) => Ok(Err(error)),
+        _ => Err(End::Broken),
+    }
+}
+
+/// Hands out the pieces of a batch until it ends.
+pub(crate) fn stream(
+    process: &mut Process,
+    watch: &mut Watch<'_>,
+    sent: &Written,
+    streaming: &mut Streaming,
+    first: (Frame, Option<OwnedFd>),
+) -> Result<Computed, End> {
+    // Once a piece does not fit the signature, the handler learns that nobody wants more.
+    let mut refused = None;
+    let mut next = first;
+    loop {
+        let (frame, descriptor) = next;
+        let piece = match read(process, &frame, descriptor, streaming.job()) {
+            Some(Answer::Done { outputs, parameters, times }) => {
+                return Ok(refused.map_or(Ok(BatchOutput { outputs, parameters, times }), Err));
+            }
+            Some(Answer::Failed(error)) => return Ok(Err(refused.unwrap_or(error))),
+            Some(piece) => piece,
+            None => return Err(End::Broken),
+        };
+        if refused.is_none() {
+            refused = push(streaming, piece).err();
+        }
+        if let Some(region) = process.input()
+            && (refused.is_some() || !streaming.is_wanted())
+        {
+            sent.tell_all_left(region);
+        }
+        if refused.is_none() && streaming.is_wanted() && streaming.is_full() {
+            streaming.wait_for_room();
+            watch.restart();
+        }
+        process.credit().map_err(|_| process.end())?;
+        next = watch.frame(process, Some((sent, streaming.job())))?;
+    }
+}
+
+fn push(streaming: &mut Streaming, piece: Answer<Outputs>) -> penstock_core::Result<()> {
+    match piece {
+        Answer::Piece { outputs, parameters, last } => streaming.send(outputs, &parameters, last),
+        Answer::Rows { rows, parameters } => {
+            streaming.send_rows(rows.into_iter().map(Into::into).collect(), &parameters)
+        }
+        Answer::EndAll | Answer::Done { .. } | Answer::Failed(_) => {
+            streaming.end_all();
+            Ok(())
+        }
+    }
+}
+
+/// Reads what a frame answers, and adds what the handler counted.
+fn read(process: &mut Process, frame: &Frame, descriptor: Option<OwnedFd>, job: &Job) -> Option<Answer<Outputs>> {
+    if !process.answers(frame) || !matches!(frame.kind, Kind::Done | Kind::Piece) {
+        return None;
+    }
+    let (answer, counts) = process.answers.read(frame, descriptor)?;
+    let is_last = matches!(answer, Answer::Done { .. } | Answer::Failed(_));
+    if is_last != (frame.kind == Kind::Done) {
+        return None;
+    }
+    counts.iter().for_each(|(name, sum)| job.metrics().custom(name, *sum));
+    Some(answer)
+}

@@ -1,0 +1,62 @@
+//! The server's side of an instance: one thread that pulls batches for a process, and keeps one alive.
+
+use crate::{
+    end::Failure,
+    fleet::Fleet,
+    launch::{Launch, Limits},
+    process::Process,
+    serving::{LOOK, Serving},
+};
+use penstock_core::queue::Queue;
+use std::sync::Arc;
+
+/// What an instance needs.
+#[derive(Debug)]
+pub struct Instance {
+    /// Where its batches come from.
+    pub queue: Arc<Queue>,
+    /// Which of the model's instances it is, from 0.
+    pub index: usize,
+    /// How its processes are started.
+    pub launch: Arc<Launch>,
+    /// And when they are ended.
+    pub limits: Arc<Limits>,
+    /// Its model's other processes.
+    pub fleet: Arc<Fleet>,
+}
+
+impl Instance {
+    /// Starts a process, says on `built` whether it has loaded, and serves until the queue is closed.
+    ///
+    /// Blocks; on a thread of its own, which its processes do not outlive: the kernel kills them with it.
+    pub fn run(self, built: impl FnOnce(Result<(), Failure>)) {
+        let process = match self.start() {
+            Ok(process) => process,
+            Err(failure) => return built(Err(failure)),
+        };
+        self.fleet.up(self.queue.metrics());
+        built(Ok(()));
+        Serving::new(&self, process).run();
+    }
+
+    /// A process that has loaded.
+    pub(crate) fn start(&self) -> Result<Process, Failure> {
+        let mut process = Process::start(&self.launch, self.index)?;
+        loop {
+            if let Some(loaded) = process.loaded(self.launch.fingerprint) {
+                return loaded.map(|()| process);
+            }
+            if self.queue.is_closed() {
+                return Err(Failure::of("the server stops"));
+            }
+            let waited = process.socket.wait(process.pidfd(), LOOK);
+            waited.map_err(|error| Failure::of(error.to_string()))?;
+        }
+    }
+
+    /// Says something in the log.
+    pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
+        let spec = self.queue.spec();
+        eprintln!("penstock: model '{}' version '{}': {what}", spec.name, spec.version);
+    }
+}

@@ -1,0 +1,288 @@
+//! An answer on its way from a process: a description, then the tensors, each aligned.
+
+use crate::{
+    pack::{Reader, Writer},
+    region::aligned,
+    tensors::{Placed, Places, describe, placed},
+};
+use penstock_core::{BatchOutput, Error, Kind, Parameters, Result, RowPiece, Tensor, metrics::InterpreterTimes};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// The outputs of a batch or of a row.
+pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
+
+/// What handlers counted: a sum and its name.
+pub(crate) type Count = (String, f64);
+
+/// Tensors as a description places them, which are not looked at yet.
+pub(crate) type PlacedOutputs = SmallVec<[Placed; 2]>;
+
+/// What a process answers, with its tensors as `T`: to be written, or as they were described.
+#[derive(Debug)]
+pub(crate) enum Answer<T> {
+    /// The last, of a batch that was computed.
+    Done { outputs: T, parameters: Parameters, times: InterpreterTimes },
+    /// The last, of one that was not.
+    Failed(Error),
+    /// One for all rows; with `last` there is none after it.
+    Piece { outputs: T, parameters: Parameters, last: bool },
+    /// One for each row.
+    Rows { rows: Vec<Row<T>>, parameters: Parameters },
+    /// All streams are over, well.
+    EndAll,
+}
+
+/// What a row gets at one step.
+#[derive(Debug)]
+pub(crate) enum Row<T> {
+    Nothing,
+    More(T),
+    Last(T),
+    End,
+}
+
+/// An answer that is to be written.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) description: Vec<u8>,
+    /// What goes where, counted from where the tensors begin.
+    pub(crate) tensors: Vec<(usize, Tensor)>,
+    tensors_len: usize,
+}
+
+impl Packed {
+    /// How much room it needs.
+    pub(crate) fn len(&self) -> usize {
+        self.start() + self.tensors_len
+    }
+
+    /// Where its tensors begin.
+    pub(crate) fn start(&self) -> usize {
+        aligned(self.description.len())
+    }
+
+    /// A description alone.
+    pub(crate) fn of(description: Vec<u8>) -> Self {
+        Self { description, tensors: Vec::new(), tensors_len: 0 }
+    }
+}
+
+/// Describes an answer.
+pub(crate) fn pack(answer: Answer<Outputs>, counts: &[Count]) -> Packed {
+    let mut packing = Packing::default();
+    packing.out.number(counts.len() as u64);
+    for (name, sum) in counts {
+        packing.out.text(name);
+        packing.out.number(sum.to_bits());
+    }
+    match answer {
+        Answer::Done { outputs, parameters, times } => {
+            packing.out.byte(0);
+            packing.out.parameters(&parameters);
+            for time in [times.handler, times.handler_cpu, times.boundary, times.hand_out] {
+                packing.out.duration(time);
+            }
+            packing.outputs(outputs);
+        }
+        Answer::Failed(error) => {
+            packing.out.byte(1);
+            packing.out.text(error.kind().name());
+            packing.out.text(error.message());
+            packing.out.duration(error.retry_hint().unwrap_or(Duration::MAX));
+        }
+        Answer::Piece { outputs, parameters, last } => {
+            packing.out.byte(2);
+            packing.out.parameters(&parameters);
+            packing.out.byte(u8::from(last));
+            packing.outputs(outputs);
+        }
+        Answer::Rows { rows, parameters } => {
+            packing.out.byte(3);
+            packing.out.parameters(&parameters);
+            packing.out.number(rows.len() as u64);
+            rows.into_iter().for_each(|row| packing.row(row));
+        }
+        Answer::EndAll => packing.out.byte(4),
+    }
+    Packed { description: packing.out.0, tensors: packing.tensors, tensors_len: packing.places.total() }
+}
+
+#[derive(Default)]
+struct Packing {
+    out: Writer,
+    places: Places,
+    tensors: Vec<(usize, Tensor)>,
+}
+
+impl Packing {
+    fn outputs(&mut self, outputs: Outputs) {
+        self.out.number(outputs.len() as u64);
+        for tensor in outputs {
+            let len = tensor.as_slice().len();
+            let place = describe(&mut self.out, &mut self.places, tensor.datatype(), tensor.shape(), len);
+            self.tensors.push((place, tensor));
+        }
+    }
+
+    fn row(&mut self, row: Row<Outputs>) {
+        match row {
+            Row::Nothing => self.out.byte(0),
+            Row::More(outputs) => {
+                self.out.byte(1);
+                self.outputs(outputs);
+            }
+            Row::Last(outputs) => {
+                self.out.byte(2);
+                self.outputs(outputs);
+            }
+            Row::End => self.out.byte(3),
+        }
+    }
+}
+
+/// Reads an answer's description; `None` if it is broken.
+pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<Count>)> {
+    let mut from = Reader(description);
+    let count = |from: &mut Reader<'_>| {
+        let (name, sum) = (from.text()?, f64::from_bits(from.number()?));
+        // A counter can only grow.
+        (sum >= 0.0 && sum.is_finite()).then_some((name, sum))
+    };
+    let counts = (0..from.count()?).map(|_| count(&mut from)).collect::<Option<_>>()?;
+    let answer = match from.byte()? {
+        0 => {
+            let parameters = from.parameters()?;
+            let times = read_times(&mut from)?;
+            Answer::Done { outputs: outputs(&mut from)?, parameters, times }
+        }
+        1 => {
+            let kind = Kind::from_name(&from.text()?)?;
+            let error = Error::new(kind, from.text()?);
+            Answer::Failed(match from.number()? {
+                u64::MAX => error,
+                nanoseconds => error.retry_after(Duration::from_nanos(nanoseconds)),
+            })
+        }
+        2 => {
+            let (parameters, last) = (from.parameters()?, from.byte()? != 0);
+            Answer::Piece { outputs: outputs(&mut from)?, parameters, last }
+        }
+        3 => {
+            let parameters = from.parameters()?;
+            let rows = (0..from.count()?).map(|_| row(&mut from)).collect::<Option<_>>()?;
+            Answer::Rows { rows, parameters }
+        }
+        4 => Answer::EndAll,
+        _ => return None,
+    };
+    from.0.is_empty().then_some((answer, counts))
+}
+
+fn read_times(from: &mut Reader<'_>) -> Option<InterpreterTimes> {
+    let [handler, handler_cpu, boundary, hand_out] =
+        [from.duration()?, from.duration()?, from.duration()?, from.duration()?];
+    Some(InterpreterTimes { handler, handler_cpu, boundary, hand_out })
+}
+
+fn outputs(from: &mut Reader<'_>) -> Option<PlacedOutputs> {
+    (0..from.count()?).map(|_| placed(from)).collect()
+}
+
+fn row(from: &mut Reader<'_>) -> Option<Row<PlacedOutputs>> {
+    Some(match from.byte()? {
+        0 => Row::Nothing,
+        1 => Row::More(outputs(from)?),
+        2 => Row::Last(outputs(from)?),
+        3 => Row::End,
+        _ => return None,
+    })
+}
+
+impl<T> Answer<T> {
+    /// The same answer with its tensors made of what they were.
+    pub(crate) fn map<U>(self, mut make: impl FnMut(T) -> Option<U>) -> Option<Answer<U>> {
+        Some(match self {
+            Self::Done { outputs, parameters, times } => Answer::Done { outputs: make(outputs)?, parameters, times },
+            Self::Failed(error) => Answer::Failed(error),
+            Self::Piece { outputs, parameters, last } => Answer::Piece { outputs: make(outputs)?, parameters, last },
+            Self::Rows { rows, parameters } => {
+                let row = |row| {
+                    Some(match row {
+                        Row::Nothing => Row::Nothing,
+                        Row::More(outputs) => Row::More(make(outputs)?),
+                        Row::Last(outputs) => Row::Last(make(outputs)?),
+                        Row::End => Row::End,
+                    })
+                };
+                Answer::Rows { rows: rows.into_iter().map(row).collect::<Option<_>>()?, parameters }
+            }
+            Self::EndAll => Answer::EndAll,
+        })
+    }
+}
+
+impl Answer<Outputs> {
+    /// The last answer of a batch.
+    pub(crate) fn of(result: Result<BatchOutput>) -> Self {
+        match result {
+            Ok(BatchOutput { outputs, parameters, times }) => Self::Done { outputs, parameters, times },
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl From<RowPiece> for Row<Outputs> {
+    fn from(piece: RowPiece) -> Self {
+        match piece {
+            RowPiece::Nothing => Self::Nothing,
+            RowPiece::More(outputs) => Self::More(outputs),
+            RowPiece::Last(outputs) => Self::Last(outputs),
+            RowPiece::End => Self::End,
+        }
+    }
+}
+
+impl From<Row<Outputs>> for RowPiece {
+    fn from(row: Row<Outputs>) -> Self {
+        match row {
+            Row::Nothing => Self::Nothing,
+            Row::More(outputs) => Self::More(outputs),
+            Row::Last(outputs) => Self::Last(outputs),
+            Row::End => Self::End,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_description_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = unpack(&bytes);
+        }
+
+        #[test]
+        fn errors_round_trip(message in "[a-z ]{0,80}", after in prop::option::of(0_u64..1 << 40)) {
+            let mut error = Error::new(Kind::Overloaded, message);
+            if let Some(after) = after {
+                error = error.retry_after(Duration::from_nanos(after));
+            }
+            let packed = pack(Answer::Failed(error.clone()), &[("hits".to_owned(), 2.0)]);
+            let Some((Answer::Failed(read), counts)) = unpack(&packed.description) else { panic!("an error") };
+            prop_assert_eq!((read.kind(), read.message(), read.retry_hint()), (error.kind(), error.message(), error.retry_hint()));
+            prop_assert_eq!(counts, [("hits".to_owned(), 2.0)]);
+        }
+    }
+
+    #[test]
+    fn a_counter_that_shrinks_is_refused() {
+        for sum in [-1.0, f64::NAN, f64::INFINITY] {
+            let packed = pack(Answer::EndAll, &[("hits".to_owned(), sum)]);
+            assert!(unpack(&packed.description).is_none());
+        }
+    }
+}

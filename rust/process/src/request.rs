@@ -1,0 +1,308 @@
+//! A batch on its way to a process.
+//!
+//! A region holds, one after another: the description of the requests and of their tensors; a byte for
+//! each caller, set when it leaves; the tensors, each aligned.
+
+use crate::{
+    pack::{Reader, Writer},
+    region::{Region, aligned},
+    tensors::{Places, describe, placed},
+};
+use penstock_core::{
+    CallerInfo, InferRequest, Inputs, Job, Presence, Protocol, Reply, Schedule, SequenceId, Step, Tensor,
+    copies::{self, Step as Copied},
+};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+/// A batch as a process gets it.
+#[derive(Debug)]
+pub struct Batch {
+    /// Its requests, without their inputs, and what is known of their callers.
+    pub requests: Vec<(InferRequest, Reply)>,
+    /// The inputs of all of them.
+    pub inputs: Inputs,
+}
+
+/// What is to be written to a region.
+#[derive(Debug)]
+pub(crate) struct Written {
+    description: Vec<u8>,
+    callers: usize,
+    /// For each input the place of its bytes.
+    places: Vec<Option<usize>>,
+    tensors_len: usize,
+}
+
+const NO_DEADLINE: u64 = u64::MAX;
+
+/// Describes a batch. `free` are the slots that are free again.
+pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
+    let mut out = Writer::default();
+    out.number(free.len() as u64);
+    free.iter().for_each(|&slot| out.number(slot.into()));
+    let parts = job.parts();
+    out.number(parts.len() as u64);
+    let now = Instant::now();
+    for part in parts {
+        request(&mut out, &part.request, now);
+    }
+    let mut places = Places::default();
+    let inputs = parts.first().map_or(0, |part| part.request.inputs.len());
+    out.number(inputs as u64);
+    let input = |index: usize| {
+        let mut len = 0;
+        let mut first: Option<&Tensor> = None;
+        for tensor in job.parts().iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()) {
+            len += tensor.as_slice().len();
+            first.get_or_insert(tensor);
+        }
+        out.byte(u8::from(first.is_some()));
+        let first = first?;
+        let mut shape = penstock_core::Shape::from_slice(first.shape());
+        if job.parts().len() > 1 {
+            shape[0] = job.rows();
+        }
+        Some(describe(&mut out, &mut places, first.datatype(), &shape, len))
+    };
+    let places_of = (0..inputs).map(input).collect();
+    Written { description: out.0, callers: parts.len(), places: places_of, tensors_len: places.total() }
+}
+
+fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
+    out.number(request.rows as u64);
+    match request.deadline {
+        None => out.number(NO_DEADLINE),
+        Some(deadline) => out.duration(deadline.saturating_duration_since(now)),
+    }
+    out.byte(request.protocol as u8);
+    out.number(request.schedule.priority);
+    match request.schedule.step.as_deref() {
+        None => out.byte(0),
+        Some(step) => {
+            out.byte(1 + u8::from(step.start) + 2 * u8::from(step.end));
+            sequence(out, &step.id);
+        }
+    }
+    let Some(caller) = &request.caller else { return out.byte(0) };
+    out.byte(1);
+    out.text(&caller.id);
+    out.number(caller.headers.len() as u64);
+    for (name, value) in &caller.headers {
+        out.text(name);
+        out.text(value);
+    }
+    out.parameters(&caller.parameters);
+}
+
+fn sequence(out: &mut Writer, id: &SequenceId) {
+    match id {
+        SequenceId::Number(number) => {
+            out.byte(0);
+            out.number(*number);
+        }
+        SequenceId::Text(text) => {
+            out.byte(1);
+            out.text(text);
+        }
+    }
+}
+
+/// The description of sequences that are over.
+pub(crate) fn describe_over(ids: &[SequenceId]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.number(ids.len() as u64);
+    ids.iter().for_each(|id| sequence(&mut out, id));
+    out.0
+}
+
+impl Written {
+    /// How much room it needs.
+    pub(crate) fn len(&self) -> usize {
+        aligned(self.description.len() + self.callers) + self.tensors_len
+    }
+
+    /// The length of the description.
+    pub(crate) fn description_len(&self) -> usize {
+        self.description.len()
+    }
+
+    /// Writes a batch, and joins its rows while it does: the one copy of its tensors on this way.
+    pub(crate) fn write(&self, job: &Job, region: &mut Region) {
+        region.write(0, &self.description);
+        for caller in 0..self.callers {
+            region.write(self.description.len() + caller, &[0]);
+        }
+        let start = aligned(self.description.len() + self.callers);
+        for (index, place) in self.places.iter().enumerate() {
+            let Some(mut offset) = place.map(|place| start + place) else { continue };
+            for tensor in job.parts().iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()) {
+                region.write(offset, tensor.as_slice());
+                offset += tensor.as_slice().len();
+            }
+            copies::count(Copied::Gather, offset - start - place.unwrap_or(0));
+        }
+    }
+
+    /// Tells the process which callers have left by now. Whether that is all of them.
+    pub(crate) fn tell_who_left(&self, job: &Job, region: &Region) -> bool {
+        let mut all = true;
+        for (caller, part) in job.parts().iter().enumerate() {
+            let left = part.has_left();
+            all &= left;
+            if left && let Some(flag) = region.flag(self.description.len() + caller) {
+                flag.store(1, Ordering::Release);
+            }
+        }
+        all
+    }
+}
+
+impl Written {
+    /// Tells the process that nobody wants more of this batch.
+    pub(crate) fn tell_all_left(&self, region: &Region) {
+        let flags = (0..self.callers).filter_map(|caller| region.flag(self.description.len() + caller));
+        flags.for_each(|flag| flag.store(1, Ordering::Release));
+    }
+}
+
+/// A caller, as far as its process can see it.
+#[derive(Debug)]
+struct Seen {
+    region: Arc<Region>,
+    flag: usize,
+}
+
+impl Presence for Seen {
+    fn has_left(&self) -> bool {
+        self.region.flag(self.flag).is_some_and(|flag| flag.load(Ordering::Acquire) != 0)
+    }
+}
+
+/// Reads a batch and the slots that are free again; `None` if it is broken.
+pub(crate) fn read_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec<u32>)> {
+    let description = region.copied(0..len)?;
+    let mut from = Reader(&description);
+    let free = (0..from.count()?).map(|_| u32::try_from(from.number()?).ok()).collect::<Option<_>>()?;
+    let callers = from.count()?;
+    let now = Instant::now();
+    let requests = (0..callers).map(|caller| {
+        let request = read_request(&mut from, now)?;
+        Some((request, Reply::elsewhere(Arc::new(Seen { region: Arc::clone(region), flag: len + caller }))))
+    });
+    let requests = requests.collect::<Option<_>>()?;
+    let start = aligned(len + callers);
+    let count = from.count()?;
+    let input = |_| match from.byte()? {
+        0 => Some(None),
+        _ => placed(&mut from)?.lent(region, start).map(Some),
+    };
+    let inputs = (0..count).map(input).collect::<Option<_>>()?;
+    Some((Batch { requests, inputs }, free))
+}
+
+fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
+    let rows = from.size()?;
+    let deadline = Some(from.number()?).filter(|&left| left != NO_DEADLINE);
+    let deadline = deadline.and_then(|left| now.checked_add(Duration::from_nanos(left)));
+    let protocol = [Protocol::Http, Protocol::Grpc, Protocol::InProcess].into_iter().nth(from.byte()?.into())?;
+    let priority = from.number()?;
+    let step = match from.byte()? {
+        0 => None,
+        marks => {
+            Some(Box::new(Step { id: read_sequence(from)?, start: (marks - 1) & 1 != 0, end: (marks - 1) & 2 != 0 }))
+        }
+    };
+    let caller = match from.byte()? {
+        0 => None,
+        _ => Some(Box::new(CallerInfo {
+            id: from.text()?,
+            headers: (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?,
+            parameters: from.parameters()?,
+        })),
+    };
+    let schedule = Schedule { priority, step };
+    Some(InferRequest { inputs: Inputs::new(), rows, caller, deadline, protocol, schedule })
+}
+
+fn read_sequence(from: &mut Reader<'_>) -> Option<SequenceId> {
+    Some(match from.byte()? {
+        0 => SequenceId::Number(from.number()?),
+        _ => SequenceId::Text(from.text()?.into()),
+    })
+}
+
+/// Reads what [`describe_over`] wrote.
+pub(crate) fn read_over(description: &[u8]) -> Option<Vec<SequenceId>> {
+    let mut from = Reader(description);
+    (0..from.count()?).map(|_| read_sequence(&mut from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::{
+        Parameter,
+        metrics::Metrics,
+        queue::{Pulled, Queue, Work},
+        testing::{batching, fp32, fp32_spec, request, values},
+    };
+    use proptest::prelude::*;
+
+    fn caller(id: &str) -> Option<Box<CallerInfo>> {
+        let parameters =
+            vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
+        Some(Box::new(CallerInfo { id: id.to_owned(), parameters, headers: vec![("x".to_owned(), "y".to_owned())] }))
+    }
+
+    #[test]
+    fn a_batch_arrives_as_it_was_sent() {
+        let spec = Arc::new(fp32_spec("m", &[Some(2)], Some(batching(8))));
+        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
+        let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
+        let first = InferRequest {
+            caller: caller("one"),
+            deadline: Some(Instant::now() + Duration::from_secs(60)),
+            schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())) },
+            ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
+        };
+        let _one = queue.submit(first, None).unwrap();
+        let two = queue.submit(request(fp32(&[1, 2], &[5., 6.])), None).unwrap();
+        let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
+
+        let written = describe_batch(&job, &[4, 9]);
+        let (mut region, file) = Region::create(written.len()).unwrap();
+        written.write(&job, &mut region);
+        let theirs = Arc::new(Region::adopt(&file, true).unwrap());
+        let (Batch { requests, inputs }, free) = read_batch(&theirs, written.description_len()).unwrap();
+        assert_eq!(free, [4, 9]);
+        assert_eq!(values(inputs[0].as_ref().unwrap()), [1., 2., 3., 4., 5., 6.]);
+        assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
+        let [(first, first_reply), (second, second_reply)] = &requests[..] else { panic!("two requests") };
+        assert_eq!((first.rows, second.rows), (2, 1));
+        assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
+        assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)) });
+        assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));
+        assert!(second.caller.is_none() && second.deadline.is_none());
+
+        drop(two);
+        assert!(!written.tell_who_left(&job, &region));
+        assert!(!first_reply.is_abandoned() && second_reply.is_abandoned());
+        written.tell_all_left(&region);
+        assert!(first_reply.is_abandoned());
+        job.finish(Err(penstock_core::Error::handler("enough")));
+    }
+
+    proptest! {
+        #[test]
+        fn any_description_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let (mut region, _file) = Region::create(bytes.len()).unwrap();
+            region.write(0, &bytes);
+            let region = Arc::new(region);
+            let _ = read_batch(&region, bytes.len());
+            let _ = read_over(&bytes);
+        }
+    }
+}

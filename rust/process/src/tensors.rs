@@ -1,0 +1,116 @@
+//! Tensors in a region: where each lies, as the description before them says.
+
+use crate::{
+    pack::{Reader, Writer},
+    region::{Region, aligned},
+};
+use bytes::Bytes;
+use penstock_core::{
+    Buffer, Datatype, MAX_RANK, Memory, Shape, Tensor, aligned_with_capacity,
+    copies::{self, Step},
+};
+use std::{ops::Range, sync::Arc};
+
+/// A tensor as its region describes it.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    datatype: Datatype,
+    shape: Shape,
+    /// Its bytes, counted from where the tensors begin.
+    bytes: Range<usize>,
+}
+
+/// Where the next tensors of a region go, counted from where they begin.
+#[derive(Debug, Default)]
+pub(crate) struct Places(usize);
+
+impl Places {
+    /// A place for `len` bytes.
+    pub(crate) fn take(&mut self, len: usize) -> usize {
+        let offset = aligned(self.0);
+        self.0 = offset + len;
+        offset
+    }
+
+    /// The bytes that all of them need.
+    pub(crate) fn total(&self) -> usize {
+        self.0
+    }
+}
+
+/// Describes a tensor of `len` bytes, for which it takes a place.
+pub(crate) fn describe(
+    out: &mut Writer,
+    places: &mut Places,
+    datatype: Datatype,
+    shape: &[usize],
+    len: usize,
+) -> usize {
+    let offset = places.take(len);
+    out.byte(datatype as u8);
+    out.number(shape.len() as u64);
+    shape.iter().for_each(|&dim| out.number(dim as u64));
+    out.number(offset as u64);
+    out.number(len as u64);
+    offset
+}
+
+/// Reads what [`describe`] wrote; `None` for anything else.
+pub(crate) fn placed(from: &mut Reader<'_>) -> Option<Placed> {
+    let datatype = *Datatype::ALL.get(usize::from(from.byte()?))?;
+    let rank = from.count().filter(|&rank| rank <= MAX_RANK)?;
+    let shape = (0..rank).map(|_| from.size()).collect::<Option<Shape>>()?;
+    let (offset, len) = (from.size()?, from.size()?);
+    Some(Placed { datatype, shape, bytes: offset..offset.checked_add(len)? })
+}
+
+impl Placed {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn range(&self, start: usize) -> Option<Range<usize>> {
+        Some(start.checked_add(self.bytes.start)?..start.checked_add(self.bytes.end)?)
+    }
+
+    /// A tensor over memory that the batch has to itself. The tensors begin at `start`.
+    pub(crate) fn lent(self, region: &Arc<Region>, start: usize) -> Option<Tensor> {
+        let range = self.range(start)?;
+        region.bytes(range.clone())?;
+        let memory = Arc::new(Lent { region: Arc::clone(region), range });
+        Tensor::new(self.datatype, self.shape, Buffer::Lent(memory)).ok()
+    }
+
+    /// A tensor over a view that `view` makes of a range of the region.
+    pub(crate) fn viewed(self, start: usize, view: impl FnOnce(Range<usize>) -> Option<Bytes>) -> Option<Tensor> {
+        let bytes = view(self.range(start)?)?;
+        Tensor::new(self.datatype, self.shape, Buffer::Shared(bytes)).ok()
+    }
+
+    /// A tensor of a copy.
+    pub(crate) fn copied(self, region: &Region, start: usize) -> Option<Tensor> {
+        let bytes = region.bytes(self.range(start)?)?;
+        copies::count(Step::HandOut, bytes.len());
+        let mut copy = aligned_with_capacity(bytes.len());
+        copy.extend_from_slice(bytes);
+        Tensor::new(self.datatype, self.shape, Buffer::Aligned(copy)).ok()
+    }
+}
+
+/// A part of a region that an array may keep.
+#[derive(Debug)]
+struct Lent {
+    region: Arc<Region>,
+    range: Range<usize>,
+}
+
+impl Memory for Lent {
+    fn as_slice(&self) -> &[u8] {
+        self.region.bytes(self.range.clone()).unwrap_or_default()
+    }
+
+    fn as_mut_ptr(&self) -> *mut u8 {
+        self.region.pointer(self.range.start)
+    }
+}

@@ -1,0 +1,54 @@
+//! `penstock._spawning.Spawning`: how a model's processes are started, and when they are ended.
+
+use crate::config::duration;
+use penstock_core::ModelSpec;
+use penstock_process::{Launch, Limits};
+use pyo3::prelude::*;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+/// The fields of `Spawning`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct Spawning {
+    program: String,
+    arguments: Vec<String>,
+    environments: Vec<Vec<(String, String)>>,
+    payload: Vec<u8>,
+    hang_after: Option<f64>,
+    abandoned_after: Option<f64>,
+    max_rss: Option<u64>,
+    max_age: Option<f64>,
+    max_batches: Option<u64>,
+}
+
+/// What the threads of a model's process instances need.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    pub(crate) launch: Arc<Launch>,
+    pub(crate) limits: Arc<Limits>,
+}
+
+impl Processes {
+    pub(crate) fn read(spawning: Spawning, spec: &ModelSpec) -> Self {
+        let Spawning { program, arguments, environments, payload, .. } = spawning;
+        let launch =
+            Launch { program, arguments, environments, payload: payload.into(), fingerprint: fingerprint(spec) };
+        let limits = Limits {
+            hang_after: spawning.hang_after.and_then(duration),
+            abandoned_after: spawning.abandoned_after.and_then(duration),
+            max_rss: spawning.max_rss,
+            max_age: spawning.max_age.and_then(duration),
+            max_batches: spawning.max_batches,
+        };
+        Self { launch: Arc::new(launch), limits: Arc::new(limits) }
+    }
+}
+
+/// A number that two processes of one build agree on if their signatures agree.
+pub(crate) fn fingerprint(spec: &ModelSpec) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{spec:?}").hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,30 @@
+//! The server's side of an instance: a thread that never attaches to the interpreter.
+
+use super::Processes;
+use crate::instance::{Built, Unbuilt};
+use penstock_core::queue::Queue;
+use penstock_process::{Fleet, Instance};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+};
+
+/// Starts one instance's thread, which reports on `built`.
+pub(crate) fn spawn(
+    queue: Arc<Queue>,
+    index: usize,
+    processes: &Processes,
+    fleet: &Arc<Fleet>,
+    built: mpsc::Sender<Built>,
+) -> io::Result<thread::JoinHandle<()>> {
+    let name = format!("penstock-{}", queue.spec().name);
+    let (launch, limits) = (Arc::clone(&processes.launch), Arc::clone(&processes.limits));
+    let instance = Instance { queue, index, launch, limits, fleet: Arc::clone(fleet) };
+    thread::Builder::new().name(name).spawn(move || {
+        instance.run(|loaded| {
+            // A server that does not wait any more has closed the queue, so this instance ends at once.
+            let _ = built.send(loaded.map_err(Unbuilt::InProcess));
+        });
+    })
+}

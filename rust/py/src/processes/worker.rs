@@ -1,0 +1,91 @@
+//! `_core.Worker`: what a process that was started for an instance does, from its start to its end.
+
+use super::{answer, spawning::fingerprint};
+use crate::{attach::detached, definition, sequences::Sequences};
+use penstock_core::{Job, metrics::ModelMetrics, queue::Queue};
+use penstock_process::{Asked, Batch};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// A process that computes batches for the server that started it.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Worker {
+    worker: Mutex<penstock_process::Worker>,
+    ready: AtomicBool,
+}
+
+#[pymethods]
+impl Worker {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let worker = penstock_process::Worker::new();
+        worker
+            .map(|worker| Self { worker: Mutex::new(worker), ready: AtomicBool::new(false) })
+            .map_err(|error| PyRuntimeError::new_err(format!("only a server starts this: {error}")))
+    }
+
+    /// What is to be loaded; `None` if the server is gone.
+    fn payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let asked = detached(py, || self.lock().next_order());
+        match asked {
+            Asked::Load(payload) => Some(PyBytes::new(py, &payload)),
+            _ => None,
+        }
+    }
+
+    fn failed(&self, summary: &str, traceback: &str) -> PyResult<()> {
+        self.lock().failed(summary, traceback)?;
+        Ok(())
+    }
+
+    /// Whether it has loaded.
+    #[getter]
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Builds a handler, and computes batches until the server says stop, or is gone.
+    fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = definition.py();
+        let (spec, mut handling) = definition::read(definition)?;
+        for form in Arc::get_mut(&mut handling).into_iter().flat_map(|handling| &mut handling.outputs) {
+            form.copied_at_once = true;
+        }
+        let handler = handling.factory.bind(py).call0()?;
+        let (call, close) = (handler.getattr("call")?, handler.getattr("close")?);
+        let mut sequences = Sequences::new(handler.getattr("close_sequence")?.unbind());
+        drop(handler);
+        let mut guard = self.lock();
+        // The guard itself may not leave this thread.
+        let worker: &mut penstock_process::Worker = &mut guard;
+        worker.ready(fingerprint(&spec))?;
+        self.ready.store(true, Ordering::Relaxed);
+        let spec = Arc::new(spec);
+        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
+        loop {
+            match detached(py, || worker.next_order()) {
+                Asked::Batch(Batch { requests, inputs }) => {
+                    let job = Job::taken_over(Arc::clone(&queue), 0, requests);
+                    answer::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
+                }
+                Asked::Over(ids) => {
+                    ids.iter().for_each(|id| sequences.close(py, &spec, id));
+                    worker.let_go()?;
+                }
+                Asked::Load(_) | Asked::Stop => break,
+            }
+        }
+        sequences.close_all(py, &spec);
+        close.call0().map(drop)
+    }
+}
+
+impl Worker {
+    fn lock(&self) -> MutexGuard<'_, penstock_process::Worker> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

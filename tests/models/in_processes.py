@@ -1,0 +1,186 @@
+"""Models whose instances are processes. At the top level, so that the processes can import them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock import Batching, Context, InvalidInput, Overloaded, Processes, Sequences, Tensor, model
+
+FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+ROWS: dict[str, Any] = {**FLOATS, "batching": Batching(max_size=8)}
+
+kept: list[Any] = []
+"""Arrays that a handler has not let go of."""
+
+
+def misbehave(what: int) -> None:
+    """Ends or spoils this process in the way that the number stands for."""
+    if what == 1:
+        os._exit(3)
+    elif what == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif what == 3:
+        ctypes.string_at(0)
+    elif what == 4:
+        time.sleep(60)
+    elif what == 5:
+        os.close(worker_socket())
+        time.sleep(60)
+    elif what == 6:
+        os.write(worker_socket(), b"not a frame")
+        time.sleep(60)
+    elif what == 7:
+        os.abort()
+    elif what == 8:
+        raise RuntimeError("a secret of the handler")
+    elif what == 9:
+        sys.exit("not like this")
+    elif what == 10 and os.fork() == 0:
+        # A copy that outlives this process holds its socket open.
+        time.sleep(3)
+        os._exit(0)
+
+
+def worker_socket() -> int:
+    """The descriptor of the socket to the server."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:") and int(name) > 2:
+                return int(name)
+        except OSError:
+            continue
+    raise AssertionError("there is no socket")
+
+
+@model(name="fragile", instances=Processes(1, hang_after=2.0), **FLOATS)
+def fragile(x: Any) -> Any:
+    misbehave(int(x[0]))
+    if int(x[0]) == 10:
+        os._exit(4)
+    return np.array([os.getpid()], np.float32)
+
+
+@model(name="fragile_rows", instances=Processes(2), **ROWS)
+def fragile_rows(x: Any) -> Any:
+    misbehave(int(x.max()))
+    time.sleep(0.05)
+    return x * 2
+
+
+@model(name="same", instances=Processes(1), **ROWS)
+def same(x: Any) -> Any:
+    return x
+
+
+@model(name="double", instances=Processes(2), **ROWS)
+def double(x: Any) -> Any:
+    return x * 2
+
+
+@model(name="keeper", instances=Processes(1), **FLOATS)
+def keeper(x: Any) -> Any:
+    """Keeps every array, writes to it, and says what all of them hold."""
+    assert x.flags.writeable
+    assert x.ctypes.data % 64 == 0
+    x[0] += 100
+    kept.append(x)
+    return np.array([one[0] for one in kept], np.float32)
+
+
+@model(name="told", instances=Processes(1), **FLOATS)
+def told(x: Any, ctx: Context) -> Any:
+    only = ctx.requests[0]
+    ctx.counter("seen", 2.5)
+    ctx.set_parameter("id", ctx.request_id)
+    ctx.set_parameter("stop", str(ctx.parameters.get("stop")))
+    ctx.set_parameter("header", ctx.headers.get("x-colour", ""))
+    ctx.set_parameter("left", -1.0 if ctx.deadline is None else ctx.deadline)
+    ctx.set_parameter("priority", only.priority)
+    ctx.set_parameter("where", f"{ctx.model_name} {ctx.model_version} {only.rows}")
+    return x
+
+
+@model(name="patient", instances=Processes(1), **FLOATS)
+def patient(x: Any, ctx: Context) -> Any:
+    """Waits for its caller to leave, and then leaves a note."""
+    until = time.monotonic() + 20
+    while not ctx.cancelled and time.monotonic() < until:
+        time.sleep(0.002)
+    ctx.counter("left" if ctx.cancelled else "stayed")
+    return x
+
+
+@model(name="pieces", instances=Processes(1), **FLOATS)
+def pieces(x: Any, ctx: Context) -> Iterator[Any]:
+    try:
+        for index in range(int(x[0])):
+            if x.size > 1 and index == int(x[1]):
+                misbehave(int(x[2]))
+            ctx.set_parameter("index", index)
+            yield np.full(int(x[3]) if x.size > 3 else 1, index, np.float32)
+    finally:
+        ctx.counter("closed")
+
+
+@model(name="sums", instances=Processes(2), sequences=Sequences(idle_timeout=30), **FLOATS)
+class Sums:
+    """Adds up what comes in a sequence."""
+
+    def __call__(self, x: Any, ctx: Context) -> Any:
+        if x[0] < 0:
+            misbehave(int(-x[0]))
+        assert ctx.sequence is not None
+        state = ctx.sequence.state
+        state["sum"] = state.get("sum", 0) + x[0]
+        return np.array([state["sum"], os.getpid() % 100_000], np.float32)
+
+
+@model(name="refuses", instances=Processes(1), **FLOATS)
+def refuses(x: Any) -> Any:
+    if x[0] == 1:
+        raise InvalidInput("x must not be 1")
+    if x[0] == 2:
+        raise Overloaded("too much")
+    return {"z": x} if x[0] == 3 else x
+
+
+@model(name="settings", instances=Processes(2, threads=1, gpus=[3, "4,5"], env={"COLOUR": "red"}), **FLOATS)
+class Settings:
+    """Says how its environment is."""
+
+    def __call__(self, x: Any) -> Any:
+        time.sleep(0.05)
+        devices = {"3": 3, "4,5": 45}[os.environ["CUDA_VISIBLE_DEVICES"]]
+        right = os.environ["OMP_NUM_THREADS"] == "1" and os.environ["COLOUR"] == "red"
+        return np.array([devices, right], np.float32)
+
+
+DTYPES = {
+    "BOOL": "bool",
+    **{f"UINT{bits}": f"u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
+    "FP16": "f2",
+    "BF16": "f4",
+    "FP32": "f4",
+    "FP64": "f8",
+    "BYTES": "O",
+}
+
+
+@model(
+    name="every",
+    instances=Processes(1),
+    inputs=[Tensor(name, name, [-1], optional=True) for name in DTYPES],
+    outputs=[Tensor(name, name, [-1]) for name in DTYPES],
+)
+def every(*inputs: Any) -> Any:
+    given = zip(inputs, DTYPES.values(), strict=True)
+    return tuple(np.empty(0, dtype) if one is None else one for one, dtype in given)
