@@ -84,23 +84,25 @@ SIDES = {
 
 def per_second(infer: Infer, threads: int, seconds: float) -> float:
     """Calls that end within the time, from so many threads."""
-    end = time.perf_counter() + seconds
-    start = threading.Barrier(threads + 1)
+    began = 0.0
+
+    def begin() -> None:
+        nonlocal began
+        began = time.perf_counter()
+
+    start = threading.Barrier(threads, begin)
 
     def work() -> int:
         infer()
         start.wait()
         count = 0
-        while time.perf_counter() < end:
+        while time.perf_counter() < began + seconds:
             infer()
             count += 1
         return count
 
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(work) for _ in range(threads)]
-        start.wait()
-        began = time.perf_counter()
-        end = began + seconds
         total = sum(future.result() for future in futures)
     return total / (time.perf_counter() - began)
 
@@ -114,7 +116,7 @@ def server() -> Iterator[dict[str, str]]:
             probe.bind(("127.0.0.1", 0))
             ports.append(int(probe.getsockname()[1]))
     command = [sys.executable, str(HERE / "servers/penstock_echoes.py"), *map(str, ports)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(300):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", ports[1]), 1):

@@ -16,13 +16,17 @@ import socket
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+# Triton's Python backend loads the libpython of the interpreter that made its environment.
+LIBPYTHON = {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
 MESSAGES = 10_000
 CALL = "/inference.GRPCInferenceService/ModelStreamInfer"
 GENERATE = "/v2/models/tokens/generate_stream"
@@ -33,6 +37,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def free_ports_in_a_row(count: int) -> list[int]:
+    """Ports next to each other that nobody listens on now."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return list(range(first, first + count))
 
 
 def binary(name: str) -> str:
@@ -77,7 +91,8 @@ class Side:
 def sides(folder: str, names: list[str]) -> list[Side]:
     """The servers whose environments are there."""
     venvs = Path(os.environ.get("BENCH_VENVS", "bench-data/venvs"))
-    ports = [free_port() for _ in range(8)]
+    ports = [free_port() for _ in range(5)]
+    triton = free_ports_in_a_row(3)
     answer = f"{folder}/answer"
     # As long as an answer of penstock's.
     Path(answer).write_bytes(b"\x12\x40" + bytes(64))
@@ -85,17 +100,31 @@ def sides(folder: str, names: list[str]) -> list[Side]:
     own = [sys.executable, str(HERE / "servers/penstock_streams.py"), str(ports[2]), str(ports[3])]
     fastapi = [str(venvs / "fastapi/bin/python"), str(HERE / "servers/fastapi_streams.py"), str(ports[4])]
     pytriton = [str(venvs / "pytriton/bin/python"), str(HERE / "servers/pytriton_streams.py")]
-    pytriton += [str(port) for port in ports[5:8]]
+    pytriton += [str(port) for port in triton]
     found = [
         Side("axum", "http", limit, ports[0], "/stream"),
         Side("penstock", "http", own, ports[2], GENERATE),
         Side("penstock, batched", "http", own, ports[2], GENERATE.replace("tokens", "batched")),
+        Side("penstock, looped", "http", own, ports[2], GENERATE.replace("tokens", "looped")),
         Side("fastapi", "http", fastapi, ports[4], "/stream"),
         Side("tonic", "grpc", limit, ports[1], CALL),
         Side("penstock", "grpc", own, ports[3], CALL),
-        Side("pytriton", "grpc", pytriton, ports[6], CALL),
+        Side("pytriton", "grpc", pytriton, triton[1], CALL),
     ]
     return [side for side in found if Path(side.command[0]).exists() and (not names or side.name in names)]
+
+
+def is_up(side: Side) -> bool:
+    """Whether it takes requests. Triton listens before its model is loaded, and says so at the port before."""
+    try:
+        if side.name != "pytriton":
+            socket.create_connection(("127.0.0.1", side.port), 1).close()
+            return True
+        ready = f"http://127.0.0.1:{side.port - 1}/v2/models/tokens/ready"
+        with urllib.request.urlopen(ready, timeout=1) as answer:
+            return int(answer.status) == 200
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -106,11 +135,14 @@ def started(found: list[Side], log: Any) -> Iterator[None]:
         for side in found:
             key = " ".join(side.command)
             if key not in processes:
-                processes[key] = subprocess.Popen(side.command, stdout=log, stderr=log)
+                environment = {**os.environ, **LIBPYTHON} if side.name == "pytriton" else None
+                processes[key] = subprocess.Popen(side.command, stdout=log, stderr=log, env=environment)
             for _ in range(600):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", side.port), 1):
+                if is_up(side):
                     break
                 time.sleep(0.1)
+            else:
+                sys.exit(f"{side.name} does not come up")
         time.sleep(1.0)
         yield
     finally:

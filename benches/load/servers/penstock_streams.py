@@ -1,4 +1,4 @@
-"""Penstock: `tokens`, a generator for each of 64 streams, and `batched`, one generator for all of them."""
+"""Penstock: a generator for each stream, on threads or on one event loop, and one generator for all of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from penstock import Batching, Tensor, Threads, model, serve
 
 N = [Tensor("n", np.int32, [1])]
 TOKEN = [Tensor("i", np.int32, [1])]
+NUMBER = [Tensor("i", np.int32, [])]
 
 
-@model(inputs=N, outputs=TOKEN, instances=Threads(64))
+@model(inputs=N, outputs=NUMBER, instances=Threads(64))
 def tokens(n):
+    yield from range(n[0])
+
+
+@model(inputs=N, outputs=NUMBER)
+async def looped(n):
     for i in range(n[0]):
-        yield np.array([i], np.int32)
+        yield i
 
 
 @model(inputs=N, outputs=TOKEN, batching=Batching(max_size=64, max_delay=0.02))
@@ -25,4 +31,4 @@ def batched(n):
 
 
 if __name__ == "__main__":
-    serve(tokens, batched, http=f"127.0.0.1:{sys.argv[1]}", grpc=f"127.0.0.1:{sys.argv[2]}")
+    serve(tokens, looped, batched, http=f"127.0.0.1:{sys.argv[1]}", grpc=f"127.0.0.1:{sys.argv[2]}")

@@ -200,9 +200,9 @@ impl Job {
         self.queue.answered(&Answered { lane, requests, rows, duration, steps });
     }
 
-    /// How long ago it was cut.
-    pub(crate) fn running_for(&self) -> Duration {
-        self.cut_at.elapsed()
+    /// How long before `now` it was cut.
+    pub(crate) fn running_until(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.cut_at)
     }
 
     /// What callers are told whose batch was dropped.

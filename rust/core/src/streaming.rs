@@ -111,17 +111,28 @@ impl Streaming {
     /// `Handler` for outputs that are not as declared.
     pub fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
         self.job.check(&outputs, self.job.rows())?;
+        let now = Instant::now();
+        if let [_] = self.job.parts() {
+            self.push_to(0, outputs, parameters, last, now);
+            self.resumed = now;
+            return Ok(());
+        }
         let sizes: Vec<usize> = self.job.parts().iter().map(|part| part.request.rows).collect();
         for (caller, outputs) in scatter(outputs, &sizes).into_iter().enumerate() {
-            if self.open_rows[caller] > 0 {
-                self.push(caller, outputs, parameters.clone(), last);
-                if last {
-                    self.close(caller, Ok(()));
-                }
+            self.push_to(caller, outputs, parameters, last, now);
+        }
+        self.resumed = now;
+        Ok(())
+    }
+
+    /// One piece for a caller, unless its stream is over.
+    fn push_to(&mut self, caller: usize, outputs: Outputs, parameters: &Parameters, last: bool, now: Instant) {
+        if self.open_rows[caller] > 0 {
+            self.push(caller, outputs, parameters.clone(), last, now);
+            if last {
+                self.close(caller, Ok(()));
             }
         }
-        self.resumed = Instant::now();
-        Ok(())
     }
 
     /// Gives each row its own piece. A caller with several rows gets each as an answer of its own, with
@@ -189,15 +200,15 @@ impl Streaming {
             parameters.push(("row".to_owned(), Parameter::Int(i64::try_from(index).unwrap_or(i64::MAX))));
         }
         let outputs = outputs.into_iter().map(crate::Tensor::into_shared).collect();
-        self.push(caller, outputs, parameters, ends && alone);
+        self.push(caller, outputs, parameters, ends && alone, Instant::now());
         Ok(())
     }
 
-    fn push(&mut self, caller: usize, outputs: Outputs, parameters: Parameters, last: bool) {
+    fn push(&mut self, caller: usize, outputs: Outputs, parameters: Parameters, last: bool, now: Instant) {
         let left = self.reply(caller).is_abandoned();
-        self.count(caller, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success });
+        self.count(caller, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
         let part = &self.job.parts()[caller];
-        let timings = Timings { queue: part.waited, compute: self.job.running_for(), batch_rows: self.job.rows() };
+        let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
         let response = InferResponse { outputs, parameters, timings };
         if let Some(channel) = part.reply.channel() {
             channel.push(Ok(Piece { response, last }), part.reply.desk());
@@ -216,10 +227,10 @@ impl Streaming {
     }
 
     /// For the protocol's statistics: one more answer of a caller, and what became of it.
-    fn count(&mut self, caller: usize, outcome: ResponseOutcome) {
+    fn count(&mut self, caller: usize, outcome: ResponseOutcome, now: Instant) {
         let place = self.answers[caller];
         self.answers[caller] += 1;
-        self.job.metrics().statistics.responded(place, self.resumed.elapsed(), Duration::ZERO, outcome);
+        self.job.metrics().statistics.responded(place, now - self.resumed, Duration::ZERO, outcome);
     }
 
     /// Ends a caller's stream, if it is not over.
@@ -228,9 +239,9 @@ impl Streaming {
             return;
         }
         match result {
-            Err(_) => self.count(caller, ResponseOutcome::Fail),
+            Err(_) => self.count(caller, ResponseOutcome::Fail, Instant::now()),
             Ok(()) if self.reply(caller).channel().is_some_and(Channel::has_ended) => {}
-            Ok(()) => self.count(caller, ResponseOutcome::Empty),
+            Ok(()) => self.count(caller, ResponseOutcome::Empty, Instant::now()),
         }
         let reply = self.reply(caller);
         if let Some(channel) = reply.channel() {
