@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._model import Model, model
-from penstock.batching import Batching
+from penstock.batching import Batching, BatchTooLarge
 from penstock.config import ServerConfig
 from penstock.errors import (
     AlreadyExists,
@@ -42,10 +42,12 @@ from penstock.errors import (
     UnsupportedEncoding,
 )
 from penstock.instances import Processes, Threads
-from penstock.scheduling import Queueing, Sequences
+from penstock.rows import RowErrors
+from penstock.scheduling import Level, Queueing, Sequences
 from penstock.server import Server, serve
 from penstock.streaming import Final
 from penstock.tensor import Tensor
+from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
     from penstock._core import Context, RequestInfo, SequenceInfo
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExists",
     "AsyncClient",
+    "BatchTooLarge",
     "Batching",
     "BindError",
     "Cancelled",
@@ -67,6 +70,7 @@ __all__ = [
     "HandlerError",
     "InternalError",
     "InvalidInput",
+    "Level",
     "LoadError",
     "MethodNotAllowed",
     "Model",
@@ -76,6 +80,7 @@ __all__ = [
     "Processes",
     "Queueing",
     "RequestInfo",
+    "RowErrors",
     "SequenceInfo",
     "Sequences",
     "Server",
@@ -89,6 +94,7 @@ __all__ = [
     "Unavailable",
     "Unsupported",
     "UnsupportedEncoding",
+    "Warmup",
     "model",
     "serve",
 ]

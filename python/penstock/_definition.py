@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock._repository.versions import VersionPolicy
 from penstock.batching import Batching
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
+from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
     from penstock._core import SequenceInfo
@@ -96,5 +98,9 @@ class Definition:
     """None: no request belongs to another."""
     concurrency: int | None = None
     """How many calls of an async handler run at once on each instance's event loop; None for a plain handler."""
+    version_policy: VersionPolicy | None = None
+    """Which of the model's versions serve, as its repository has it; None for all."""
+    warmup: Warmup | None = None
+    """What each instance answers before the model is ready; None for nothing."""
     processes: Spawning | None = None
     """How the instances are started, where each is a process; None where each is a thread."""

@@ -34,7 +34,7 @@ def encode(
     """
     heads, tails = [], []
     for name, value in inputs.items():
-        array, datatype = _as_array(name, value, declared.get(name))
+        array, datatype = as_array(name, value, declared.get(name))
         head: dict[str, Any] = {"name": name, "shape": list(array.shape), "datatype": datatype}
         if binary:
             tails.append(_to_bytes(array, datatype))
@@ -78,7 +78,12 @@ def decode(body: bytes, header_length: int | None) -> dict[str, Array]:
     return arrays
 
 
-def _as_array(name: str, value: Any, declared: Tensor | None) -> tuple[Array, str]:
+def as_array(name: str, value: Any, declared: Tensor | None) -> tuple[Array, str]:
+    """A value as the array that is sent, and its datatype on the wire.
+
+    Raises:
+        TypeError, ValueError: it makes no array that the protocol has.
+    """
     if declared is not None and declared.datatype == _datatypes.BYTES and not isinstance(value, np.ndarray):
         return _bytes_array(value, declared), _datatypes.BYTES
     if isinstance(value, (np.ndarray, np.generic)):

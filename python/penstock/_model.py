@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
-from penstock._options import check_sequences, checked_option, concurrency_of, description_of, instances_of, method_of
+from penstock._options import (
+    check_processes,
+    check_sequences,
+    checked_name,
+    checked_option,
+    concurrency_of,
+    description_of,
+    instances_of,
+    method_of,
+    name_of,
+)
 from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
+from penstock.warmup import Samples, Warmup, read_warmup
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -30,10 +40,6 @@ R = TypeVar("R")
 
 DEFAULT_MAX_QUEUE = 1024
 """Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
-
-# Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
-_NAME = re.compile(r"(?=\w)[^/:\x00-\x1f\x7f]{1,128}(?<!\s)")
-_NAME_RULE = "1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
 
 
 class ModelOptions(TypedDict, total=False):
@@ -51,6 +57,7 @@ class ModelOptions(TypedDict, total=False):
     streams: bool | None
     queueing: Queueing | None
     sequences: Sequences | None
+    warmup: bool | Samples | Warmup | None
 
 
 class Model(Generic[P, R]):
@@ -92,11 +99,12 @@ class Model(Generic[P, R]):
         # Names and docs only: a class's attributes would shadow those of the model.
         functools.update_wrapper(self, target, updated=())
         self._options = options
-        self.name = _checked_name("name", options.get("name") or _name_of(target))
+        self.name = checked_name("name", options.get("name") or name_of(target))
         where = f"model {self.name!r}"
-        self.version = _checked_name("version", str(options.get("version", "1")), where)
+        self.version = checked_name("version", str(options.get("version", "1")), where)
         self.batching = options.get("batching")
         self.instances, self.processes = instances_of(options.get("instances", 1), where)
+        check_processes(self.processes, self.batching, where)
         self.max_queue = options.get("max_queue", DEFAULT_MAX_QUEUE)
         if not isinstance(self.max_queue, int) or isinstance(self.max_queue, bool) or self.max_queue < 1:
             raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
@@ -104,6 +112,7 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
+        self._warmup = read_warmup(options.get("warmup"), where)
         self._method = method_of(target, where)
         self.streams = self._reads_streams(where)
         self.max_concurrency = concurrency_of(
@@ -167,6 +176,7 @@ class Model(Generic[P, R]):
             output_documents=documents(self._signature.outputs),
             queueing=self.queueing,
             sequences=self.sequences,
+            warmup=self._warmup,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -261,6 +271,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         streams: That the handler returns an iterator of answers; a generator need not say so.
         queueing: Levels of priority, and how long a request may wait.
         sequences: Makes the model keep state between requests that belong together.
+        warmup: What each instance answers before the model is ready: True for inputs of zeros, a list of
+            dicts with a value for each input, a callable that makes them, or a `Warmup`.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.
@@ -276,16 +288,3 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
     if target is None:
         return lambda target: model(target, **options)
     return target.with_options(**options) if isinstance(target, Model) else Model(target, **options)
-
-
-def _name_of(target: object) -> str:
-    name = getattr(target, "__name__", "")
-    if not name or name == "<lambda>":
-        raise SignatureError(f"{target!r} has no name of its own; give it one with model(name=...)")
-    return str(name)
-
-
-def _checked_name(kind: str, value: object, where: str = "model") -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
-    return value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from penstock.batching import Batching
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
@@ -14,6 +16,32 @@ T = TypeVar("T")
 
 DEFAULT_CONCURRENCY = 64
 """Of async handlers without batching. With batching it is 1, so that rows join as they do for a plain handler."""
+# Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
+_NAME = re.compile(r"(?=\w)[^/:\x00-\x1f\x7f]{1,128}(?<!\s)")
+_NAME_RULE = "1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
+
+
+def name_of(target: object) -> str:
+    """The name that a model has where none is given.
+
+    Raises:
+        SignatureError: the target has none.
+    """
+    name = getattr(target, "__name__", "")
+    if not name or name == "<lambda>":
+        raise SignatureError(f"{target!r} has no name of its own; give it one with model(name=...)")
+    return str(name)
+
+
+def checked_name(kind: str, value: object, where: str = "model") -> str:
+    """A name or version that a model can have on the wire.
+
+    Raises:
+        SignatureError: it cannot.
+    """
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
+    return value
 
 
 def checked_option(value: object, kind: type[T], what: str) -> T | None:
@@ -86,6 +114,16 @@ def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
         raise SignatureError(
             f"{where}: instances must be 1 to 4096, Threads(n) or Processes(n), not {instances!r}"
         ) from None
+
+
+def check_processes(processes: Processes | None, batching: Batching | None, where: str) -> None:
+    """Checks that batches can be joined for a process as they are declared.
+
+    Raises:
+        SignatureError: they cannot.
+    """
+    if processes is not None and isinstance(batching, Batching) and batching.sizes and batching.split_on_memory:
+        raise SignatureError(f"{where}: Processes go with Batching(sizes=...) or split_on_memory=True, not with both")
 
 
 def method_of(target: object, where: str) -> str:

@@ -1,4 +1,4 @@
-"""`Batching`: how the rows of several requests share one call of the handler."""
+"""`Batching`: how the rows of several requests share one call of the handler; `BatchTooLarge`: when they cannot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-__all__ = ["Batching"]
+from penstock.errors import TooLarge
+
+__all__ = ["BatchTooLarge", "Batching"]
+
+DEFAULT_MAX_SIZE = 64
+
+
+class BatchTooLarge(TooLarge):
+    """A handler raises it for a batch that its memory does not hold: the next ones have half as many rows at most.
+
+    With `Batching(split_on_memory=True)` the requests of the batch are computed again, in smaller batches.
+    Else they are refused as `Overloaded`. A request that was alone is refused as `TooLarge`.
+    """
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -27,6 +39,13 @@ class Batching:
             several calls and answered as one ("split").
         hold: Whether a free instance may wait a small, learned share of its batch time for callers
             that were just answered and are about to come back.
+        sizes: The only sizes that the handler is to see, for one that is compiled or tuned for these. A batch
+            is filled up to the next one, and what is computed for the filling is thrown away. `max_size` is then
+            the largest of them.
+        pad: What a batch is filled up with: its last row again ("last", or True), or zeros ("zeros").
+        split_on_memory: Whether a batch for which the handler raises `BatchTooLarge`, or an exception whose class
+            is called `OutOfMemoryError`, is computed again in smaller ones. Inputs are then kept, twice the
+            memory, until their batch is answered.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -47,31 +66,57 @@ class Batching:
     """What happens to a request with more rows than `max_size`."""
     hold: bool
     """Whether the learned hold for returning callers is on."""
+    sizes: tuple[int, ...]
+    """The sizes that the handler sees, ascending; none where it sees any."""
+    pad: Literal["last", "zeros"]
+    """What a batch is filled up with."""
+    split_on_memory: bool
+    """Whether a batch that is too large for the memory is computed again in smaller ones."""
 
     def __init__(
         self,
-        max_size: int = 64,
+        max_size: int | None = None,
         *,
         dynamic: bool = True,
         max_delay: float | timedelta = 0.0,
         preferred_sizes: Iterable[int] = (),
         oversize: Literal["refuse", "split"] = "refuse",
         hold: bool = True,
+        sizes: Iterable[int] = (),
+        pad: Literal["last", "zeros", True] = "last",
+        split_on_memory: bool = False,
     ) -> None:
+        allowed = _allowed(sizes, max_size)
+        max_size = (allowed[-1] if allowed else DEFAULT_MAX_SIZE) if max_size is None else max_size
         seconds = max_delay.total_seconds() if isinstance(max_delay, timedelta) else float(max_delay)
-        sizes = tuple(sorted(set(preferred_sizes)))
+        preferred = tuple(sorted(set(preferred_sizes)))
         if not _is_int(max_size) or not 1 <= max_size < 2**31:
             raise ValueError(f"Batching: max_size must be an integer of 1 or more, not {max_size!r}")
         if not 0.0 <= seconds < float("inf"):
             raise ValueError(f"Batching: max_delay must be 0 seconds or more, not {max_delay!r}")
-        for size in sizes:
+        for size in preferred:
             if not _is_int(size) or not 1 <= size <= max_size:
                 raise ValueError(f"Batching: preferred size {size!r} is not between 1 and max_size {max_size}")
         if oversize not in ("refuse", "split"):
             raise ValueError(f"Batching: oversize must be 'refuse' or 'split', not {oversize!r}")
-        values = (int(max_size), bool(dynamic), seconds, sizes, oversize, bool(hold))
+        if pad is not True and pad not in ("last", "zeros"):
+            raise ValueError(f"Batching: pad must be 'last' or 'zeros', not {pad!r}")
+        filling = "last" if pad is True else pad
+        values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
+        values += (allowed, filling, bool(split_on_memory))
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
+
+
+def _allowed(sizes: Iterable[int], max_size: int | None) -> tuple[int, ...]:
+    given = tuple(sizes)
+    for size in given:
+        if not _is_int(size) or not 1 <= size < 2**31:
+            raise ValueError(f"Batching: size {size!r} must be an integer of 1 or more")
+    allowed = tuple(sorted(set(given)))
+    if allowed and max_size is not None and max_size != allowed[-1]:
+        raise ValueError(f"Batching: max_size {max_size!r} is not the largest of the sizes, {allowed[-1]}")
+    return allowed
 
 
 def _is_int(value: object) -> bool:

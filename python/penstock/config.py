@@ -57,6 +57,9 @@ class ServerConfig:
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
     compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
     docs: bool = _setting(True, "switch", "serve a description of the API at /openapi.json, and a page of it at /docs")
+    batching_debug: Literal["off", "read", "change"] = _setting(
+        "off", "off|read|change", "serve /debug/batching, and let clients change how models batch"
+    )
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     log_level: Literal["off", "error", "warning", "info"] = _setting(
         "warning", "off|error|warning|info", "what the server says of itself on standard error"
@@ -103,6 +106,9 @@ class ServerConfig:
     load_models: tuple[str, ...] = _setting(
         (), "names", "with explicit: models of the repositories to load at the start, separated by commas; * for all"
     )
+    load_files: bool = _setting(
+        False, "switch", "with explicit: take a model's files from a request to load it, whose code then runs here"
+    )
     poll_interval: float = _setting(15.0, "seconds", "how often the repositories are looked at")
     version_policy: str = _setting(
         "latest:1", "policy", "which versions of a repository's model serve: latest:N, all, or specific:V,V,..."
@@ -128,6 +134,8 @@ class ServerConfig:
                 raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")
         if self.load_models and self.model_control != "explicit":
             raise ConfigError("load_models: has no meaning unless model_control is explicit")
+        if self.load_files and self.model_control != "explicit":
+            raise ConfigError("load_files: has no meaning unless model_control is explicit")
         if self.poll_interval == 0:
             raise ConfigError("poll_interval: 0.0 is not a duration above 0 seconds")
 
@@ -172,6 +180,7 @@ class ServerOptions(TypedDict, total=False):
     strict_json: bool
     compress_answers: bool
     docs: bool
+    batching_debug: Literal["off", "read", "change"]
     access_log: Literal["off", "text", "json"]
     log_level: Literal["off", "error", "warning", "info"]
     server_name: str
@@ -195,6 +204,7 @@ class ServerOptions(TypedDict, total=False):
     repository: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     model_control: Literal["none", "poll", "explicit"]
     load_models: str | Iterable[str]
+    load_files: bool
     poll_interval: float
     version_policy: str
 

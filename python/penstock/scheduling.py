@@ -1,11 +1,50 @@
-"""`Queueing` and `Sequences`: whose turn a request is, and which requests belong together."""
+"""`Queueing`, `Level` and `Sequences`: whose turn a request is, and which requests belong together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
-__all__ = ["Queueing", "Sequences"]
+__all__ = ["Level", "Queueing", "Sequences"]
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Level:
+    """How the requests of one level of priority wait, where it differs from the others.
+
+    Args:
+        max_size: The most of them that wait; one more is refused as `Overloaded`. None for no bound but the
+            model's `max_queue`.
+        timeout: The longest that one of them may wait, in seconds or as a `timedelta`; None for that of
+            `Queueing`.
+        on_timeout: What becomes of one that has waited for longer: it is refused as `Timeout` ("reject"), or goes
+            behind all of its level that have not ("delay").
+
+    Raises:
+        ValueError: a value is out of its range; the message names it.
+    """
+
+    max_size: int | None
+    """The most of them that wait."""
+    timeout: float | None
+    """The longest that one of them may wait, in seconds."""
+    on_timeout: Literal["reject", "delay"]
+    """What becomes of one that has waited for longer."""
+
+    def __init__(
+        self,
+        *,
+        max_size: int | None = None,
+        timeout: float | timedelta | None = None,
+        on_timeout: Literal["reject", "delay"] = "reject",
+    ) -> None:
+        limit = _limit("Level", timeout)
+        if on_timeout not in ("reject", "delay"):
+            raise ValueError(f"Level: on_timeout must be 'reject' or 'delay', not {on_timeout!r}")
+        for field, value in zip(self.__slots__, (_bound("Level: max_size", max_size), limit, on_timeout), strict=True):
+            object.__setattr__(self, field, value)
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -18,12 +57,15 @@ class Queueing:
         default_priority: The level of requests that name none, or one beyond the levels; else the lowest.
         timeout: The longest that a request may wait, in seconds or as a `timedelta`, whatever its own
             `timeout` says; None for no limit.
+        max_rows: The most rows that wait, of all requests together; None for no bound but `max_queue`.
+        max_bytes: The most bytes of inputs that wait; None for no bound.
+        levels: What differs on single levels, by their number.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
 
     Example:
-        >>> Queueing(priorities=2, timeout=0.5)
+        >>> Queueing(priorities=2, timeout=0.5, levels={1: Level(max_size=16)})
     """
 
     priorities: int
@@ -32,6 +74,12 @@ class Queueing:
     """The level of requests that name none."""
     timeout: float | None
     """The longest that a request may wait, in seconds."""
+    max_rows: int | None
+    """The most rows that wait."""
+    max_bytes: int | None
+    """The most bytes of inputs that wait."""
+    policies: tuple[Level, ...]
+    """How each level waits, from the highest to the last that differs."""
 
     def __init__(
         self,
@@ -39,16 +87,18 @@ class Queueing:
         *,
         default_priority: int | None = None,
         timeout: float | timedelta | None = None,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        levels: Mapping[int, Level] | None = None,
     ) -> None:
         if not _is_int(priorities) or not 1 <= priorities <= 64:
             raise ValueError(f"Queueing: priorities must be an integer from 1 to 64, not {priorities!r}")
         default = priorities if default_priority is None else default_priority
         if not _is_int(default) or not 1 <= default <= priorities:
             raise ValueError(f"Queueing: default_priority must be an integer from 1 to {priorities}, not {default!r}")
-        limit = None if timeout is None else _seconds(timeout)
-        if limit is not None and not 0.0 < limit < float("inf"):
-            raise ValueError(f"Queueing: timeout must be more than 0 seconds or None, not {timeout!r}")
-        for field, value in zip(self.__slots__, (int(priorities), int(default), limit), strict=True):
+        bounds = (_bound("Queueing: max_rows", max_rows), _bound("Queueing: max_bytes", max_bytes))
+        values = (int(priorities), int(default), _limit("Queueing", timeout), *bounds, _policies(levels, priorities))
+        for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
 
@@ -85,6 +135,30 @@ class Sequences:
             raise ValueError(f"Sequences: max_active must be an integer of 1 or more, not {max_active!r}")
         for field, value in zip(self.__slots__, (seconds, int(max_active)), strict=True):
             object.__setattr__(self, field, value)
+
+
+def _policies(levels: Mapping[int, Level] | None, priorities: int) -> tuple[Level, ...]:
+    for number, level in (levels or {}).items():
+        if not _is_int(number) or not 1 <= number <= priorities:
+            raise ValueError(f"Queueing: level {number!r} is not between 1 and priorities {priorities}")
+        if not isinstance(level, Level):
+            raise ValueError(f"Queueing: level {number} must be a Level, not {level!r}")
+    return tuple((levels or {}).get(number, Level()) for number in range(1, max(levels or {}, default=0) + 1))
+
+
+def _bound(what: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if not _is_int(value) or not 1 <= value < 2**63:
+        raise ValueError(f"{what} must be an integer of 1 or more, or None, not {value!r}")
+    return int(value)
+
+
+def _limit(where: str, timeout: float | timedelta | None) -> float | None:
+    limit = None if timeout is None else _seconds(timeout)
+    if limit is not None and not 0.0 < limit < float("inf"):
+        raise ValueError(f"{where}: timeout must be more than 0 seconds or None, not {timeout!r}")
+    return limit
 
 
 def _seconds(value: float | timedelta) -> float:

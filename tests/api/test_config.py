@@ -49,6 +49,7 @@ def test_the_defaults() -> None:
         "strict_json": False,
         "compress_answers": False,
         "docs": True,
+        "batching_debug": "off",
         "access_log": "off",
         "log_level": "warning",
         "server_name": "penstock",
@@ -72,6 +73,7 @@ def test_the_defaults() -> None:
         "repository": (),
         "model_control": "none",
         "load_models": (),
+        "load_files": False,
         "poll_interval": 15.0,
         "version_policy": "latest:1",
     }
@@ -266,6 +268,8 @@ def test_lists_in_the_file(tmp_path: Path) -> None:
 def test_settings_of_the_repository_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="load_models: has no meaning unless model_control is explicit"):
         load({"load_models": "a"})
+    with pytest.raises(ConfigError, match="load_files: has no meaning unless model_control is explicit"):
+        load({"load_files": True})
     with pytest.raises(ConfigError, match=r"poll_interval: 0\.0 is not a duration above 0 seconds"):
         load({"poll_interval": 0})
     for wrong in ("latest:0", "newest", "specific:", "all:1"):

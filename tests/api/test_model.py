@@ -182,6 +182,8 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "output_documents": {},
         "queueing": None,
         "sequences": None,
+        "version_policy": None,
+        "warmup": None,
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__

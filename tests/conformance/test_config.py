@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.grpc
 from google.protobuf.json_format import MessageToDict
 from tritonclient.grpc import service_pb2 as pb
 
 from penstock import Batching, Server, Tensor, model
 from penstock.testing import Client
+from repositories import Caller, Repository
 
 from .doors import GrpcDoor
 from .transports import Rest
@@ -68,6 +71,42 @@ def test_d3_configuration_agrees_with_the_metadata(rest: Rest, name: str) -> Non
         types = ["TYPE_STRING" if one["datatype"] == "BYTES" else f"TYPE_{one['datatype']}" for one in shown]
         assert [tensor["data_type"] for tensor in configured] == types
     assert config["platform"] == metadata["platform"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("latest:2", {"latest": {"num_versions": 2}}),
+        ("all", {"all": {}}),
+        ("specific:1,3", {"specific": {"versions": [1, 3]}}),
+        ("specific:1,new", {"specific": {"versions": ["1", "new"]}}),
+    ],
+)
+def test_d3_the_version_policy_is_the_models_own_and_stays_when_it_is_sent_back(
+    tmp_path: Path, policy: str, expected: Any
+) -> None:
+    repository = Repository(tmp_path / "models")
+    for version in ("1", "2", "3", "new"):
+        repository.put("m", version)
+    options: Any = {"repository": repository.path, "model_control": "explicit", "load_models": "m"}
+    with Server(http="127.0.0.1:0", grpc="127.0.0.1:0", version_policy=policy, **options) as server:
+        caller = Caller(server.http_url)
+        config = lambda: caller("GET", "/v2/models/m/config")[1]  # noqa: E731
+        versions = lambda: caller("GET", "/v2/models/m")[1]["versions"]  # noqa: E731
+        before = (versions(), config())
+        assert before[1]["version_policy"] == expected
+        with tritonclient.grpc.InferenceServerClient(server.grpc_url) as client:
+            shown = client.get_model_config("m", as_json=True)["config"].get("version_policy")
+            if "new" not in policy:
+                assert shown is not None
+                assert [*shown] == [*expected]
+            else:
+                # Its message has numbers only.
+                assert shown is None
+        assert caller.load("m", config())[0] == 200
+        assert (versions(), config()) == before
+        assert caller.load("m", {"version_policy": {"specific": {"versions": [2]}}})[0] == 200
+        assert (versions(), config()["version_policy"]) == (["2"], {"specific": {"versions": [2]}})
 
 
 @pytest.mark.trap("T42", "T43")

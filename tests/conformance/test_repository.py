@@ -15,7 +15,8 @@ from tritonclient.utils import InferenceServerException
 from models.protocol import add, ver_1, ver_2
 from penstock import Server
 from penstock.testing import Client
-from repositories import Caller, Repository
+from repositories import MODEL, Caller, Repository
+from waiting import until
 
 from .test_tritonclient import Caller as TritonCaller
 from .test_tritonclient import every_client
@@ -188,7 +189,8 @@ def test_f3_parameters_that_are_wrong(transport: Transport) -> None:
     assert told({"zzz": 1}) == "unknown load parameter 'zzz', expected 'config' or 'file:<version>/<file>'"
     assert told({"file:1/model.py": ""}) == ("load parameters 'file:...' need the load parameter 'config' beside them")
     upload = {"parameters": {"config": "{}", "file:1/model.py": "eA=="}}
-    assert "not supported" in refused(transport, 501, "models/times/load", upload)
+    expected = "load parameters 'file:...' are refused: the server was not started with load_files"
+    assert refused(transport, 501, "models/times/load", upload) == expected
 
 
 @pytest.mark.fault("new version fails")
@@ -319,6 +321,21 @@ def test_g11_load_and_unload_in_the_form_of_kserve(explicit: Server) -> None:
 
 
 @pytest.mark.trap("T44")
+@every_client
+def test_tritonclient_sends_files(repository: Repository, kind: str) -> None:
+    options: Any = {"repository": repository.path, "model_control": "explicit", "load_files": True}
+    with Server(http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
+        caller, rest = TritonCaller(kind, server), Caller(server.http_url)
+        code = MODEL.format(factor=7, before="from .more import PLUS", build="pass", call="x = x + PLUS", close="pass")
+        files = {"file:3/model.py": code.encode(), "file:3/more.py": b"PLUS = 1.0"}
+        caller("load_model", "sent", config=json.dumps({"max_batch_size": 4}), files=files)
+        assert rest.factor("sent") == 14
+        assert rest.index("sent") == [{"name": "sent", "version": "3", "state": "READY"}]
+        assert rest("GET", "/v2/models/sent/config")[1]["max_batch_size"] == 4
+        caller("unload_model", "sent")
+        until(lambda: rest.states("sent") in ({}, {"3": "UNAVAILABLE"}), "the model to end")
+
+
 @every_client
 def test_tritonclient_loads_and_unloads(explicit: Server, kind: str) -> None:
     caller = TritonCaller(kind, explicit)

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from models.protocol import add, ver_1, ver_2
 from penstock import Server
 from penstock.testing import Client
 from serving_process import Serving
+from waiting import at_once
 
 from .doors import GrpcDoor
 
@@ -89,6 +91,15 @@ def test_f22_refusals_change_nothing(server: Server, change: Any, status: int, p
     assert found == status
     assert all(part in message for part in parts), message
     assert get(server.http_url, "/v2/logging").json() == DEFAULTS
+
+
+def test_f22_changes_at_once_are_all_kept(server: Server) -> None:
+    fields = ("log_info", "log_warning", "log_error")
+    for turn in range(60):
+        wanted = dict.fromkeys(fields, bool(turn % 2))
+        changes = [partial(put, server, "/v2/logging", {field: value}) for field, value in wanted.items()]
+        assert [done.result()[0] for done in at_once(changes)] == [200] * 3
+        assert get(server.http_url, "/v2/logging").json() == {**DEFAULTS, **wanted}
 
 
 def test_f22_over_grpc(server: Server) -> None:

@@ -654,10 +654,10 @@ def test_a_handler_cannot_see_the_client_write(http: Rest, memory: Object, gate:
     assert found[0]["outputs"][0]["data"] == [3.0]
 
 
-def test_streams_have_none(rpc: GrpcDoor) -> None:
-    request = message("ident_FP32", [x(shared("r", 8))], [])
+def test_a_stream_is_refused_what_a_single_call_is(rpc: GrpcDoor) -> None:
+    request = message("ident_FP32", [x(shared("nowhere", 8))], [])
     (answer,) = rpc.stub.ModelStreamInfer(iter([request]), timeout=20)
-    assert answer.error_message.endswith("shared memory is for inference without a stream, where the server allows it")
+    assert answer.error_message == "input 'x': shared memory region 'nowhere' is not registered"
 
 
 def test_plain_requests_go_on_as_before(rpc: GrpcDoor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import tritonclient.grpc as tgrpc
 import tritonclient.http as thttp
 
 from models.protocol import MODELS
-from penstock import Server, ServerConfig
+from penstock import Server, ServerConfig, Tensor, model
 
 from .content import DTYPES, SAMPLES
 
@@ -26,6 +27,12 @@ from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 SIZE = 1024
 
 
+@model(inputs=[Tensor("count", np.int32, [1])], outputs=[Tensor("left", np.int32, [1])])
+def countdown(count: Any) -> Iterator[Any]:
+    for left in range(int(count[0]), 0, -1):
+        yield np.array([left], np.int32)
+
+
 @pytest.fixture(scope="module", params=[thttp, tgrpc], ids=["http", "grpc"])
 def module(request: pytest.FixtureRequest) -> Any:
     return request.param
@@ -34,7 +41,7 @@ def module(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="module")
 def client(module: Any) -> Iterator[Any]:
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", shared_memory="local")
-    with Server(*MODELS, config=config) as server:
+    with Server(*MODELS, countdown, config=config) as server:
         address = server.http_url.removeprefix("http://") if module is thttp else server.grpc_url
         with module.InferenceServerClient(address) as client:
             yield client
@@ -130,3 +137,91 @@ def test_outputs_in_two_regions_and_in_the_answer(client: Any, module: Any, regi
     result = client.infer("two_out", [given], outputs=[o1, o2])
     assert shm.get_contents_as_numpy(second, np.float32, [2]).tolist() == [3.0, 4.0]
     assert result.as_numpy("o2").tolist() == [1, 2]
+
+
+class Stream:
+    """Requests and answers on one `ModelStreamInfer` call."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.answers = client, queue.Queue[tuple[Any, Any]]()
+
+    def __enter__(self) -> Stream:
+        self.client.start_stream(lambda result, error: self.answers.put((result, error)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.stop_stream()
+
+    def ask(self, *arguments: Any, **named: Any) -> None:
+        self.client.async_stream_infer(*arguments, **named)
+
+    def answer(self) -> tuple[Any, str]:
+        result, error = self.answers.get(timeout=20)
+        return result, "" if error is None else error.message()
+
+
+@pytest.fixture
+def stream(module: Any, client: Any) -> Iterator[Stream]:
+    if module is thttp:
+        pytest.skip("streams are gRPC's")
+    with Stream(client) as stream:
+        yield stream
+
+
+def shared_call(size: int) -> tuple[Any, Any]:
+    given, wanted = tgrpc.InferInput("x", [4], "FP32"), tgrpc.InferRequestedOutput("y")
+    given.set_shared_memory("r", 16)
+    wanted.set_shared_memory("r", size, offset=512)
+    return given, wanted
+
+
+def test_a_stream_of_requests(stream: Stream, region: Callable[[str], Any]) -> None:
+    handle = region("r")
+    for factor in (1, 2, 3):
+        sent = np.arange(4, dtype=np.float32) * factor
+        shm.set_shared_memory_region(handle, [sent])
+        given, wanted = shared_call(16)
+        stream.ask("ident_FP32", [given], outputs=[wanted], request_id=str(factor))
+        result, error = stream.answer()
+        assert error == ""
+        assert result.get_response().id == str(factor)
+        assert list(result.get_output("y").shape) == [4]
+        assert result.get_response().raw_output_contents == [b""]
+        assert shm.get_contents_as_numpy(handle, np.float32, [4], offset=512).tolist() == sent.tolist()
+
+
+def test_a_stream_goes_on_after_what_is_refused(stream: Stream, region: Callable[[str], Any]) -> None:
+    handle, sent = region("r"), np.ones(4, np.float32)
+    shm.set_shared_memory_region(handle, [sent])
+    given, wanted = shared_call(15)
+    stream.ask("ident_FP32", [given], outputs=[wanted])
+    assert "output 'y' has 16 bytes, 'shared_memory_byte_size' leaves it 15 of region 'r'" in stream.answer()[1]
+    given.set_shared_memory("nowhere", 16)
+    stream.ask("ident_FP32", [given])
+    assert "input 'x': " in stream.answer()[1]
+    given.set_shared_memory("r", 16)
+    stream.ask("ident_FP32", [given])
+    assert stream.answer()[0].as_numpy("y").tolist() == [1] * 4
+
+
+def test_a_model_that_streams(stream: Stream, region: Callable[[str], Any]) -> None:
+    handle = region("r")
+    shm.set_shared_memory_region(handle, [np.array([3], np.int32)])
+    given = tgrpc.InferInput("count", [1], "INT32")
+    given.set_shared_memory("r", 4)
+    stream.ask("countdown", [given], enable_empty_final_response=True)
+    found = []
+    while True:
+        result, error = stream.answer()
+        assert error == ""
+        if result.get_response().parameters["triton_final_response"].bool_param and not result.get_response().outputs:
+            break
+        found.append(int(result.as_numpy("left")[0]))
+    assert found == [3, 2, 1]
+    wanted = tgrpc.InferRequestedOutput("left")
+    wanted.set_shared_memory("r", 4, offset=512)
+    stream.ask("countdown", [given], outputs=[wanted], enable_empty_final_response=True)
+    for _ in range(4):
+        result, error = stream.answer()
+        assert error == ""
+    assert shm.get_contents_as_numpy(handle, np.int32, [1], offset=512).tolist() == [1]

@@ -185,8 +185,12 @@ def test_head_of_the_get_routes(served: dict[str, Transport]) -> None:
         assert int(reply.headers["content-length"]) == len(served["rest"].request("GET", path).body)
 
 
-def test_a_model_that_streams_says_so(v1: Transport) -> None:
-    assert "streams its answers" in post(v1, "pieces:predict", {"instances": [3]}).refusal(501)
+def test_a_model_that_streams_answers_if_it_gives_exactly_one(v1: Transport) -> None:
+    assert ok(post(v1, "pieces:predict", {"instances": [1, 1]})) == {"predictions": [0, 0]}
+    expected = "exactly 1 answer is expected here, model 'pieces' gave {}: call generate_stream"
+    assert post(v1, "pieces:predict", {"instances": [0]}).refusal(500) == expected.format("none")
+    assert post(v1, "pieces:predict", {"instances": [3]}).refusal(500) == expected.format("more")
+    assert post(v1, "pieces:predict", {"instances": [1, 2]}).refusal(500) == expected.format("more")
 
 
 def test_bodies_may_be_compressed(v1: Transport) -> None:

@@ -6,7 +6,9 @@ import json
 import signal
 from typing import Any
 
+import numpy as np
 import pytest
+import tritonclient.grpc
 
 from http_by_hand import Answer, get, metric_at, post
 from serving_process import Serving
@@ -48,6 +50,34 @@ def test_active_sequences_go_on_to_their_end_and_none_begins() -> None:
         assert total(step(server, 2, 1.0, end=True)) == 11.0
         assert server.process.poll() is None, "one is left"
         assert total(step(server, 1, 3.0, end=True)) == 6.0
+        assert server.process.wait(timeout=20) == 0
+
+
+def test_active_sequences_go_on_through_every_door() -> None:
+    ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cloud-events", "--sagemaker")
+    with Serving("counting.py", *ports) as server:
+
+        def over_grpc(compression: Any) -> float:
+            x = tritonclient.grpc.InferInput("x", [1, 1], "FP32")
+            x.set_data_from_numpy(np.ones((1, 1), np.float32))
+            with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+                answer = client.infer("counting", [x], sequence_id=1, compression_algorithm=compression)
+            return float(answer.as_numpy("total")[0, 0])
+
+        def over_v1(path: str, **more: Any) -> float:
+            document = {"instances": [[1.0]], "parameters": {"sequence_id": 1, **more}}
+            headers = {"Content-Type": "application/json"}
+            answer = post(server.http, path, json.dumps(document).encode(), headers)
+            assert answer.status == 200, answer.body
+            return float(answer.json()["predictions"][0][0])
+
+        assert over_v1("/v1/models/counting:predict", sequence_start=True) == 1.0
+        draining(server)
+        assert over_v1("/v1/models/counting:predict") == 2.0
+        assert over_grpc(None) == 3.0
+        assert over_grpc("gzip") == 4.0
+        assert over_v1("/invocations") == 5.0
+        assert over_v1("/v1/models/counting:predict", sequence_end=True) == 6.0
         assert server.process.wait(timeout=20) == 0
 
 

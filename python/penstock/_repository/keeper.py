@@ -1,7 +1,8 @@
 """Keeps a server's models as its sources have them: at the start, by looking now and then, or when told.
 
-A version serves from the moment at which all its instances are built and warm; what it replaces finishes
-what it has and ends. Whatever fails is said in the index, and changes nothing of what serves.
+A version serves from the moment at which all its instances are built and have answered the model's
+warm-up samples; what it replaces finishes what it has and ends. Whatever fails is said in the index, and
+changes nothing of what serves.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock._repository import failures, renewal
+from penstock._repository import failures, renewal, sent
 from penstock._repository.known import Known, Ready
 from penstock._repository.overrides import Overrides
 from penstock._repository.sources import Folder, Given, Offer, joined
@@ -54,6 +56,7 @@ class Keeper:
 
     def __init__(self, given: Given, folders: Iterable[Folder], config: ServerConfig) -> None:
         self.given, self.folders, self._config = given, [*folders], config
+        self._policy = VersionPolicy.parse(config.version_policy)
         self._known: dict[str, Known] = {}
         self._one_at_a_time = threading.Lock()
         """Held by whoever changes what serves: the thread of commands and looks, and those that renew."""
@@ -159,6 +162,9 @@ class Keeper:
             command.refuse("internal", f"model '{name}': the server failed to load it")
         else:
             command.done()
+        if load is not None and load[1]:
+            # What failed holds the files that were sent until its traceback is collected.
+            gc.collect()
 
     def _look(self, *, polls: bool) -> None:
         try:
@@ -191,11 +197,12 @@ class Keeper:
             self.forget(name)
 
     def _load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
-        if files:
-            raise Unsupported("load parameters 'file:...' are not supported: models come from the server's own folders")
+        if files and not self._config.load_files:
+            raise Unsupported("load parameters 'file:...' are refused: the server was not started with load_files")
         offers = self._offers()
         self._announce(offers)
-        offer = offers.get(name)
+        # Files that are sent stand for all that the repository has of the model, its configuration too.
+        offer = sent.offer(name, files, self._policy) if files else offers.get(name)
         if offer is None:
             raise NotFound(f"unknown model '{failures.printable(name)}'")
         overrides = Overrides.parse(config).over(Overrides.parse(offer.config))
@@ -231,11 +238,13 @@ class Keeper:
         self.describe(name, loading=new)
         prepared: list[Ready] = []
         refused = None
+        policy = overrides.policy or offer.policy
         try:
             for version in new:
                 one = offer.versions[version]
                 try:
-                    prepared.append(Ready.of(self._running, overrides.apply(one.define()), one.mark))
+                    definition = replace(overrides.apply(one.define()), version_policy=policy)
+                    prepared.append(Ready.of(self._running, definition, one.mark))
                     known.failed.pop(version, None)
                 except BaseException as error:
                     if self._running.closed:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from penstock._definition import Definition
 from penstock._repository.versions import ALL, VersionPolicy
 
-__all__ = ["Folder", "Given", "Offer", "Source", "Version", "joined"]
+__all__ = ["Folder", "Given", "Offer", "Source", "Version", "is_name", "joined", "offered"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Folders whose names are not of this form hold no model: hidden ones, and those of tools."""
@@ -85,28 +85,35 @@ class Folder:
         """What is in the folder now."""
         found = {}
         for model in sorted(self.path.iterdir()):
-            if _NAME.fullmatch(model.name) and model.is_dir() and (offer := self._offer(model)):
+            if is_name(model.name) and model.is_dir() and (offer := offered(model, model.name, self._policy)):
                 found[model.name] = offer
         return found
 
-    def _offer(self, model: Path) -> Offer | None:
-        from penstock.repository import kinds
 
-        for kind in kinds():
-            paths = {name: path for name, path in kind.versions(model).items() if _NAME.fullmatch(name)}
-            if not paths:
-                continue
-            config = _read(model / _CONFIG)
-            versions = {
-                name: Version(
-                    define=_reader(kind.define, path, model.name, name),
-                    mark=(kind.name, config, *_marks(path)),
-                    place=str(path),
-                )
-                for name, path in paths.items()
-            }
-            return Offer(versions, self._policy, config)
-        return None
+def is_name(text: str) -> bool:
+    """Whether a folder of that name can hold a model, or a version."""
+    return _NAME.fullmatch(text) is not None
+
+
+def offered(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
+    """What a model's folder offers, as the first kind that finds versions in it reads them; None if none does."""
+    from penstock.repository import kinds
+
+    for kind in kinds():
+        paths = {name: path for name, path in kind.versions(folder).items() if is_name(name)}
+        if not paths:
+            continue
+        config = _read(folder / _CONFIG)
+        versions = {
+            name: Version(
+                define=_reader(kind.define, path, model, name),
+                mark=(kind.name, config, *_marks(path)),
+                place=str(path),
+            )
+            for name, path in paths.items()
+        }
+        return Offer(versions, policy, config)
+    return None
 
 
 def joined(sources: Iterable[Source]) -> dict[str, Offer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._repository.overrides import Overrides
@@ -52,8 +53,10 @@ def define(name: str, offer: Offer) -> list[Definition]:
         overrides = Overrides.parse(offer.config)
     except PenstockError as error:
         raise LoadError(f"model {name!r}: {error}") from error
-    chosen = (overrides.policy or offer.policy).choose(offer.versions)
-    return [_define(name, version, offer.versions[version], overrides) for version in chosen]
+    policy = overrides.policy or offer.policy
+    chosen = policy.choose(offer.versions)
+    read = [_define(name, version, offer.versions[version], overrides) for version in chosen]
+    return [replace(one, version_policy=policy) for one in read]
 
 
 def _define(name: str, version: str, one: Version, overrides: Overrides) -> Definition:

@@ -93,6 +93,7 @@ pub struct Error {
     kind: Kind,
     message: Arc<str>,
     retry_after: Option<Duration>,
+    too_large_batch: bool,
 }
 
 /// The most bytes of a message; gRPC sends it as a header.
@@ -108,7 +109,7 @@ impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(LONGEST_MESSAGE);
-        Self { kind, message: message[..end].into(), retry_after: None }
+        Self { kind, message: message[..end].into(), retry_after: None, too_large_batch: false }
     }
 
     /// The client's mistake.
@@ -126,6 +127,24 @@ impl Error {
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
+    }
+
+    /// Says that the batch had more rows than the memory holds: with fewer it may succeed.
+    #[must_use]
+    pub fn of_a_too_large_batch(mut self) -> Self {
+        self.too_large_batch = true;
+        self
+    }
+
+    /// Whether a batch of fewer rows may succeed.
+    pub fn is_of_a_too_large_batch(&self) -> bool {
+        self.too_large_batch
+    }
+
+    /// The same of one row of a request, counted from 0.
+    #[must_use]
+    pub fn in_row(&self, row: usize) -> Self {
+        Self { retry_after: self.retry_after, ..Self::new(self.kind, format!("row {row}: {}", self.message)) }
     }
 
     /// Whose fault it is.

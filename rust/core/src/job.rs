@@ -1,9 +1,12 @@
 //! The seam to whatever computes: a batch as a value, answered exactly once.
 
+mod again;
+mod count;
+
 use crate::{
-    Desk, Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, Timings,
+    Desk, Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
     batch::{
-        gather::{Outputs, check_output, gather, scatter},
+        gather::{Outputs, check_output, gather, scatter_padded},
         policy::Reason,
     },
     desk::Delivery,
@@ -11,7 +14,6 @@ use crate::{
     queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
     sequence::SequenceId,
-    statistics::Ended,
 };
 use std::{
     sync::Arc,
@@ -45,6 +47,8 @@ impl Part {
 pub struct BatchOutput {
     /// The outputs in declaration order, for all rows.
     pub outputs: Outputs,
+    /// The rows that failed alone. What `outputs` has in their places is ignored; if all failed, it may be empty.
+    pub failed: RowFailures,
     /// Parameters for every caller's answer.
     pub parameters: Parameters,
     /// Where the time at the interpreter went.
@@ -64,7 +68,11 @@ pub struct Job {
     steps: Vec<SequenceId>,
     parts: Vec<Part>,
     rows: usize,
+    /// The rows that it may have.
+    most: usize,
     reason: Reason,
+    /// How long the one of its requests had waited that waited longest.
+    waited: Duration,
     cut_at: Instant,
     answered: bool,
 }
@@ -76,7 +84,15 @@ impl Job {
             None => Vec::new(),
             Some(_) => parts.iter().filter_map(|part| Some(part.request.schedule.step.as_ref()?.id.clone())).collect(),
         };
-        Self { queue, lane, steps, parts, rows, reason, cut_at: Instant::now(), answered: false }
+        let most = queue.spec().max_batch_size();
+        let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
+        Self { queue, lane, steps, parts, rows, most, reason, waited, cut_at: Instant::now(), answered: false }
+    }
+
+    /// The same, where no more rows than that may join.
+    pub(crate) fn capped(mut self, most: usize) -> Self {
+        self.most = self.most.min(most);
+        self
     }
 
     /// A batch that was cut in another process, to be computed in this one. `queue` is that model's here.
@@ -129,23 +145,24 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join. With preferred sizes a batch has the size that it was cut to, and
-    /// with sequences each row in it is of another one.
+    /// Whether more rows could join. With preferred or allowed sizes a batch has the size that it was cut to, and
+    /// so it has where too large ones are split; with sequences each row in it is of another one.
     pub fn has_room(&self) -> bool {
-        self.rows < self.spec().max_batch_size()
+        self.rows < self.most
             && self.spec().sequences.is_none()
-            && self
-                .spec()
-                .batching
-                .as_ref()
-                .is_some_and(|batching| batching.dynamic && batching.preferred_sizes.is_empty())
+            && self.spec().batching.as_ref().is_some_and(|batching| {
+                batching.dynamic
+                    && batching.preferred_sizes.is_empty()
+                    && batching.sizes.is_empty()
+                    && !batching.split_on_memory
+            })
     }
 
     /// Takes in requests that came since the cut, and joins their rows to the gathered `inputs`.
     ///
     /// For executors that had to wait after the cut, for the interpreter say: the batch stays open until then.
     pub fn admit_late_joiners(&mut self, inputs: Inputs) -> Inputs {
-        let room = self.spec().max_batch_size().saturating_sub(self.rows);
+        let room = self.most.saturating_sub(self.rows);
         let mut late = self.queue.late_joiners(self.lane, &inputs, room);
         if late.is_empty() {
             return inputs;
@@ -157,29 +174,38 @@ impl Job {
         gather(sets.iter_mut(), self.rows)
     }
 
-    /// The inputs of the whole batch. Those of a single request are handed on uncopied.
-    pub fn gather(&mut self) -> Inputs {
-        gather(self.parts.iter_mut().map(|part| &mut part.request.inputs), self.rows)
-    }
-
     /// Answers every caller.
     pub fn finish(mut self, result: Result<BatchOutput>) {
-        let result = result.and_then(|output| self.check(&output.outputs, self.rows).map(|()| output));
-        self.observe(result.as_ref().ok().map(|output| output.times));
+        let result = match result {
+            Err(error) if error.is_of_a_too_large_batch() => match self.run_again(error) {
+                Some(error) => Err(error),
+                None => return,
+            },
+            result => result,
+        };
+        let result = result.and_then(|output| self.check_batch(&output).map(|()| output));
+        match &result {
+            Ok(output) => self.observe(Some(output.times), &output.failed),
+            Err(_) => self.observe(None, &RowFailures::default()),
+        }
         let parts = std::mem::take(&mut self.parts);
         self.answered = true;
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
+        let padded = self.padded();
         let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
         // The policy must know of the answer before the first caller can come back.
         self.free(rows.len(), duration);
         let mut answers = Answers::default();
         match result {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
-            Ok(BatchOutput { outputs, parameters, .. }) => {
-                for (part, outputs) in parts.into_iter().zip(scatter(outputs, &rows)) {
+            Ok(BatchOutput { outputs, failed, parameters, .. }) => {
+                let mut first = 0;
+                for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded)) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
+                    let answer = failed.of(first, &part.request);
+                    first += part.request.rows;
                     let parameters = parameters.clone();
-                    answers.push(part.reply, Ok(InferResponse { outputs, parameters, timings }));
+                    answers.push(part.reply, answer.map_or(Ok(InferResponse { outputs, parameters, timings }), Err));
                 }
             }
         }
@@ -188,7 +214,7 @@ impl Job {
 
     /// Ends a batch whose answers went out before: its instance is free again.
     pub(crate) fn conclude(&mut self, times: Option<InterpreterTimes>) {
-        self.observe(times);
+        self.observe(times, &RowFailures::default());
         self.answered = true;
         let duration = times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler);
         self.free(self.parts.len(), duration);
@@ -196,8 +222,8 @@ impl Job {
 
     /// Tells the queue that the instance is free, and the sequences too.
     fn free(&self, requests: usize, duration: Duration) {
-        let Self { lane, rows, ref steps, .. } = *self;
-        self.queue.answered(&Answered { lane, requests, rows, duration, steps });
+        let Self { lane, rows, reason, waited, ref steps, .. } = *self;
+        self.queue.answered(&Answered { lane, requests, rows, duration, reason, waited, steps });
     }
 
     /// How long before `now` it was cut.
@@ -208,6 +234,14 @@ impl Job {
     /// What callers are told whose batch was dropped.
     pub(crate) fn lost(&self) -> Error {
         Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name))
+    }
+
+    fn check_batch(&self, output: &BatchOutput) -> Result<()> {
+        output.failed.check(&self.spec().name, self.padded())?;
+        if output.outputs.is_empty() && output.failed.are_all(self.rows) {
+            return Ok(());
+        }
+        self.check(&output.outputs, self.padded())
     }
 
     /// Checks the outputs for `rows` rows against the declaration.
@@ -223,32 +257,6 @@ impl Job {
         }
         let mut outputs = outputs.iter().enumerate();
         outputs.try_for_each(|(index, tensor)| check_output(spec, index, tensor.datatype(), tensor.shape(), rows))
-    }
-
-    fn observe(&self, times: Option<InterpreterTimes>) {
-        let metrics = self.metrics();
-        metrics.cut(self.reason, self.rows);
-        for part in &self.parts {
-            metrics.queue.observe(part.waited.as_secs_f64());
-        }
-        if let Some(times) = times {
-            let own = times.handler + times.boundary;
-            metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
-            metrics.compute.observe(times.handler.as_secs_f64());
-            metrics.interpreter(times);
-        }
-        self.record(times);
-    }
-
-    /// For the protocol's statistics. A caller that has left counts as no request.
-    fn record(&self, times: Option<InterpreterTimes>) {
-        let (mut requests, mut waited) = (0, Duration::ZERO);
-        for part in self.parts.iter().filter(|part| !part.reply.is_abandoned()) {
-            requests += 1;
-            waited += part.waited;
-        }
-        let ended = Ended { rows: self.rows, requests, waited, elapsed: self.cut_at.elapsed(), times };
-        self.metrics().statistics.ended(&ended);
     }
 }
 

@@ -3,12 +3,13 @@
 
 use crate::{
     Error, InferRequest, Kind, ModelSpec,
+    admission::Load,
     batch::{
         gather::RowKey,
         policy::{State, View},
     },
     job::Part,
-    priority::{Levels, Place},
+    priority::{Levels, Place, Weighed},
     reply::Reply,
     sequence::{Broken, SequenceId, Step},
 };
@@ -25,6 +26,9 @@ pub(crate) struct Pending {
     pub(crate) deadline_ns: u64,
     /// The end of the time that it may wait; `u64::MAX` without one.
     pub(crate) expires_ns: u64,
+    /// When it goes behind those of its level that are in time; `u64::MAX` for never.
+    pub(crate) falls_back_ns: u64,
+    pub(crate) load: Load,
 }
 
 /// One line of requests, and the instances that take from it.
@@ -40,6 +44,8 @@ pub(crate) struct Lane {
     pub(crate) over: Vec<SequenceId>,
     /// Whether requests are steps of sequences: no two of one sequence share a batch.
     in_sequence: bool,
+    /// Levels whose late requests are delayed.
+    delaying: Vec<usize>,
 }
 
 /// Which requests to take.
@@ -62,6 +68,12 @@ pub(crate) struct Dropped {
     pub(crate) broken: Vec<Broken>,
 }
 
+impl Weighed for Pending {
+    fn load(&self) -> Load {
+        self.load
+    }
+}
+
 impl Pending {
     pub(crate) fn is_dead(&self, now_ns: u64) -> bool {
         self.deadline_ns.min(self.expires_ns) <= now_ns || self.reply.is_abandoned()
@@ -70,7 +82,7 @@ impl Pending {
     /// What a dead request is answered.
     pub(crate) fn too_late(&self, now_ns: u64, spec: &ModelSpec) -> Error {
         if self.expires_ns <= now_ns && self.deadline_ns > now_ns {
-            let limit = spec.queueing.timeout.unwrap_or_default();
+            let limit = Duration::from_nanos(self.expires_ns.saturating_sub(self.arrived_ns));
             let model = &spec.name;
             return Error::new(
                 Kind::Timeout,
@@ -100,14 +112,23 @@ impl Pending {
 impl Lane {
     pub(crate) fn new(spec: &ModelSpec) -> Self {
         let in_sequence = spec.sequences.is_some();
+        let delaying = if in_sequence { Vec::new() } else { spec.queueing.delaying() };
         Self {
-            waiting: Levels::new(if in_sequence { 1 } else { spec.queueing.priorities }),
+            waiting: Levels::new(if in_sequence { 1 } else { spec.queueing.priorities }, !delaying.is_empty()),
             policy: State::new(spec.batching.as_ref(), if in_sequence { 1 } else { spec.instances }),
             busy: 0,
             parked: 0,
             ring_at: 1,
             over: Vec::new(),
             in_sequence,
+            delaying,
+        }
+    }
+
+    /// Puts those that are late behind those of their level that are not, where it is so declared.
+    pub(crate) fn fall_back(&mut self, now_ns: u64) {
+        for level in &self.delaying {
+            self.waiting.delay(*level, |pending| pending.falls_back_ns <= now_ns);
         }
     }
 
@@ -136,6 +157,8 @@ impl Lane {
     /// of sequences they must be swept before.
     pub(crate) fn take(&mut self, want: Want, now_ns: u64, dropped: &mut Dropped) -> Vec<Part> {
         let mut parts = Vec::with_capacity(want.rows.min(self.waiting.len()));
+        // With the sizes of others' rows it is never alone.
+        let joins_others = want.key.is_some();
         let (mut rows, mut place, mut key) = (0, Place::default(), want.key);
         let mut steps = HashSet::new();
         while rows < want.rows
@@ -151,8 +174,8 @@ impl Lane {
                 place.skip();
                 continue;
             }
-            // A request goes whole; the next ones may not overtake it.
-            if rows + next.request.rows > want.rows && !parts.is_empty() {
+            // A request goes whole, if need be alone; the next ones may not overtake it.
+            if rows + next.request.rows > want.rows && (joins_others || !parts.is_empty()) {
                 break;
             }
             let Some(pending) = self.waiting.remove(place) else { break };

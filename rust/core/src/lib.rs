@@ -10,6 +10,7 @@
 //! 5. each [`Reply`] goes home over the [`Desk`] of the caller's I/O thread.
 #![forbid(unsafe_code)]
 
+mod admission;
 pub mod batch;
 pub mod bytes_tensor;
 mod changes;
@@ -28,16 +29,19 @@ pub mod queue;
 mod registry;
 mod reply;
 mod request;
+mod rows;
 mod sequence;
 mod spec;
 pub mod statistics;
 mod stream;
 mod streaming;
+mod successor;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod work;
 
+pub use admission::{Bounds, Load};
 pub use changes::Changes;
 pub use datatype::Datatype;
 pub use desk::Desk;
@@ -45,15 +49,16 @@ pub use error::{Error, Kind, Result};
 pub use index::{IndexEntry, Note, State};
 pub use job::{BatchOutput, Job, Part};
 pub use model::{Model, Readiness};
-pub use priority::Queueing;
+pub use priority::{Level, Overdue, Queueing};
 pub use registry::Registry;
 pub use reply::{CancelProbe, Presence, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
+pub use rows::RowFailures;
 pub use sequence::{Schedule, SequenceId, Sequences, Step};
-pub use spec::{Batching, Document, ModelSpec, Oversize, TensorSpec, names, shape_text};
+pub use spec::{Batching, Document, ModelSpec, Oversize, Padding, TensorSpec, VersionPolicy, names, shape_text};
 pub use stream::{Piece, Pieces};
 pub use streaming::{PATIENCE, RowPiece, Streaming};
 pub use tensor::{

@@ -5,6 +5,7 @@ use crate::{
     batch::gather::{concatenate_outputs, split},
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
+    successor::Replaced,
 };
 use std::sync::{
     Arc, OnceLock,
@@ -31,6 +32,8 @@ pub struct Model {
     readiness: AtomicU8,
     /// Those of the table that it is in.
     changes: OnceLock<Arc<Changes>>,
+    /// Those that it took the place of.
+    pub(crate) replaced: Replaced,
 }
 
 impl Model {
@@ -39,7 +42,13 @@ impl Model {
         let spec = Arc::new(spec);
         let metrics = Arc::new(metrics.model(&spec));
         let queue = Arc::new(Queue::new(Arc::clone(&spec), metrics));
-        Self { spec, queue, readiness: AtomicU8::new(Readiness::Loading as u8), changes: OnceLock::new() }
+        Self {
+            spec,
+            queue,
+            readiness: AtomicU8::new(Readiness::Loading as u8),
+            changes: OnceLock::new(),
+            replaced: Replaced::default(),
+        }
     }
 
     /// Its declaration.
@@ -88,10 +97,7 @@ impl Model {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is not ready", self.spec.name))
                 .retry_after(std::time::Duration::from_secs(1)));
         }
-        if self.queue.is_full() {
-            return Err(self.queue.refusal());
-        }
-        Ok(())
+        self.queue.check_room()
     }
 
     /// Refuses a call that can carry one answer only, if the model gives any number of them.
@@ -123,23 +129,35 @@ impl Model {
                 request.rows, self.spec.name
             )));
         }
-        self.queue.submit_stream(request, desk)
+        match self.spec.sequences.is_some().then(|| self.holder(&request)).transpose()?.flatten() {
+            Some(holder) => holder.queue.submit_stream(request, desk),
+            None => self.queue.submit_stream(request, desk),
+        }
     }
 
-    /// Computes an answer. Dropping the future abandons the request.
+    /// Computes an answer; of a model that streams, the only one that it gives. Dropping the future
+    /// abandons the request.
     ///
     /// # Errors
-    /// What the queue, the batch or the handler answered.
+    /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
     pub async fn infer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
-        self.check_answers_once()?;
-        let max_rows = self.spec.max_batch_size();
+        if self.spec.streams {
+            return self.only_answer(request, desk).await;
+        }
         // A step of a sequence is never parted; the queue says that it has too many rows.
-        if max_rows == 0 || request.rows <= max_rows || self.spec.sequences.is_some() {
+        if self.spec.sequences.is_some() {
+            return match self.holder(&request)? {
+                Some(holder) => holder.queue.submit(request, desk)?.await,
+                None => self.queue.submit(request, desk)?.await,
+            };
+        }
+        let max_rows = self.spec.max_batch_size();
+        if max_rows == 0 || request.rows <= max_rows {
             return self.queue.submit(request, desk)?.await;
         }
         let batches = request.rows.div_ceil(max_rows);
-        if batches > self.spec.max_queue {
-            let most = self.spec.max_queue.saturating_mul(max_rows);
+        let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));
+        if request.rows > most {
             return Err(Error::invalid(format!(
                 "the request has a batch of {} rows, model '{}' accepts at most {most}",
                 request.rows, self.spec.name
@@ -148,8 +166,10 @@ impl Model {
         let InferRequest { inputs, rows, caller, deadline, protocol, schedule } = request;
         let tickets = split(inputs, rows, max_rows)
             .into_iter()
-            .map(|(inputs, rows)| {
-                let (caller, schedule) = (caller.clone(), schedule.clone());
+            .zip((0..).step_by(max_rows))
+            .map(|((inputs, rows), before)| {
+                let (caller, mut schedule) = (caller.clone(), schedule.clone());
+                schedule.rows_before = Some(before);
                 let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule };
                 self.queue.submit(part, desk)
             })
@@ -165,6 +185,23 @@ impl Model {
         let mut answer = answer.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
         answer.outputs = concatenate_outputs(outputs)?;
         Ok(answer)
+    }
+}
+
+impl Model {
+    async fn only_answer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
+        let wrong = |count: &str| {
+            Error::handler(format!(
+                "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",
+                self.spec.name
+            ))
+        };
+        let mut pieces = self.stream(request, desk)?;
+        let only = pieces.next().await.ok_or_else(|| wrong("none"))??;
+        match pieces.next().await {
+            None => Ok(only.response),
+            Some(second) => second.and_then(|_| Err(wrong("more"))),
+        }
     }
 }
 

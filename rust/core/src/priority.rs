@@ -1,5 +1,6 @@
 //! What waits, by priority: higher levels first, each in order of arrival.
 
+use crate::admission::Load;
 use std::{collections::VecDeque, time::Duration};
 
 /// How requests wait for an instance.
@@ -11,11 +12,38 @@ pub struct Queueing {
     pub default_priority: usize,
     /// The longest that a request may wait, whatever its own deadline.
     pub timeout: Option<Duration>,
+    /// The most rows that wait; `None` for no bound but that of the requests.
+    pub max_rows: Option<usize>,
+    /// The most bytes of inputs that wait.
+    pub max_bytes: Option<usize>,
+    /// What differs on single levels, from the highest on. Those beyond it differ in nothing.
+    pub levels: Vec<Level>,
+}
+
+/// How the requests of one level wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// The most of them that wait; `None` for no bound but the model's.
+    pub max_size: Option<usize>,
+    /// The longest that they may wait; `None` for as long as those of other levels.
+    pub timeout: Option<Duration>,
+    /// What becomes of one that has waited for longer.
+    pub overdue: Overdue,
+}
+
+/// What becomes of a request that has waited for longer than its level allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overdue {
+    /// It is answered that it was too late.
+    #[default]
+    Reject,
+    /// It goes behind all of its level that are in time.
+    Delay,
 }
 
 impl Default for Queueing {
     fn default() -> Self {
-        Self { priorities: 1, default_priority: 1, timeout: None }
+        Self { priorities: 1, default_priority: 1, timeout: None, max_rows: None, max_bytes: None, levels: Vec::new() }
     }
 }
 
@@ -27,13 +55,39 @@ impl Queueing {
         let named = usize::try_from(priority).ok().filter(|level| (1..=self.priorities).contains(level));
         named.unwrap_or(self.default_priority).saturating_sub(1)
     }
+
+    /// How the requests of a level, counted from 0, wait.
+    pub fn policy(&self, level: usize) -> Level {
+        let Level { max_size, timeout, overdue } = self.levels.get(level).copied().unwrap_or_default();
+        Level { max_size, timeout: timeout.or(self.timeout), overdue }
+    }
+
+    /// After how long a request with that priority is given up if it still waits; `None` for never.
+    pub fn patience(&self, priority: u64) -> Option<Duration> {
+        let Level { timeout, overdue, .. } = self.policy(self.level(priority));
+        timeout.filter(|_| overdue == Overdue::Reject)
+    }
+
+    /// The levels, counted from 0, whose late requests are delayed.
+    pub(crate) fn delaying(&self) -> Vec<usize> {
+        (0..self.levels.len()).filter(|&level| self.policy(level).overdue == Overdue::Delay).collect()
+    }
 }
 
-/// A queue for each level. One level costs what a plain queue does.
+/// What can be in a queue.
+pub(crate) trait Weighed {
+    /// What it adds to what waits.
+    fn load(&self) -> Load;
+}
+
+/// A queue for each level. One level costs what a plain queue does. Where late items are delayed, each level
+/// has a second queue, for these.
 #[derive(Debug)]
 pub(crate) struct Levels<T> {
     levels: Box<[VecDeque<T>]>,
-    len: usize,
+    /// Queues of a level.
+    stride: usize,
+    load: Load,
 }
 
 /// A place in the order of serving.
@@ -50,24 +104,54 @@ impl Place {
     }
 }
 
-impl<T> Levels<T> {
-    pub(crate) fn new(count: usize) -> Self {
-        Self { levels: std::iter::repeat_with(VecDeque::new).take(count.max(1)).collect(), len: 0 }
+impl<T: Weighed> Levels<T> {
+    /// `delays` says whether items may be delayed.
+    pub(crate) fn new(count: usize, delays: bool) -> Self {
+        let stride = 1 + usize::from(delays);
+        let levels = std::iter::repeat_with(VecDeque::new).take(count.max(1) * stride).collect();
+        Self { levels, stride, load: Load::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.load.requests
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.load.requests == 0
+    }
+
+    /// All that waits together.
+    pub(crate) fn load(&self) -> Load {
+        self.load
+    }
+
+    /// Items of a level, counted from 0.
+    pub(crate) fn len_of(&self, level: usize) -> usize {
+        let first = level * self.stride;
+        self.levels.get(first..first + self.stride).unwrap_or_default().iter().map(VecDeque::len).sum()
+    }
+
+    /// Puts the first items of a level behind all of it, while `late` says so.
+    pub(crate) fn delay(&mut self, level: usize, mut late: impl FnMut(&T) -> bool) {
+        let first = level * self.stride;
+        let Some([in_time, delayed]) = self.levels.get_mut(first..first + 2) else { return };
+        while in_time.front().is_some_and(&mut late) {
+            delayed.extend(in_time.pop_front());
+        }
     }
 
     /// Adds an item behind those of its level, counted from 0.
     pub(crate) fn push(&mut self, level: usize, item: T) {
-        let level = level.min(self.levels.len() - 1);
+        let level = (level * self.stride).min(self.levels.len() - self.stride);
+        self.load += item.load();
         self.levels[level].push_back(item);
-        self.len += 1;
+    }
+
+    /// Puts an item in front of those of its level.
+    pub(crate) fn push_front(&mut self, level: usize, item: T) {
+        let level = (level * self.stride).min(self.levels.len() - self.stride);
+        self.load += item.load();
+        self.levels[level].push_front(item);
     }
 
     /// The item at a place, or the next one behind it; `place` is moved there.
@@ -84,7 +168,7 @@ impl<T> Levels<T> {
     /// Takes out the item at a place, where the next one then is.
     pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
         let item = self.levels.get_mut(place.level)?.remove(place.index)?;
-        self.len -= 1;
+        self.load -= item.load();
         Some(item)
     }
 
@@ -104,18 +188,20 @@ impl<T> Levels<T> {
         for level in &mut self.levels {
             for item in std::mem::take(level) {
                 match goes(&item) {
-                    Some(why) => gone.push((why, item)),
+                    Some(why) => {
+                        self.load -= item.load();
+                        gone.push((why, item));
+                    }
                     None => level.push_back(item),
                 }
             }
         }
-        self.len -= gone.len();
         gone
     }
 
     /// Takes out everything, in the order of serving.
     pub(crate) fn clear(&mut self) -> Vec<T> {
-        self.len = 0;
+        self.load = Load::default();
         self.levels.iter_mut().flat_map(std::mem::take).collect()
     }
 }
@@ -124,9 +210,15 @@ impl<T> Levels<T> {
 mod tests {
     use super::*;
 
+    impl Weighed for char {
+        fn load(&self) -> Load {
+            Load { requests: 1, rows: 1, bytes: self.len_utf8() }
+        }
+    }
+
     #[test]
     fn zero_and_beyond_the_levels_is_the_default() {
-        let queueing = Queueing { priorities: 3, default_priority: 2, timeout: None };
+        let queueing = Queueing { priorities: 3, default_priority: 2, ..Queueing::default() };
         let levels = [0, 1, 2, 3, 4, u64::MAX].map(|priority| queueing.level(priority));
         assert_eq!(levels, [1, 0, 1, 2, 1, 1]);
         assert_eq!(Queueing::default().level(7), 0);
@@ -134,7 +226,7 @@ mod tests {
 
     #[test]
     fn higher_levels_are_served_first_and_each_in_order() {
-        let mut levels = Levels::new(3);
+        let mut levels = Levels::new(3, false);
         for (level, item) in [(2, 'a'), (0, 'b'), (2, 'c'), (1, 'd'), (0, 'e')] {
             levels.push(level, item);
         }
@@ -151,5 +243,31 @@ mod tests {
         levels.push(2, 'a');
         assert_eq!((levels.len(), levels.clear()), (3, vec!['b', 'c', 'a']));
         assert!(levels.is_empty() && levels.get(&mut Place::default()).is_none());
+        assert_eq!(levels.load(), Load::default());
+    }
+
+    #[test]
+    fn the_late_go_behind_their_own_level_only() {
+        let mut levels = Levels::new(2, true);
+        for (level, item) in [(0, 'a'), (0, 'b'), (1, 'c'), (0, 'd')] {
+            levels.push(level, item);
+        }
+        levels.delay(0, |item| *item < 'c');
+        levels.delay(1, |_| false);
+        assert_eq!(levels.iter().collect::<String>(), "dabc");
+        assert_eq!((levels.len_of(0), levels.len_of(1), levels.load().rows), (3, 1, 4));
+        levels.push(0, 'e');
+        levels.delay(0, |item| *item < 'c');
+        assert_eq!(levels.clear(), ['d', 'e', 'a', 'b', 'c']);
+    }
+
+    #[test]
+    fn a_level_has_the_models_limits_where_it_has_none_of_its_own() {
+        let own = Level { max_size: Some(3), timeout: None, overdue: Overdue::Delay };
+        let timeout = Some(Duration::from_secs(1));
+        let queueing = Queueing { priorities: 2, timeout, levels: vec![own], ..Queueing::default() };
+        assert_eq!(queueing.policy(0), Level { timeout, ..own });
+        assert_eq!(queueing.policy(1), Level { timeout, ..Level::default() });
+        assert_eq!(queueing.delaying(), [0]);
     }
 }

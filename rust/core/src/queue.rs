@@ -1,11 +1,20 @@
 //! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
 
+mod again;
+mod room;
+mod tuning;
+mod warm;
+
+use self::tuning::Notes;
+pub use self::tuning::{Knobs, Note, Report};
 pub use crate::work::{Pulled, Work};
 use crate::{
-    Desk, Error, InferRequest, Inputs, Kind, ModelSpec, Result,
+    Desk, Error, InferRequest, Inputs, Kind, Level, ModelSpec, Overdue, Result,
+    admission::{Bounds, Load, Newcomer},
     batch::{
+        drain::Drain,
         gather::{RowKey, row_key},
-        policy::{Decision, decide},
+        policy::{Decision, Reason, decide},
     },
     job::{Job, Part},
     lane::{Dropped, Lane, Pending, Want},
@@ -19,7 +28,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// How long an instance of a brisk model watches for work before it sleeps.
@@ -51,6 +60,11 @@ struct Inner {
     lanes: Box<[Lane]>,
     /// For a model with sequences: the lane of each.
     sequences: Option<Table>,
+    /// Calls that one instance is to answer before all else, each in a queue of its own.
+    warming: Vec<(usize, Arc<Queue>)>,
+    bounds: Bounds,
+    drain: Drain,
+    notes: Notes,
     draining: bool,
     closed: bool,
 }
@@ -61,6 +75,9 @@ pub(crate) struct Answered<'a> {
     pub(crate) requests: usize,
     pub(crate) rows: usize,
     pub(crate) duration: Duration,
+    pub(crate) reason: Reason,
+    /// How long the first of its requests had waited.
+    pub(crate) waited: Duration,
     /// The sequences of its requests.
     pub(crate) steps: &'a [SequenceId],
 }
@@ -76,6 +93,10 @@ impl Queue {
             inner: Mutex::new(Inner {
                 lanes: (0..lanes).map(|_| Lane::new(&spec)).collect(),
                 sequences: spec.sequences.as_ref().map(|limits| Table::new(limits, lanes)),
+                warming: Vec::new(),
+                bounds: Bounds::new(&spec),
+                drain: Drain::default(),
+                notes: Notes::default(),
                 draining: false,
                 closed: false,
             }),
@@ -94,15 +115,14 @@ impl Queue {
         &self.metrics
     }
 
-    /// Whether a request is sure to be refused. Asked before its body is read.
-    pub fn is_full(&self) -> bool {
-        let mut inner = self.lock();
-        inner.waiting() >= self.spec.max_queue && !self.make_room(&mut inner)
-    }
-
     /// Sequences that are active.
     pub fn active_sequences(&self) -> usize {
         self.lock().sequences.as_ref().map_or(0, Table::len)
+    }
+
+    /// Whether a request may go on with that sequence here.
+    pub fn holds(&self, id: &SequenceId) -> bool {
+        self.lock().sequences.as_ref().is_some_and(|table| table.is_open(self.now_ns(), id))
     }
 
     /// Puts a request in the queue.
@@ -135,14 +155,14 @@ impl Queue {
         if inner.closed {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
         }
-        if inner.waiting() >= self.spec.max_queue && !self.make_room(&mut inner) {
-            return Err(self.overloaded(&inner));
-        }
+        let newcomer =
+            Newcomer { load: Load::of(&request), level: self.spec.queueing.level(request.schedule.priority) };
+        self.admit(&mut inner, Some(newcomer))?;
+        inner.drain.began(now_ns);
         let index = self.route(&mut inner, &request, now_ns)?;
         let lane = &mut inner.lanes[index];
         lane.policy.arrival(now_ns);
-        let level = self.spec.queueing.level(request.schedule.priority);
-        lane.waiting.push(level, self.pending(request, reply, key, now_ns));
+        lane.waiting.push(newcomer.level, self.pending(request, reply, (key, newcomer), now_ns));
         self.metrics.queue_depth.inc();
         let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
         drop(inner);
@@ -155,11 +175,21 @@ impl Queue {
         Ok(())
     }
 
-    fn pending(&self, request: InferRequest, reply: Reply, key: RowKey, arrived_ns: u64) -> Pending {
+    fn pending(
+        &self,
+        request: InferRequest,
+        reply: Reply,
+        (key, Newcomer { load, level }): (RowKey, Newcomer),
+        arrived_ns: u64,
+    ) -> Pending {
         let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
-        let limit = self.spec.queueing.timeout;
-        let expires_ns = limit.map_or(u64::MAX, |limit| arrived_ns.saturating_add(nanoseconds(limit)));
-        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns }
+        let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
+        let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(nanoseconds(limit)));
+        let (expires_ns, falls_back_ns) = match overdue {
+            Overdue::Reject => (limit_ns, u64::MAX),
+            Overdue::Delay => (u64::MAX, limit_ns),
+        };
+        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load }
     }
 
     /// Wakes an idle instance of a lane.
@@ -199,6 +229,9 @@ impl Queue {
         let mut inner = self.lock();
         let mut watched = false;
         loop {
+            if let Some(job) = inner.warm_up(instance) {
+                return Pulled::Work(Work::Batch(job));
+            }
             let now_ns = self.now_ns();
             if let Some(over) = self.tidy(&mut inner, index, now_ns) {
                 return Pulled::Work(Work::Over(over));
@@ -206,7 +239,9 @@ impl Queue {
             let lapse_ns = inner.sequences.as_ref().map_or(u64::MAX, Table::lapse_ns);
             let (draining, closed) = (inner.draining, inner.closed);
             let lane = &mut inner.lanes[index];
-            let view = lane.view(self.spec.max_batch_size().max(1), draining);
+            lane.fall_back(now_ns);
+            let most = lane.policy.max_size();
+            let view = lane.view(most, draining);
             match decide(now_ns, &lane.policy, &view) {
                 Decision::Cut(rows, reason) => {
                     let parts = self.take(&mut inner, index, now_ns, rows, None);
@@ -222,7 +257,7 @@ impl Queue {
                     if ring {
                         self.ring(index);
                     }
-                    return Pulled::Work(Work::Batch(Job::new(Arc::clone(self), index, parts, reason)));
+                    return Pulled::Work(Work::Batch(Job::new(Arc::clone(self), index, parts, reason).capped(most)));
                 }
                 Decision::Wait { .. } if closed && view.requests == 0 => return Pulled::Closed,
                 Decision::Wait { .. } if now_ns >= end_ns => return Pulled::Nothing,
@@ -281,10 +316,15 @@ impl Queue {
     pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let now_ns = self.now_ns();
         let mut inner = self.lock();
-        let Inner { lanes, sequences, .. } = &mut *inner;
-        let lane = &mut lanes[answered.lane];
+        let lane = &mut inner.lanes[answered.lane];
         lane.busy = lane.busy.saturating_sub(1);
         lane.policy.answered(now_ns, answered.requests, answered.rows, nanoseconds(answered.duration));
+        let Answered { reason, requests, rows, waited, duration, .. } = *answered;
+        inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, waited, duration });
+        let idle = inner.is_idle();
+        inner.drain.answered(now_ns, answered.rows.max(answered.requests), idle);
+        let Inner { lanes, sequences, .. } = &mut *inner;
+        let lane = &mut lanes[answered.lane];
         if let Some(table) = sequences {
             let over = answered.steps.iter().filter(|id| table.computed(now_ns, id).is_some());
             lane.over.extend(over.cloned());
@@ -302,7 +342,9 @@ impl Queue {
     pub fn close(&self) {
         let mut inner = self.lock();
         (inner.draining, inner.closed) = (true, true);
+        let unanswered = std::mem::take(&mut inner.warming);
         drop(inner);
+        drop(unanswered);
         self.ring_all();
     }
 
@@ -345,11 +387,6 @@ impl Queue {
             pending.reply.send(Err(error.clone()));
         }
         count
-    }
-
-    /// Answers those who have waited for too long, without waiting for an instance to come by.
-    pub fn expire(&self) {
-        self.make_room(&mut self.lock());
     }
 
     /// What the policy has learned so far: fixed cost, cost a row (both in nanoseconds), returning share.
@@ -431,34 +468,6 @@ impl Queue {
         }
     }
 
-    /// Drops the dead of a full queue. Whether there is room now.
-    fn make_room(&self, inner: &mut Inner) -> bool {
-        let now_ns = self.now_ns();
-        for lane in 0..inner.lanes.len() {
-            let dropped = inner.lanes[lane].sweep(now_ns);
-            self.bury(inner, dropped, now_ns);
-        }
-        inner.waiting() < self.spec.max_queue
-    }
-
-    /// The answer to a request that [`Queue::is_full`] turns away.
-    pub fn refusal(&self) -> Error {
-        self.overloaded(&self.lock())
-    }
-
-    fn overloaded(&self, inner: &Inner) -> Error {
-        let waiting = inner.lanes.iter().flat_map(|lane| lane.waiting.iter());
-        let rows: usize = waiting.map(|pending| pending.request.rows).sum();
-        let max_size = self.spec.max_batch_size().max(1);
-        let batches = rows.div_ceil(max_size) as u64 / self.spec.instances.max(1) as u64;
-        let wait = Duration::from_nanos(inner.lanes[0].policy.cost.batch_ns(max_size).saturating_mul(batches));
-        Error::new(
-            Kind::Overloaded,
-            format!("model '{}' has its maximum of {} requests waiting", self.spec.name, self.spec.max_queue),
-        )
-        .retry_after(wait.max(Duration::from_secs(1)))
-    }
-
     fn now_ns(&self) -> u64 {
         self.to_ns(Instant::now())
     }
@@ -473,9 +482,14 @@ impl Queue {
 }
 
 impl Inner {
-    /// Requests that wait.
-    fn waiting(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.waiting.len()).sum()
+    /// What waits.
+    fn waiting(&self) -> Load {
+        self.lanes.iter().fold(Load::default(), |sum, lane| sum + lane.waiting.load())
+    }
+
+    /// Whether nothing waits and nothing is computed.
+    fn is_idle(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.waiting.is_empty() && lane.busy == 0)
     }
 }
 

@@ -76,6 +76,12 @@ impl Registry {
         entry.serving = kept;
         entry.serving.extend(models);
         sort(&mut entry.serving);
+        for model in &left {
+            let same = entry.serving.iter().find(|new| new.spec().version == model.spec().version);
+            if let Some(successor) = same.or_else(|| entry.serving.last()) {
+                successor.succeed(model);
+            }
+        }
         table.leaving.retain(|leaving| leaving.queue.strong_count() > 0);
         table.leaving.extend(left.iter().map(|model| Leaving {
             name: Arc::clone(&model.spec().name),
@@ -172,6 +178,11 @@ impl Registry {
     /// Every version of every model in the table.
     pub fn all(&self) -> Vec<Arc<Model>> {
         self.read().models.values().flat_map(|entry| &entry.serving).cloned().collect()
+    }
+
+    /// Lets go of versions that were taken out of the table for others, and whose sequences are over.
+    pub fn tidy(&self) {
+        self.all().iter().for_each(|model| model.let_go());
     }
 
     /// The queues of versions that were taken out of the table and have not ended yet.

@@ -44,6 +44,8 @@ pub struct Schedule {
     pub priority: u64,
     /// The sequence that it belongs to, if it does.
     pub step: Option<Box<Step>>,
+    /// For a part of a request with more rows than a batch holds: the rows of the parts before it.
+    pub rows_before: Option<usize>,
 }
 
 impl fmt::Display for SequenceId {
@@ -105,6 +107,12 @@ impl Table {
     /// Sequences that are active, or ended and not computed yet.
     pub(crate) fn len(&self) -> usize {
         self.active.len()
+    }
+
+    /// Whether a request may follow in that sequence.
+    pub(crate) fn is_open(&self, now_ns: u64, id: &SequenceId) -> bool {
+        let lapses = |active: &Active| active.pending == 0 && active.seen_ns.saturating_add(self.idle_ns) <= now_ns;
+        self.active.get(id).is_some_and(|active| active.open && !lapses(active))
     }
 
     /// The sequences that an instance holds.

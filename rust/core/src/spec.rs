@@ -49,6 +49,23 @@ pub struct Batching {
     pub hold: bool,
     /// What happens to a request with more rows than `max_size`.
     pub oversize: Oversize,
+    /// The sizes that a handler sees, ascending: a batch is filled up to the next one. Empty for any size.
+    pub sizes: Vec<usize>,
+    /// What it is filled up with.
+    pub padding: Padding,
+    /// Whether inputs are kept until a batch is answered, to run it again in halves if it was too large for the
+    /// memory.
+    pub split_on_memory: bool,
+}
+
+/// What fills a batch up to an allowed size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Padding {
+    /// The last row again.
+    #[default]
+    Repeat,
+    /// Zeros, and empty BYTES.
+    Zeros,
 }
 
 /// What happens to a request with more rows than one batch holds.
@@ -70,8 +87,29 @@ impl Batching {
             preferred_sizes: Vec::new(),
             hold: true,
             oversize: Oversize::Refuse,
+            sizes: Vec::new(),
+            padding: Padding::default(),
+            split_on_memory: false,
         }
     }
+
+    /// The rows that a handler sees for a batch of `rows`.
+    pub fn padded(&self, rows: usize) -> usize {
+        let fits = self.sizes.iter().copied().find(|&size| size >= rows);
+        fits.filter(|_| rows > 0).unwrap_or(rows)
+    }
+}
+
+/// Which of a model's versions serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum VersionPolicy {
+    /// Every one that there is.
+    #[default]
+    All,
+    /// So many of the newest.
+    Latest(u32),
+    /// Those with these names.
+    Specific(Vec<String>),
 }
 
 /// A model's declaration.
@@ -83,6 +121,8 @@ pub struct ModelSpec {
     pub version: Arc<str>,
     /// The `platform` of its metadata.
     pub platform: Arc<str>,
+    /// Which versions of it serve. Whoever loads models keeps to it; here it is only told.
+    pub version_policy: VersionPolicy,
     /// What it does, in its author's words; empty if nothing is said.
     pub description: Arc<str>,
     /// Its inputs, in the order in which the handler takes them.
@@ -112,6 +152,7 @@ impl Default for ModelSpec {
             name: "".into(),
             version: "1".into(),
             platform: "penstock".into(),
+            version_policy: VersionPolicy::All,
             description: "".into(),
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -130,6 +171,19 @@ impl ModelSpec {
     /// The most rows in a batch; 0 without a batch axis, as the protocol's `max_batch_size` has it.
     pub fn max_batch_size(&self) -> usize {
         self.batching.as_ref().map_or(0, |batching| batching.max_size)
+    }
+
+    /// The rows that its handler sees for a batch of `rows`.
+    pub fn padded(&self, rows: usize) -> usize {
+        self.batching.as_ref().map_or(rows, |batching| batching.padded(rows))
+    }
+
+    /// Whether a batch that is too large for the memory is run again in halves.
+    pub fn splits_on_memory(&self) -> bool {
+        // The steps of sequences are all of different ones, and streams may have answered in part.
+        self.batching.as_ref().is_some_and(|batching| batching.split_on_memory)
+            && self.sequences.is_none()
+            && !self.streams
     }
 
     /// The name under which the model that explains this one is registered; no other model can have it,

@@ -89,6 +89,8 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) rows: usize,
+    /// Those whose callers got an error, in a batch that was computed.
+    pub(crate) failed_rows: usize,
     /// Requests whose callers still wait for the answer.
     pub(crate) requests: u64,
     /// How long those waited in sum.
@@ -140,7 +142,7 @@ impl Statistics {
         let Some(times) = batch.times else { return };
         let (infer, output) = (ns(times.handler), ns(times.hand_out));
         let input = ns(batch.elapsed).saturating_sub(infer + output);
-        now.inferences += batch.rows as u64;
+        now.inferences += batch.rows.saturating_sub(batch.failed_rows) as u64;
         now.success.add(batch.requests, ns(batch.waited).saturating_add(ns(batch.elapsed) * batch.requests));
         now.queue.add(batch.requests, ns(batch.waited));
         now.compute.add(batch.requests, [input, infer, output]);
@@ -191,7 +193,8 @@ mod tests {
     fn ended(rows: usize, requests: u64) -> Ended {
         let ms = Duration::from_millis;
         let times = InterpreterTimes { handler: ms(3), hand_out: ms(1), ..InterpreterTimes::default() };
-        Ended { rows, requests, waited: ms(2) * u32::try_from(requests).unwrap(), elapsed: ms(10), times: Some(times) }
+        let waited = ms(2) * u32::try_from(requests).unwrap();
+        Ended { rows, failed_rows: 0, requests, waited, elapsed: ms(10), times: Some(times) }
     }
 
     #[test]

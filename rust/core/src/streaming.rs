@@ -1,8 +1,8 @@
 //! A batch whose answers come in pieces, while it is computed. Rows end independently.
 
 use crate::{
-    Error, InferResponse, Job, Parameter, Parameters, Result, Timings,
-    batch::gather::{Outputs, scatter},
+    Error, InferResponse, Job, Parameter, Parameters, Result, RowFailures, Timings,
+    batch::gather::{Outputs, scatter_padded},
     metrics::InterpreterTimes,
     reply::Reply,
     statistics::ResponseOutcome,
@@ -24,6 +24,8 @@ pub enum RowPiece {
     Last(Outputs),
     /// No further answer.
     End,
+    /// It failed: its caller's stream ends with the error.
+    Fail(Error),
 }
 
 /// A batch that is being answered in pieces.
@@ -110,15 +112,15 @@ impl Streaming {
     /// # Errors
     /// `Handler` for outputs that are not as declared.
     pub fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
-        self.job.check(&outputs, self.job.rows())?;
+        self.job.check(&outputs, self.job.padded())?;
         let now = Instant::now();
-        if let [_] = self.job.parts() {
+        if self.job.parts().len() == 1 && self.job.padded() == self.job.rows() {
             self.push_to(0, outputs, parameters, last, now);
             self.resumed = now;
             return Ok(());
         }
         let sizes: Vec<usize> = self.job.parts().iter().map(|part| part.request.rows).collect();
-        for (caller, outputs) in scatter(outputs, &sizes).into_iter().enumerate() {
+        for (caller, outputs) in scatter_padded(outputs, sizes, self.job.padded()).into_iter().enumerate() {
             self.push_to(caller, outputs, parameters, last, now);
         }
         self.resumed = now;
@@ -141,20 +143,24 @@ impl Streaming {
     /// # Errors
     /// `Handler` for outputs that are not as declared, or for another number of pieces than of rows.
     pub fn send_rows(&mut self, pieces: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
-        if pieces.len() != self.rows.len() {
+        if pieces.len() != self.job.padded() {
             return Err(Error::handler(format!(
                 "model '{}' yielded a list of {} pieces for a batch of {} rows",
                 self.job.spec().name,
                 pieces.len(),
-                self.rows.len()
+                self.job.padded()
             )));
         }
-        for (place, piece) in pieces.into_iter().enumerate() {
+        for (place, piece) in pieces.into_iter().take(self.rows.len()).enumerate() {
             let (outputs, ends) = match piece {
                 RowPiece::Nothing => continue,
                 RowPiece::More(outputs) => (Some(outputs), false),
                 RowPiece::Last(outputs) => (Some(outputs), true),
                 RowPiece::End => (None, true),
+                RowPiece::Fail(error) => {
+                    self.fail_row(place, &error);
+                    continue;
+                }
             };
             if let Some(outputs) = outputs.filter(|_| self.rows[place].open) {
                 self.send_row(place, outputs, parameters.clone(), ends)?;
@@ -165,6 +171,25 @@ impl Streaming {
         }
         self.resumed = Instant::now();
         Ok(())
+    }
+
+    /// Ends the streams of the callers whose rows failed, with their errors.
+    ///
+    /// # Errors
+    /// `Handler` for a row that the batch does not have.
+    pub fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
+        failed.check(&self.job.spec().name, self.job.padded())?;
+        let real = failed.iter().filter(|(place, _)| *place < self.rows.len()).cloned().collect::<Vec<_>>();
+        real.iter().for_each(|(place, error)| self.fail_row(*place, error));
+        Ok(())
+    }
+
+    fn fail_row(&mut self, place: usize, error: &Error) {
+        let Row { caller, index, open } = self.rows[place];
+        if open {
+            let alone = self.job.parts()[caller].request.rows == 1;
+            self.close(caller, Err(if alone { error.clone() } else { error.in_row(index) }));
+        }
     }
 
     /// Ends all streams, well; what the handler yields after that goes nowhere.

@@ -8,7 +8,7 @@ use crate::{
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
 
-/// Runs `instances` threads that answer a model's batches with `handler(inputs, rows)`.
+/// Runs `instances` threads that answer a model's batches with `handler(inputs, rows)`, the rows with what fills them up.
 pub fn run_closure<F>(model: &Arc<Model>, handler: F) -> Vec<thread::JoinHandle<()>>
 where
     F: Fn(Inputs, usize) -> Result<Outputs> + Clone + Send + 'static,
@@ -22,7 +22,7 @@ where
                     let Work::Batch(mut job) = work else { continue };
                     let inputs = job.gather();
                     let start = Instant::now();
-                    let result = handler(inputs, job.rows()).map(|outputs| BatchOutput {
+                    let result = handler(inputs, job.padded()).map(|outputs| BatchOutput {
                         outputs,
                         times: InterpreterTimes { handler: start.elapsed(), ..InterpreterTimes::default() },
                         ..BatchOutput::default()

@@ -173,7 +173,7 @@ fn a_queue_timeout_answers_who_still_waits() {
 #[test]
 fn priorities_are_served_in_order_and_share_batches() {
     let mut spec = fp32_spec("ranked", &[Some(1)], Some(batching(2)));
-    spec.queueing = Queueing { priorities: 3, default_priority: 2, timeout: None };
+    spec.queueing = Queueing { priorities: 3, default_priority: 2, ..Queueing::default() };
     let model = ready(spec);
     let submit = |priority, value| {
         let mut request = request(fp32(&[1, 1], &[value]));
@@ -198,6 +198,44 @@ fn priorities_are_served_in_order_and_share_batches() {
 fn actions() -> impl Strategy<Value = Vec<(u64, bool, bool, bool)>> {
     let leaves = prop::bool::weighted(0.1);
     proptest::collection::vec((1u64..6, prop::bool::weighted(0.3), prop::bool::weighted(0.2), leaves), 1..120)
+}
+
+#[tokio::test]
+async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
+    let registry = penstock_core::Registry::default();
+    let log = Log::default();
+    let make = || ready(spec(1, limits(Duration::from_secs(60), 8)));
+    let (first, second) = (make(), make());
+    let threads = [run(&first, &log), run(&second, &log)];
+    let (first_queue, metrics) = (Arc::downgrade(first.queue()), Arc::clone(first.metrics()));
+    registry.swap("stateful", vec![first], &[]);
+    let found = registry.find("stateful", None).unwrap();
+    found.infer(step(1, 1.0, true, false), None).await.unwrap();
+    registry.swap("stateful", vec![Arc::clone(&second)], &[]);
+    assert_eq!(second.active_sequences(), 1);
+    assert_eq!(second.queue().active_sequences(), 0);
+    // Who found the first one before may still begin there, and goes on by the second one.
+    found.infer(step(2, 2.0, true, false), None).await.unwrap();
+    drop(found);
+    registry.tidy();
+    for id in [1, 2] {
+        second.infer(step(id, 3.0, false, false), None).await.unwrap();
+    }
+    assert_eq!((metrics.sequences.get(), second.metrics().sequences.get()), (2, 0));
+    second.infer(step(1, 4.0, true, false), None).await.unwrap();
+    assert_eq!(second.queue().active_sequences(), 1, "a start begins on what is new");
+    for id in [1, 2] {
+        second.infer(step(id, 5.0, false, true), None).await.unwrap();
+    }
+    registry.tidy();
+    assert!(first_queue.upgrade().is_some(), "the first form of sequence 1 is still silent there");
+    assert_eq!(second.active_sequences(), 1);
+    let refused = second.infer(step(2, 6.0, false, false), None).await.unwrap_err();
+    assert!(refused.message().contains("must begin with sequence_start"), "{}", refused.message());
+    registry.swap("stateful", vec![], &[]);
+    drop(second);
+    registry.tidy();
+    threads.into_iter().flatten().for_each(|thread| thread.join().unwrap());
 }
 
 proptest! {

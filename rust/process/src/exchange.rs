@@ -22,7 +22,9 @@ pub(crate) fn answer(
     job: &Job,
 ) -> Result<Computed, End> {
     match read(process, frame, descriptor, job) {
-        Some(Answer::Done { outputs, parameters, times }) => Ok(Ok(BatchOutput { outputs, parameters, times })),
+        Some(Answer::Done { outputs, failed, parameters, times }) => {
+            Ok(Ok(BatchOutput { outputs, failed, parameters, times }))
+        }
         Some(Answer::Failed(error)) => Ok(Err(error)),
         _ => Err(End::Broken),
     }
@@ -42,8 +44,8 @@ pub(crate) fn stream(
     loop {
         let (frame, descriptor) = next;
         let piece = match read(process, &frame, descriptor, streaming.job()) {
-            Some(Answer::Done { outputs, parameters, times }) => {
-                return Ok(refused.map_or(Ok(BatchOutput { outputs, parameters, times }), Err));
+            Some(Answer::Done { outputs, failed, parameters, times }) => {
+                return Ok(refused.map_or(Ok(BatchOutput { outputs, failed, parameters, times }), Err));
             }
             Some(Answer::Failed(error)) => return Ok(Err(refused.unwrap_or(error))),
             Some(piece) => piece,

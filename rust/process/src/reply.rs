@@ -5,7 +5,9 @@ use crate::{
     region::aligned,
     tensors::{Placed, Places, describe, placed},
 };
-use penstock_core::{BatchOutput, Error, Kind, Parameters, Result, RowPiece, Tensor, metrics::InterpreterTimes};
+use penstock_core::{
+    BatchOutput, Error, Kind, Parameters, Result, RowFailures, RowPiece, Tensor, metrics::InterpreterTimes,
+};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ pub(crate) type PlacedOutputs = SmallVec<[Placed; 2]>;
 #[derive(Debug)]
 pub(crate) enum Answer<T> {
     /// The last, of a batch that was computed.
-    Done { outputs: T, parameters: Parameters, times: InterpreterTimes },
+    Done { outputs: T, failed: RowFailures, parameters: Parameters, times: InterpreterTimes },
     /// The last, of one that was not.
     Failed(Error),
     /// One for all rows; with `last` there is none after it.
@@ -40,6 +42,7 @@ pub(crate) enum Row<T> {
     More(T),
     Last(T),
     End,
+    Fail(Error),
 }
 
 /// An answer that is to be written.
@@ -77,8 +80,13 @@ pub(crate) fn pack(answer: Answer<Outputs>, counts: &[Count]) -> Packed {
         packing.out.number(sum.to_bits());
     }
     match answer {
-        Answer::Done { outputs, parameters, times } => {
+        Answer::Done { outputs, failed, parameters, times } => {
             packing.out.byte(0);
+            packing.out.number(failed.iter().count() as u64);
+            for (row, error) in failed.iter() {
+                packing.out.number(*row as u64);
+                write_error(&mut packing.out, error);
+            }
             packing.out.parameters(&parameters);
             for time in [times.handler, times.handler_cpu, times.boundary, times.hand_out] {
                 packing.out.duration(time);
@@ -87,9 +95,7 @@ pub(crate) fn pack(answer: Answer<Outputs>, counts: &[Count]) -> Packed {
         }
         Answer::Failed(error) => {
             packing.out.byte(1);
-            packing.out.text(error.kind().name());
-            packing.out.text(error.message());
-            packing.out.duration(error.retry_hint().unwrap_or(Duration::MAX));
+            write_error(&mut packing.out, &error);
         }
         Answer::Piece { outputs, parameters, last } => {
             packing.out.byte(2);
@@ -137,8 +143,19 @@ impl Packing {
                 self.outputs(outputs);
             }
             Row::End => self.out.byte(3),
+            Row::Fail(error) => {
+                self.out.byte(4);
+                write_error(&mut self.out, &error);
+            }
         }
     }
+}
+
+fn write_error(out: &mut Writer, error: &Error) {
+    out.text(error.kind().name());
+    out.text(error.message());
+    out.duration(error.retry_hint().unwrap_or(Duration::MAX));
+    out.byte(u8::from(error.is_of_a_too_large_batch()));
 }
 
 /// Reads an answer's description; `None` if it is broken.
@@ -152,18 +169,13 @@ pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<C
     let counts = (0..from.count()?).map(|_| count(&mut from)).collect::<Option<_>>()?;
     let answer = match from.byte()? {
         0 => {
+            let failed = (0..from.count()?).map(|_| Some((from.size()?, read_error(&mut from)?)));
+            let failed = RowFailures::new(failed.collect::<Option<_>>()?);
             let parameters = from.parameters()?;
             let times = read_times(&mut from)?;
-            Answer::Done { outputs: outputs(&mut from)?, parameters, times }
+            Answer::Done { outputs: outputs(&mut from)?, failed, parameters, times }
         }
-        1 => {
-            let kind = Kind::from_name(&from.text()?)?;
-            let error = Error::new(kind, from.text()?);
-            Answer::Failed(match from.number()? {
-                u64::MAX => error,
-                nanoseconds => error.retry_after(Duration::from_nanos(nanoseconds)),
-            })
-        }
+        1 => Answer::Failed(read_error(&mut from)?),
         2 => {
             let (parameters, last) = (from.parameters()?, from.byte()? != 0);
             Answer::Piece { outputs: outputs(&mut from)?, parameters, last }
@@ -185,6 +197,16 @@ fn read_times(from: &mut Reader<'_>) -> Option<InterpreterTimes> {
     Some(InterpreterTimes { handler, handler_cpu, boundary, hand_out })
 }
 
+fn read_error(from: &mut Reader<'_>) -> Option<Error> {
+    let kind = Kind::from_name(&from.text()?)?;
+    let error = Error::new(kind, from.text()?);
+    let error = match from.number()? {
+        u64::MAX => error,
+        nanoseconds => error.retry_after(Duration::from_nanos(nanoseconds)),
+    };
+    Some(if from.byte()? == 0 { error } else { error.of_a_too_large_batch() })
+}
+
 fn outputs(from: &mut Reader<'_>) -> Option<PlacedOutputs> {
     (0..from.count()?).map(|_| placed(from)).collect()
 }
@@ -195,6 +217,7 @@ fn row(from: &mut Reader<'_>) -> Option<Row<PlacedOutputs>> {
         1 => Row::More(outputs(from)?),
         2 => Row::Last(outputs(from)?),
         3 => Row::End,
+        4 => Row::Fail(read_error(from)?),
         _ => return None,
     })
 }
@@ -203,7 +226,9 @@ impl<T> Answer<T> {
     /// The same answer with its tensors made of what they were.
     pub(crate) fn map<U>(self, mut make: impl FnMut(T) -> Option<U>) -> Option<Answer<U>> {
         Some(match self {
-            Self::Done { outputs, parameters, times } => Answer::Done { outputs: make(outputs)?, parameters, times },
+            Self::Done { outputs, failed, parameters, times } => {
+                Answer::Done { outputs: make(outputs)?, failed, parameters, times }
+            }
             Self::Failed(error) => Answer::Failed(error),
             Self::Piece { outputs, parameters, last } => Answer::Piece { outputs: make(outputs)?, parameters, last },
             Self::Rows { rows, parameters } => {
@@ -213,6 +238,7 @@ impl<T> Answer<T> {
                         Row::More(outputs) => Row::More(make(outputs)?),
                         Row::Last(outputs) => Row::Last(make(outputs)?),
                         Row::End => Row::End,
+                        Row::Fail(error) => Row::Fail(error),
                     })
                 };
                 Answer::Rows { rows: rows.into_iter().map(row).collect::<Option<_>>()?, parameters }
@@ -226,7 +252,7 @@ impl Answer<Outputs> {
     /// The last answer of a batch.
     pub(crate) fn of(result: Result<BatchOutput>) -> Self {
         match result {
-            Ok(BatchOutput { outputs, parameters, times }) => Self::Done { outputs, parameters, times },
+            Ok(BatchOutput { outputs, failed, parameters, times }) => Self::Done { outputs, failed, parameters, times },
             Err(error) => Self::Failed(error),
         }
     }
@@ -239,6 +265,7 @@ impl From<RowPiece> for Row<Outputs> {
             RowPiece::More(outputs) => Self::More(outputs),
             RowPiece::Last(outputs) => Self::Last(outputs),
             RowPiece::End => Self::End,
+            RowPiece::Fail(error) => Self::Fail(error),
         }
     }
 }
@@ -250,6 +277,7 @@ impl From<Row<Outputs>> for RowPiece {
             Row::More(outputs) => Self::More(outputs),
             Row::Last(outputs) => Self::Last(outputs),
             Row::End => Self::End,
+            Row::Fail(error) => Self::Fail(error),
         }
     }
 }

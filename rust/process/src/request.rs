@@ -63,7 +63,7 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
         let first = first?;
         let mut shape = penstock_core::Shape::from_slice(first.shape());
         if job.parts().len() > 1 {
-            shape[0] = job.rows();
+            shape[0] = job.padded();
         }
         Some(describe(&mut out, &mut places, first.datatype(), &shape, len))
     };
@@ -223,7 +223,7 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
             parameters: from.parameters()?,
         })),
     };
-    let schedule = Schedule { priority, step };
+    let schedule = Schedule { priority, step, rows_before: None };
     Some(InferRequest { inputs: Inputs::new(), rows, caller, deadline, protocol, schedule })
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let first = InferRequest {
             caller: caller("one"),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
-            schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())) },
+            schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), rows_before: None },
             ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
         };
         let _one = queue.submit(first, None).unwrap();
@@ -283,7 +283,7 @@ mod tests {
         let [(first, first_reply), (second, second_reply)] = &requests[..] else { panic!("two requests") };
         assert_eq!((first.rows, second.rows), (2, 1));
         assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
-        assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)) });
+        assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), rows_before: None });
         assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));
         assert!(second.caller.is_none() && second.deadline.is_none());
 

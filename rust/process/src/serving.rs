@@ -84,6 +84,7 @@ impl<'a> Serving<'a> {
 
     /// Computes a batch. It is handed to a second process only if the first one ended without a look at it.
     fn compute(&mut self, mut job: Job) {
+        job.fill_up();
         let brisk = self.quick < BRISK && !job.spec().streams;
         while let Some((handed, sent)) = self.hand_over(job, brisk) {
             match self.answer(handed, &sent, brisk) {

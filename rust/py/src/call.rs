@@ -1,6 +1,6 @@
 //! One call of a handler: arrays in, handler, tensors out, and where the time went.
 
-use crate::{context::Context, definition::Handling, errors, hand_in, hand_out, sequences::Sequences};
+use crate::{context::Context, definition::Handling, errors, hand_in, rows, sequences::Sequences};
 use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use rustix::time::{ClockId, clock_gettime};
@@ -27,11 +27,11 @@ pub(crate) fn call(
     let returned = handler.call1(arguments);
     let (end, cpu_end) = (Instant::now(), thread_time());
 
-    let returned = returned.map_err(|error| raised(job, &error))?;
-    let outputs = hand_out::tensors(job.spec(), &handling.outputs, returned)?;
+    let (outputs, failed) = rows::tensors(py, job.spec(), &handling.outputs, returned)?;
     let handler = end - start;
     Ok(BatchOutput {
         outputs,
+        failed,
         parameters: context.map(|context| context.get().take_answer()).unwrap_or_default(),
         times: InterpreterTimes {
             handler,

@@ -2,8 +2,8 @@
 
 use crate::errors::startup;
 use penstock_server::{
-    Access, AccessLog, Address, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes, Hosting,
-    Limits, Listener, LogLevel, SharedMemory,
+    Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
+    Hosting, Limits, Listener, LogLevel, SharedMemory,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -32,6 +32,7 @@ pub(crate) struct ServerConfig {
     strict_json: bool,
     compress_answers: bool,
     docs: bool,
+    batching_debug: String,
     access_log: String,
     log_level: String,
     server_name: String,
@@ -113,6 +114,11 @@ impl ServerConfig {
             strict_json: self.strict_json,
             compress_answers: self.compress_answers,
             docs: self.docs,
+            batching_debug: match self.batching_debug.as_str() {
+                "read" => BatchingDebug::Read,
+                "change" => BatchingDebug::Change,
+                _ => BatchingDebug::Off,
+            },
             access_log: match self.access_log.as_str() {
                 "text" => AccessLog::Text,
                 "json" => AccessLog::Json,

@@ -79,13 +79,17 @@ impl Context {
     /// The context of one batch.
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
+        let keeps = spec.splits_on_memory();
         let requests = job
             .parts_mut()
             .iter_mut()
             .map(|part| {
-                let caller = part.request.caller.take().map(|caller| *caller).unwrap_or_default();
+                // A batch that may have to run again is asked for it again.
+                let caller = if keeps { part.request.caller.clone() } else { part.request.caller.take() };
+                let caller = caller.map(|caller| *caller).unwrap_or_default();
                 let (rows, until) = (part.request.rows, part.request.deadline);
-                let Schedule { priority, step } = std::mem::take(&mut part.request.schedule);
+                let Schedule { priority, step, .. } = &mut part.request.schedule;
+                let (priority, step) = (*priority, step.take());
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 Py::new(py, RequestInfo { caller, rows, priority, sequence, until, probe: part.probe() })

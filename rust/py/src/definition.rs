@@ -7,7 +7,10 @@ use crate::{
     processes::{Processes, Spawning},
 };
 use numpy::PyArrayDescr;
-use penstock_core::{Batching, Datatype, Document, ModelSpec, Oversize, Queueing, Sequences, TensorSpec};
+use penstock_core::{
+    Batching, Datatype, Document, Level, ModelSpec, Overdue, Oversize, Padding, Queueing, Sequences, TensorSpec,
+    VersionPolicy,
+};
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -31,7 +34,15 @@ struct Definition {
     factory: Py<PyAny>,
     queueing: Option<DeclaredQueueing>,
     sequences: Option<DeclaredSequences>,
+    version_policy: Option<DeclaredPolicy>,
     processes: Option<Spawning>,
+}
+
+/// The fields of `VersionPolicy`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredPolicy {
+    latest: u32,
+    specific: Vec<String>,
 }
 
 /// The fields of `Queueing`.
@@ -40,6 +51,17 @@ struct DeclaredQueueing {
     priorities: usize,
     default_priority: usize,
     timeout: Option<f64>,
+    max_rows: Option<usize>,
+    max_bytes: Option<usize>,
+    policies: Vec<DeclaredLevel>,
+}
+
+/// One of the levels of `Queueing`, from the highest on.
+#[derive(Debug, FromPyObject)]
+struct DeclaredLevel {
+    max_size: Option<usize>,
+    timeout: Option<f64>,
+    on_timeout: String,
 }
 
 /// The fields of `Sequences`.
@@ -81,6 +103,9 @@ struct DeclaredBatching {
     preferred_sizes: Vec<usize>,
     oversize: String,
     hold: bool,
+    sizes: Vec<usize>,
+    pad: String,
+    split_on_memory: bool,
 }
 
 /// How the arrays of one tensor look in Python.
@@ -99,6 +124,8 @@ pub(crate) struct ArrayForm {
 /// What a handler's thread needs to build and call a handler.
 #[derive(Debug)]
 pub(crate) struct Handling {
+    /// The whole definition, if its model is to be warmed up.
+    pub(crate) warmup: Option<Py<PyAny>>,
     /// Makes one instance.
     pub(crate) factory: Py<PyAny>,
     pub(crate) inputs: Vec<ArrayForm>,
@@ -123,6 +150,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         name: name.as_str().into(),
         version: definition.version.as_str().into(),
         platform: definition.platform.as_str().into(),
+        version_policy: definition.version_policy.map(version_policy).unwrap_or_default(),
         description: definition.description.as_str().into(),
         inputs,
         outputs,
@@ -134,7 +162,9 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         wants_context: definition.wants_context,
         streams: definition.streams,
     };
+    let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {
+        warmup,
         factory: definition.factory,
         inputs: input_forms,
         outputs: output_forms,
@@ -176,8 +206,22 @@ fn tensors(
 }
 
 fn queueing(declared: DeclaredQueueing) -> Queueing {
-    let DeclaredQueueing { priorities, default_priority, timeout } = declared;
-    Queueing { priorities, default_priority, timeout: timeout.and_then(duration) }
+    let DeclaredQueueing { priorities, default_priority, timeout, max_rows, max_bytes, policies } = declared;
+    let level = |one: DeclaredLevel| Level {
+        max_size: one.max_size,
+        timeout: one.timeout.and_then(duration),
+        overdue: if one.on_timeout == "delay" { Overdue::Delay } else { Overdue::Reject },
+    };
+    let levels = policies.into_iter().map(level).collect();
+    Queueing { priorities, default_priority, timeout: timeout.and_then(duration), max_rows, max_bytes, levels }
+}
+
+fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {
+    match declared {
+        DeclaredPolicy { specific, .. } if !specific.is_empty() => VersionPolicy::Specific(specific),
+        DeclaredPolicy { latest: 0, .. } => VersionPolicy::All,
+        DeclaredPolicy { latest, .. } => VersionPolicy::Latest(latest),
+    }
 }
 
 fn sequences(declared: DeclaredSequences) -> Sequences {
@@ -193,5 +237,8 @@ fn batching(declared: DeclaredBatching) -> Batching {
         preferred_sizes: declared.preferred_sizes,
         hold: declared.hold,
         oversize: if declared.oversize == "split" { Oversize::Split } else { Oversize::Refuse },
+        sizes: declared.sizes,
+        padding: if declared.pad == "zeros" { Padding::Zeros } else { Padding::Repeat },
+        split_on_memory: declared.split_on_memory,
     }
 }

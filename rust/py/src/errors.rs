@@ -2,7 +2,12 @@
 //! `kind` that names a core `Kind`.
 
 use penstock_core::{Error, Kind, ModelSpec};
-use pyo3::{exceptions::PyRuntimeError, prelude::*, sync::PyOnceLock, types::PyDict};
+use pyo3::{
+    exceptions::{PyBaseException, PyRuntimeError},
+    prelude::*,
+    sync::PyOnceLock,
+    types::PyDict,
+};
 
 /// A start-up error: `penstock.errors.<class>` with one clear line.
 pub(crate) fn startup(py: Python<'_>, class: &str, message: &str) -> PyErr {
@@ -19,13 +24,28 @@ pub(crate) fn startup(py: Python<'_>, class: &str, message: &str) -> PyErr {
 /// the model's fault: the log gets the traceback, the caller a text that gives nothing away.
 pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> Error {
     match own_kind(py, raised) {
-        Ok(Some(kind)) => Error::new(kind, raised.value(py).to_string()),
+        Ok(Some(kind)) => {
+            let error = Error::new(kind, raised.value(py).to_string());
+            if is_too_large_batch(raised.value(py)) { error.of_a_too_large_batch() } else { error }
+        }
         _ => {
             log_traceback(py, spec, raised);
             let class = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
-            Error::handler(format!("model '{}' failed: {class}", spec.name))
+            let error = Error::handler(format!("model '{}' failed: {class}", spec.name));
+            if class == OUT_OF_MEMORY && spec.splits_on_memory() { error.of_a_too_large_batch() } else { error }
         }
     }
+}
+
+/// What frameworks call the exception of an allocation on a device that failed.
+const OUT_OF_MEMORY: &str = "OutOfMemoryError";
+
+fn is_too_large_batch(raised: &Bound<'_, PyBaseException>) -> bool {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = raised.py();
+    let class =
+        CLASS.get_or_try_init(py, || py.import("penstock.batching")?.getattr("BatchTooLarge").map(Bound::unbind));
+    class.is_ok_and(|class| raised.is_instance(class.bind(py)).unwrap_or(false))
 }
 
 fn own_kind(py: Python<'_>, raised: &PyErr) -> PyResult<Option<Kind>> {

@@ -18,10 +18,12 @@ mod instance;
 mod loaded;
 mod models;
 mod processes;
+mod rows;
 mod scalar;
 mod sequences;
 mod server;
 mod stream;
+mod warm;
 
 use pyo3::{prelude::*, types::PyDict};
 

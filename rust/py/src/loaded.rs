@@ -5,7 +5,7 @@ use crate::{
     definition::{self, Handling},
     errors::startup,
     instance::{self, Built},
-    processes,
+    processes, warm,
 };
 use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics, queue::Queue};
 use penstock_process::Fleet;
@@ -89,16 +89,24 @@ impl Loaded {
                     thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
                 lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }
-            waiting.push((model, receiver, handling.processes.is_some().then_some(fleet)));
+            waiting.push((model, handling, receiver, handling.processes.is_some().then_some(fleet)));
         }
-        for (model, receiver, fleet) in waiting {
+        for (model, handling, receiver, fleet) in waiting {
             let spec = model.spec();
-            instance::wait_built(py, receiver, spec.instances, || self.control.is_closed()).map_err(|cause| {
-                let problem = format!("model '{}' version '{}' could not be loaded: {cause}", spec.name, spec.version);
-                let error = startup(py, "LoadError", &problem);
-                error.set_cause(py, cause.into_cause());
-                error
-            })?;
+            let stopping = || self.control.is_closed();
+            let warm = || match &handling.warmup {
+                Some(definition) => warm::warm_up(definition.bind(py), model, stopping),
+                None => Ok(()),
+            };
+            instance::wait_built(py, receiver, spec.instances, stopping).and_then(|()| Ok(warm()?)).map_err(
+                |cause| {
+                    let problem =
+                        format!("model '{}' version '{}' could not be loaded: {cause}", spec.name, spec.version);
+                    let error = startup(py, "LoadError", &problem);
+                    error.set_cause(py, cause.into_cause());
+                    error
+                },
+            )?;
             model.set_readiness(Readiness::Ready);
             if let Some(fleet) = fleet {
                 fleet.open(model);

@@ -52,7 +52,9 @@ impl Models {
         self.0.registry.ready_versions(model).iter().map(ToString::to_string).collect()
     }
 
-    fn leaving(&self) -> usize {
+    fn leaving(&self, py: Python<'_>) -> usize {
+        // The last reference to a model may go here.
+        detached(py, || self.0.registry.tidy());
         self.0.registry.leaving().len()
     }
 

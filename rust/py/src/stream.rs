@@ -6,11 +6,12 @@ use crate::{
     call::{arguments, panicked, thread_time},
     context::Context,
     definition::Handling,
-    errors, hand_out,
+    errors, hand_out, rows,
     sequences::Sequences,
 };
 use penstock_core::{
-    Error, Inputs, Job, ModelSpec, Parameters, Result, RowPiece, Shape, Streaming, Tensor, metrics::InterpreterTimes,
+    Error, Inputs, Job, ModelSpec, Parameters, Result, RowFailures, RowPiece, Shape, Streaming, Tensor,
+    metrics::InterpreterTimes,
 };
 use pyo3::{
     intern,
@@ -56,6 +57,8 @@ pub(crate) trait Pieces: Send {
     fn is_full(&mut self) -> bool;
     /// Blocks until nobody has to.
     fn wait_for_room(&mut self);
+    /// Ends the streams of rows that failed.
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()>;
     /// Gives everybody their rows of `outputs`; with `last`, that was all.
     fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
     /// Gives each row its own.
@@ -87,6 +90,10 @@ impl Pieces for Streaming {
 
     fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
         self.send_rows(rows, parameters)
+    }
+
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
+        self.fail_rows(failed)
     }
 
     fn end_all(&mut self) {
@@ -150,7 +157,11 @@ impl Generator<'_, '_> {
             match piece {
                 None => break,
                 Some(Ok(piece)) => send(streaming, self.handling, self.context.as_ref().map(Bound::as_unbound), piece)?,
-                Some(Err(error)) => return Err(errors::from_handler(py, streaming.job().spec(), &error)),
+                Some(Err(error)) => {
+                    let context = self.context.as_ref().map(Bound::as_unbound);
+                    raised(streaming, self.handling, context, py, error)?;
+                    break;
+                }
             }
         }
         let boundary = began.elapsed().saturating_sub(handler + paused);
@@ -186,6 +197,9 @@ pub(crate) fn send(
         let rows = rows.iter().map(|row| one(&spec, handling, row)).collect::<Result<Vec<_>>>()?;
         return streaming.send_rows(rows, &parameters);
     }
+    if rows::is_exception(&piece) && rows::has_failures(&spec, &piece) {
+        return part(streaming, handling, &parameters, &piece, false);
+    }
     match unwrapped(piece, &spec)? {
         (Some(piece), last) => {
             let outputs = hand_out::tensors(&spec, &handling.outputs, piece)?;
@@ -198,10 +212,50 @@ pub(crate) fn send(
     }
 }
 
-/// One row's part of a list: None for nothing at this step, `Final` for the end of the row.
+/// What a handler's generator raised: its end, where it means single rows only.
+///
+/// # Errors
+/// What it means for the whole batch.
+pub(crate) fn raised(
+    streaming: &mut impl Pieces,
+    handling: &Handling,
+    context: Option<&Py<Context>>,
+    py: Python<'_>,
+    error: PyErr,
+) -> Result<()> {
+    let spec = streaming.job().spec().clone();
+    if !rows::is_raised(py, &spec, &error) {
+        return Err(errors::from_handler(py, &spec, &error));
+    }
+    let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
+    part(streaming, handling, &parameters, error.value(py).as_any(), true)
+}
+
+/// Ends the streams of the rows that failed, and gives the other callers their outputs if there are any.
+fn part(
+    streaming: &mut impl Pieces,
+    handling: &Handling,
+    parameters: &Parameters,
+    piece: &Bound<'_, PyAny>,
+    last: bool,
+) -> Result<()> {
+    let spec = streaming.job().spec().clone();
+    let (failed, outputs) = rows::part(&spec, piece)?;
+    streaming.fail_rows(&failed)?;
+    match outputs {
+        Some(outputs) => streaming.send(hand_out::tensors(&spec, &handling.outputs, outputs)?, parameters, last),
+        None => Ok(()),
+    }
+}
+
+/// One row's part of a list: None for nothing at this step, `Final` for the end of the row, an exception for
+/// its failure.
 fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowPiece> {
     if item.is_none() {
         return Ok(RowPiece::Nothing);
+    }
+    if rows::is_exception(&item) {
+        return Ok(RowPiece::Fail(rows::failure(spec, &item)));
     }
     let (item, last) = unwrapped(item, spec)?;
     let Some(item) = item else { return Ok(RowPiece::End) };

@@ -71,11 +71,12 @@ impl Category {
                 Some("config") => Self::ModelConfig,
                 Some("stats") => Self::Statistics,
                 Some("trace") => Self::Trace,
+                Some("batching") => Self::ModelRepository,
                 _ => Self::by_method(method),
             };
         }
         match path.split('/').nth(2) {
-            _ if path == "/metrics" => Self::Statistics,
+            _ if path == "/metrics" || path == "/debug/batching" => Self::Statistics,
             _ if path == "/" => Self::Health,
             _ if !path.starts_with("/v2/") => Self::by_method(method),
             Some("health") => Self::Health,
@@ -236,6 +237,9 @@ mod tests {
         assert_eq!(of("/v2/cudasharedmemory/status"), Category::SharedMemory);
         let posted = |path| Category::of_rest(&Method::POST, path);
         assert_eq!(posted("/v2/repository/models/m/load"), Category::ModelRepository);
+        assert_eq!(posted("/v2/models/m/batching"), Category::ModelRepository);
+        assert_eq!(posted("/v2/models/m/versions/1/batching"), Category::ModelRepository);
+        assert_eq!(of("/debug/batching"), Category::Statistics);
         for path in ["/v2/models/m/infer", "/v2/models/m/versions/1/generate_stream", "/v1/models/m:predict"] {
             assert_eq!(posted(path), Category::Inference, "{path}");
         }

@@ -53,6 +53,7 @@ impl Answers {
         let Decoded { mut request, plan, .. } = decoded;
         let Call { record, guard, deadline } = call;
         request.deadline = deadline;
+        let limit = model.spec().queueing.patience(request.schedule.priority);
         let in_flight = InFlight::enter(model);
         let source = if model.spec().streams {
             Source::Many(model.stream(request, context.desk.as_ref())?)
@@ -61,7 +62,6 @@ impl Answers {
             Source::Once(Box::pin(async move { model.infer(request, desk.as_ref()).await }))
         };
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
-        let limit = model.spec().queueing.timeout;
         let expiry = limit.map(|limit| Box::pin(sleep(limit + LATE)));
         Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
     }

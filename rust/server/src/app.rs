@@ -131,7 +131,7 @@ impl App {
 
     /// Whether sequences are active on any model.
     pub(crate) fn has_sequences(&self) -> bool {
-        self.registry.all().iter().any(|model| model.queue().active_sequences() > 0)
+        self.registry.all().iter().any(|model| model.active_sequences() > 0)
     }
 
     fn guard(self: &Arc<Self>, late: bool) -> RequestGuard {

@@ -34,7 +34,8 @@ pub(crate) async fn compute(
     decoded.request.deadline = deadline;
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
-    let answer = within_queue(model, model.infer(decoded.request, context.desk.as_ref()));
+    let limit = model.spec().queueing.patience(decoded.request.schedule.priority);
+    let answer = within_queue(model, limit, model.infer(decoded.request, context.desk.as_ref()));
     let response = match deadline {
         None => answer.await?,
         Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
@@ -60,8 +61,8 @@ async fn finish(model: &Model, plan: AnswerPlan, mut response: InferResponse) ->
 }
 
 /// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
-async fn within_queue<T>(model: &Model, answer: impl Future<Output = T>) -> T {
-    let Some(limit) = model.spec().queueing.timeout else { return answer.await };
+async fn within_queue<T>(model: &Model, limit: Option<Duration>, answer: impl Future<Output = T>) -> T {
+    let Some(limit) = limit else { return answer.await };
     let mut answer = pin!(answer);
     // The request arrives when it is first polled, a little after the clock is set.
     match tokio::time::timeout(limit + LATE, answer.as_mut()).await {

@@ -1,6 +1,10 @@
 //! Everything that can be set, as plain values. Nothing here reads a file or the environment.
 
-use crate::{access::Access, control::Control, forward::HeaderPattern};
+use crate::{
+    access::Access,
+    control::{BatchingDebug, Control},
+    forward::HeaderPattern,
+};
 use penstock_core::Kind;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -25,6 +29,8 @@ pub struct Config {
     pub compress_answers: bool,
     /// Whether `/openapi.json` and `/docs` are served.
     pub docs: bool,
+    /// Who sees how models batch, and may change it.
+    pub batching_debug: BatchingDebug,
     /// How requests are logged.
     pub access_log: AccessLog,
     /// What else is logged, until that is changed.
@@ -270,6 +276,7 @@ impl Default for Config {
             strict_json: false,
             compress_answers: false,
             docs: true,
+            batching_debug: BatchingDebug::Off,
             access_log: AccessLog::Off,
             log_level: LogLevel::Warning,
             server_name: "penstock".to_owned(),

@@ -28,6 +28,17 @@ struct State {
     closed: bool,
 }
 
+/// Whether clients see how models batch, and may change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchingDebug {
+    /// Neither.
+    Off,
+    /// They see it.
+    Read,
+    /// They may change it too.
+    Change,
+}
+
 /// What a client wants of a model.
 #[derive(Debug)]
 pub enum Action {

@@ -32,14 +32,16 @@ mod rest;
 mod server;
 mod shared_memory;
 mod trace;
+mod warm;
 
 pub use access::{Access, Category};
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
     SharedMemory,
 };
-pub use control::{Action, Command, Control};
+pub use control::{Action, BatchingDebug, Command, Control};
 pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;
 pub use server::Server;
+pub use warm::sample;

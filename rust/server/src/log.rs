@@ -58,10 +58,19 @@ impl Log {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs otherwise from now on.
-    pub(crate) fn set(&self, settings: LogSettings) {
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+    /// Logs otherwise from now on, as `change` makes it of what is logged now. Two changes never make
+    /// theirs of the same settings, so none is lost. Returns what is logged then.
+    ///
+    /// # Errors
+    /// What the change is refused with; nothing is changed then.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(LogSettings) -> Result<LogSettings, E>,
+    ) -> Result<LogSettings, E> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *settings = change(*settings)?;
         self.requests.store(settings.verbose_level > 0, Ordering::Relaxed);
+        Ok(*settings)
     }
 
     /// Whether requests are logged.

@@ -87,7 +87,7 @@ impl Server {
             .iter()
             .filter_map(|model| {
                 let (name, version) = (&model.spec().name, &model.spec().version);
-                match (model.metrics().in_flight.get(), model.queue().active_sequences()) {
+                match (model.metrics().in_flight.get(), model.active_sequences()) {
                     (0, 0) => None,
                     (count, 0) => Some(format!("{name} (version {version}): {count} requests")),
                     (count, active) => {

@@ -142,7 +142,7 @@ impl SpanParameters {
             return Err(Error::new(
                 Kind::Unsupported,
                 format!(
-                    "parameter '{name}': shared memory is for inference without a stream, where the server allows it"
+                    "parameter '{name}': shared memory is for inference without server-sent events, where the server allows it"
                 ),
             ));
         }

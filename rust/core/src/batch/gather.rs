@@ -3,8 +3,8 @@
 //! This is the one copy that batching adds. It runs on the handler thread without the interpreter.
 
 use crate::{
-    Buffer, Datatype, Error, Inputs, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor, copies,
-    element_count, shape_text,
+    Buffer, Datatype, Error, Inputs, ModelSpec, Padding, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
+    copies, element_count, shape_text,
 };
 use smallvec::SmallVec;
 
@@ -40,6 +40,43 @@ pub fn gather<'a>(mut parts: impl ExactSizeIterator<Item = &'a mut Inputs>, rows
         *slot = Some(concatenate(tensor, others, rows));
     }
     joined
+}
+
+/// As [`gather`], for inputs that may be needed again.
+pub fn gather_copies<'a>(parts: impl Iterator<Item = &'a Inputs> + Clone, rows: usize) -> Inputs {
+    let Some(first) = parts.clone().next() else { return Inputs::new() };
+    let slots = first.iter().enumerate().map(|(index, slot)| {
+        let tensor = slot.as_ref()?;
+        let all = || parts.clone().filter_map(|inputs| inputs.get(index)?.as_ref());
+        let mut shape = Shape::from_slice(tensor.shape());
+        shape[0] = 0;
+        let start = Tensor::joined(tensor.datatype(), shape, Buffer::Aligned(aligned_with_capacity(0)));
+        Some(concatenate(start, all, rows))
+    });
+    slots.collect()
+}
+
+/// Fills a batch of `rows` up to `padded` rows.
+pub fn pad(inputs: &mut Inputs, rows: usize, padded: usize, padding: Padding) {
+    for slot in inputs.iter_mut().filter(|_| padded > rows && rows > 0) {
+        let Some(tensor) = slot.take() else { continue };
+        let (datatype, mut shape, buffer) = tensor.into_parts();
+        let bytes = buffer.as_slice();
+        let per_row = element_count(&shape[1..]).unwrap_or(0);
+        let last = match datatype.size() {
+            Some(size) => bytes.len() - per_row * size,
+            None => bytes_tensor::offset_after(bytes, (rows - 1) * per_row),
+        };
+        // The length in front of an empty BYTES element is four zeros.
+        let zeros = vec![0; per_row * datatype.size().unwrap_or(4)];
+        let row = if padding == Padding::Zeros { &zeros[..] } else { &bytes[last..] };
+        let mut filled = aligned_with_capacity(bytes.len() + (padded - rows) * row.len());
+        filled.extend_from_slice(bytes);
+        (rows..padded).for_each(|_| filled.extend_from_slice(row));
+        copies::count(copies::Step::Gather, filled.len());
+        shape[0] = padded;
+        *slot = Some(Tensor::joined(datatype, shape, Buffer::Aligned(filled)));
+    }
 }
 
 fn concatenate<'a, I>(first: Tensor, others: impl Fn() -> I, rows: usize) -> Tensor
@@ -111,6 +148,18 @@ pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
             start += len;
         }
     }
+    sets
+}
+
+/// As [`scatter`], for outputs of `padded` rows of which the last ones are nobody's.
+pub(crate) fn scatter_padded(outputs: Outputs, mut rows: Vec<usize>, padded: usize) -> Vec<Outputs> {
+    let beyond = padded.saturating_sub(rows.iter().sum());
+    if beyond == 0 {
+        return scatter(outputs, &rows);
+    }
+    rows.push(beyond);
+    let mut sets = scatter(outputs, &rows);
+    sets.pop();
     sets
 }
 

@@ -93,6 +93,7 @@ pub struct State {
     last_start_ns: Option<u64>,
     /// Requests in a batch, on average; the newest batch weighs a tenth.
     requests_a_batch: f64,
+    cap: Option<usize>,
     limits: Limits,
 }
 
@@ -128,6 +129,7 @@ impl State {
             returns: Returns::default(),
             last_start_ns: None,
             requests_a_batch: 1.0,
+            cap: None,
             limits: Limits {
                 max_size: joins.map_or(1, |batching| batching.max_size),
                 max_delay_ns: joins.map_or(0, |batching| batching.max_delay_ns),
@@ -136,6 +138,36 @@ impl State {
                 instances,
             },
         }
+    }
+
+    /// The most rows that a batch is cut to.
+    pub fn max_size(&self) -> usize {
+        self.limits.max_size
+    }
+
+    /// A batch of `rows` was too large for the memory: from now on none has more than half of them.
+    pub fn too_large(&mut self, rows: usize) {
+        self.limits.max_size = self.limits.max_size.min((rows / 2).max(1));
+        self.cap = Some(self.limits.max_size);
+    }
+
+    /// How long the oldest request may wait for company, in nanoseconds, and whether the learned hold is on.
+    pub fn waits(&self) -> (u64, bool) {
+        (self.limits.max_delay_ns, self.limits.hold)
+    }
+
+    /// Changes what is given. A size that is given counts more than one that was learned.
+    pub fn tune(&mut self, max_size: Option<usize>, max_delay_ns: Option<u64>, hold: Option<bool>) {
+        if let Some(size) = max_size {
+            (self.limits.max_size, self.cap) = (size, None);
+        }
+        self.limits.max_delay_ns = max_delay_ns.unwrap_or(self.limits.max_delay_ns);
+        self.limits.hold = hold.unwrap_or(self.limits.hold);
+    }
+
+    /// The size that was learned from batches which were too large.
+    pub fn cap(&self) -> Option<usize> {
+        self.cap
     }
 
     /// One request arrived.
@@ -210,7 +242,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         until(start_ns, view.requests + limits.max_size.saturating_sub(view.rows));
     }
     if limits.max_delay_ns > 0 {
-        let target = limits.preferred_sizes.last().copied().unwrap_or(limits.max_size);
+        let target = limits.preferred_sizes.last().copied().unwrap_or(limits.max_size).min(limits.max_size);
         if view.rows >= target {
             return Decision::Cut(target, Reason::Preferred);
         }
@@ -268,14 +300,7 @@ mod tests {
 
     #[test]
     fn max_delay_waits_for_the_oldest_only_and_for_a_preferred_size() {
-        let batching = Batching {
-            max_size: 8,
-            dynamic: true,
-            max_delay_ns: 1_000,
-            preferred_sizes: vec![2, 4],
-            hold: false,
-            oversize: crate::Oversize::Refuse,
-        };
+        let batching = Batching { max_delay_ns: 1_000, preferred_sizes: vec![2, 4], hold: false, ..Batching::new(8) };
         let state = State::new(Some(&batching), 1);
         let view = |rows| View { rows, requests: rows, oldest_ns: 500, ..View::default() };
         assert_eq!(decide(600, &state, &view(3)), Decision::Wait { until_ns: Some(1_500), requests: 4 });
@@ -286,18 +311,21 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_was_too_large_halves_the_next_ones() {
+        let mut state = State::new(Some(&Batching::new(8)), 1);
+        let view = View { rows: 8, requests: 8, ..View::default() };
+        assert_eq!(decide(0, &state, &view), Decision::Cut(8, Reason::Full));
+        state.too_large(7);
+        assert_eq!((decide(0, &state, &view), state.cap()), (Decision::Cut(3, Reason::Full), Some(3)));
+        // A larger one, cut before that was known, takes nothing back.
+        state.too_large(8);
+        state.too_large(1);
+        assert_eq!((decide(0, &state, &view), state.cap()), (Decision::Cut(1, Reason::Full), Some(1)));
+    }
+
+    #[test]
     fn several_instances_start_apart() {
-        let mut state = State::new(
-            Some(&crate::Batching {
-                max_size: 8,
-                dynamic: true,
-                max_delay_ns: 0,
-                preferred_sizes: Vec::new(),
-                hold: false,
-                oversize: crate::Oversize::Refuse,
-            }),
-            2,
-        );
+        let mut state = State::new(Some(&Batching { hold: false, ..Batching::new(8) }), 2);
         (0..8).for_each(|batch| state.answered(batch, 1, 1, 1_000_000));
         state.started(10_000_000);
         let view = View { rows: 1, requests: 1, oldest_ns: 10_000_000, busy: 1, ..View::default() };

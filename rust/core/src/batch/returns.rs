@@ -48,6 +48,11 @@ pub struct Hold {
     pub missing: usize,
 }
 
+/// The window after an answer, where a batch costs `fixed_ns` whatever its size.
+pub fn window_ns(fixed_ns: u64) -> u64 {
+    (fixed_ns as f64 * WINDOW_SHARE) as u64
+}
+
 impl Returns {
     /// One request arrived.
     pub fn arrival(&mut self, now_ns: u64) {
@@ -66,7 +71,7 @@ impl Returns {
             self.share += LEARNING_RATE * (replaced - self.share);
             self.windows.pop_front();
         }
-        let length = (fixed_ns as f64 * WINDOW_SHARE) as u64;
+        let length = window_ns(fixed_ns);
         self.hold_until_ns = 0;
         if length < SHORTEST_WINDOW_NS {
             return;

@@ -1,7 +1,7 @@
 //! One batch that a task of the loop computes: `_core.Call`.
 
 use super::shared::Shared;
-use crate::{attach::detached, context::Context, definition::Handling, errors, hand_out, stream};
+use crate::{attach::detached, context::Context, definition::Handling, rows, stream};
 use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use std::{
@@ -70,6 +70,20 @@ impl Call {
         }
     }
 
+    /// Answers every caller with what the handler returned or raised.
+    fn answered_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
+        let ended = Instant::now();
+        let UnderWay::Once(job) = self.take() else { return };
+        let parted = rows::tensors(py, job.spec(), &self.handling.outputs, returned);
+        let result = parted.map(|(outputs, failed)| BatchOutput {
+            outputs,
+            failed,
+            parameters: self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default(),
+            times: self.times(ended),
+        });
+        detached(py, move || job.finish(result));
+    }
+
     fn ended_with(&self, py: Python<'_>, error: Error) {
         match self.take() {
             UnderWay::Once(job) => detached(py, move || job.finish(Err(error))),
@@ -109,14 +123,7 @@ impl Call {
 
     /// Answers every caller with what the handler returned.
     fn answer(&self, returned: Bound<'_, PyAny>) {
-        let (py, ended) = (returned.py(), Instant::now());
-        let UnderWay::Once(job) = self.take() else { return };
-        let result = hand_out::tensors(job.spec(), &self.handling.outputs, returned).map(|outputs| BatchOutput {
-            outputs,
-            parameters: self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default(),
-            times: self.times(ended),
-        });
-        detached(py, move || job.finish(result));
+        self.answered_with(returned.py(), Ok(returned));
     }
 
     /// Gives every caller one more piece. Returns whether the next one may follow at once; if not, a caller
@@ -150,10 +157,19 @@ impl Call {
 
     /// Answers every caller with what the handler raised.
     fn fail(&self, raised: Bound<'_, PyAny>) {
-        let py = raised.py();
-        let Some(spec) = self.lock().spec() else { return };
-        let error = errors::from_handler(py, &spec, &PyErr::from_value(raised));
-        self.ended_with(py, error);
+        let (py, raised) = (raised.py(), PyErr::from_value(raised));
+        let ended = match &mut *self.lock() {
+            UnderWay::Once(_) => None,
+            UnderWay::Many(streaming) => {
+                Some(stream::raised(streaming, &self.handling, self.context.as_ref(), py, raised.clone_ref(py)))
+            }
+            UnderWay::Ended => return,
+        };
+        match ended {
+            None => self.answered_with(py, Err(raised)),
+            Some(Ok(())) => self.end(py),
+            Some(Err(error)) => self.ended_with(py, error),
+        }
     }
 
     /// Ends a call that was cancelled, which nobody waits for any more.

@@ -14,7 +14,7 @@ use std::{
 
 /// What the feeder has for the loop.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for every batch")]
+#[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
 pub(crate) enum Fed {
     /// A batch and its joined inputs.
     Batch(Job, Inputs),

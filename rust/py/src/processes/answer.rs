@@ -6,7 +6,7 @@ use crate::{
     sequences::Sequences,
     stream::{self, Outputs, Pieces},
 };
-use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, Result, RowPiece};
+use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, Result, RowFailures, RowPiece};
 use penstock_process::Worker;
 use pyo3::prelude::*;
 use std::{
@@ -89,6 +89,17 @@ impl Pieces for ToServer<'_> {
     fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
         self.worker.rows(rows, parameters, &counts).map_err(gone)
+    }
+
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
+        let mut rows: Vec<RowPiece> = (0..self.job.padded()).map(|_| RowPiece::Nothing).collect();
+        for (place, error) in failed.iter() {
+            let row = rows.get_mut(*place);
+            let row =
+                row.ok_or_else(|| Error::handler(format!("the handler failed row {place} of a smaller batch")))?;
+            *row = RowPiece::Fail(error.clone());
+        }
+        self.send_rows(rows, &Parameters::default())
     }
 
     fn end_all(&mut self) {

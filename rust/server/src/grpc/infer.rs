@@ -50,7 +50,7 @@ pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
 }
 
 /// Whether shared memory is on is for [`compute`] to say.
-const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
+pub(super) const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 
 /// A computed answer with what its encoder needs.
 pub(crate) struct Answer {

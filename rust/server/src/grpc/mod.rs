@@ -13,6 +13,7 @@ mod shared_memory;
 mod statistics;
 mod status;
 mod stream;
+mod stream_shared;
 mod unary;
 
 pub(crate) use infer::infer;

@@ -69,7 +69,7 @@ impl GrpcInferenceService for Service {
         let observed = Observed::start(app, Protocol::Grpc);
         let (metadata, _, message) = request.into_parts();
         let headers: HeaderMap = metadata.into_headers();
-        let answer = match app.enter() {
+        let answer = match app.enter_sequence() {
             Ok(guard) => call(&self.0, &observed, &headers, Envelope::from(message), guard).await,
             Err(error) => Err(error),
         };

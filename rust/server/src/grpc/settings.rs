@@ -8,9 +8,9 @@ use tonic::Response;
 /// Changes what is logged, if anything is asked to be, and tells it.
 pub(super) fn logging(app: &App, request: pb::LogSettingsRequest) -> Answered<pb::LogSettingsResponse> {
     let only_read = request.settings.is_empty();
-    let settings = app.log.settings().changed_by_message(request).map_err(|error| status(app, &error))?;
+    let changed = app.log.change(|settings| settings.changed_by_message(request));
+    let settings = changed.map_err(|error| status(app, &error))?;
     if !only_read {
-        app.log.set(settings);
         app.log.say(LogLevel::Info, "the log settings were changed");
     }
     Ok(Response::new(settings.message()))

@@ -3,7 +3,11 @@
 //! Models that answer once answer in the order of their requests; those that stream, as they come.
 //! A request that fails is answered within the stream, which goes on.
 
-use super::status::{code_of, status};
+use super::{
+    infer::LIMITS,
+    status::{code_of, status},
+    stream_shared::Begun,
+};
 use crate::{
     answers::{Answers, Call},
     front::Context,
@@ -17,7 +21,6 @@ use futures_util::{
 use http::HeaderMap;
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Parameter, Protocol, Result, Timings};
 use penstock_wire::{
-    Limits,
     generated::inference as pb,
     grpc::{self as wire, Envelope},
 };
@@ -38,9 +41,15 @@ const FINAL: &str = "triton_final_response";
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
 /// An answer, or the message of the error that takes its place.
-struct Told {
+pub(super) struct Told {
     message: pb::ModelStreamInferResponse,
     error: Option<Error>,
+}
+
+impl Told {
+    pub(super) fn is_error(&self) -> bool {
+        self.error.is_some()
+    }
 }
 
 /// The answers of one call.
@@ -49,7 +58,7 @@ pub(super) struct Calls {
     headers: HeaderMap,
     incoming: Option<Streaming<pb::ModelInferRequest>>,
     in_order: FuturesOrdered<Pin<Box<dyn Future<Output = Told> + Send>>>,
-    streams: SelectAll<Replies>,
+    streams: SelectAll<Pin<Box<dyn Stream<Item = Told> + Send>>>,
     /// Whether the first error ends the call, with its own status.
     strict: bool,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -89,12 +98,19 @@ impl Calls {
 
     fn begin(&mut self, message: pb::ModelInferRequest) {
         let asked = Asked::of(&message);
-        match self.start(message) {
+        let started = match self.decode(message) {
+            Ok(begun) if begun.is_shared() => return self.begin_shared(begun, asked),
+            Ok(begun) => begun.start(&self.context),
+            Err(error) => Err(error),
+        };
+        match started {
             Err(error) => {
                 let told = asked.error(error);
                 self.in_order.push_back(Box::pin(std::future::ready(told)));
             }
-            Ok(answers) if answers.model().spec().streams => self.streams.push(Replies { answers, asked: Some(asked) }),
+            Ok(answers) if answers.model().spec().streams => {
+                self.streams.push(Box::pin(Replies { answers, asked: Some(asked) }));
+            }
             Ok(mut answers) => self.in_order.push_back(Box::pin(async move {
                 match answers.next().await {
                     Some(Ok(piece)) => asked.answer(&mut answers, piece.response, true),
@@ -105,7 +121,16 @@ impl Calls {
         }
     }
 
-    fn start(&self, message: pb::ModelInferRequest) -> Result<Answers> {
+    fn begin_shared(&mut self, begun: Begun, asked: Asked) {
+        let context = self.context.clone();
+        if begun.model.spec().streams {
+            self.streams.push(Box::pin(begun.answers(context, asked)));
+        } else {
+            self.in_order.push_back(Box::pin(begun.answer(context, asked)));
+        }
+    }
+
+    fn decode(&self, message: pb::ModelInferRequest) -> Result<Begun> {
         let app = &self.context.app;
         let observed = Observed::start(app, Protocol::Grpc);
         let refused = |error: &Error| observed.failed(None, "", code_of(app, error), error);
@@ -116,7 +141,7 @@ impl Calls {
         let mut record =
             Record::new(app, &observed, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));
         let admitted = guard.check(&model).and_then(|()| model.admit());
-        let decoded = admitted.and_then(|()| wire::decode(model.spec(), Envelope::from(message), &Limits::default()));
+        let decoded = admitted.and_then(|()| wire::decode(model.spec(), Envelope::from(message), &LIMITS));
         let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
         if let Some(caller) = &mut decoded.request.caller {
             caller.headers = visible(&self.headers);
@@ -125,7 +150,7 @@ impl Calls {
             pattern.forward(&self.headers, &mut decoded).inspect_err(|error| record.fail(error))?;
         }
         let deadline = observed.deadline(decoded.timeout);
-        Answers::start(&self.context, &model, decoded, Call { record, guard, deadline })
+        Ok(Begun { model, decoded, call: Call { record, guard, deadline } })
     }
 
     fn tell(&mut self, told: Told) -> Option<std::result::Result<pb::ModelStreamInferResponse, Status>> {
@@ -193,7 +218,7 @@ impl Stream for Replies {
                 told
             }
             None => {
-                let told = known.wants_end.then(|| known.end(answers));
+                let told = known.at_end(answers);
                 *asked = None;
                 return Poll::Ready(told);
             }
@@ -203,7 +228,7 @@ impl Stream for Replies {
 }
 
 /// What the answers to a request repeat of it.
-struct Asked {
+pub(super) struct Asked {
     id: String,
     model: String,
     version: String,
@@ -221,7 +246,7 @@ impl Asked {
         }
     }
 
-    fn answer(&self, answers: &mut Answers, mut response: InferResponse, last: bool) -> Told {
+    pub(super) fn answer(&self, answers: &mut Answers, mut response: InferResponse, last: bool) -> Told {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
         match wire::response(answers.model().spec(), &answers.plan, &response) {
             Ok(response) => answer(response),
@@ -230,6 +255,11 @@ impl Asked {
                 self.error(error)
             }
         }
+    }
+
+    /// What is told at the end, if that is asked for.
+    pub(super) fn at_end(&self, answers: &Answers) -> Option<Told> {
+        self.wants_end.then(|| self.end(answers))
     }
 
     /// The answer that only says that there are no more.
@@ -242,7 +272,7 @@ impl Asked {
         answer(wire::response(spec, &plan, &response).unwrap_or_default())
     }
 
-    fn error(&self, error: Error) -> Told {
+    pub(super) fn error(&self, error: Error) -> Told {
         let last = pb::infer_parameter::ParameterChoice::BoolParam(true);
         let response = pb::ModelInferResponse {
             model_name: self.model.clone(),

@@ -110,7 +110,7 @@ async fn structured<B: Incoming>(
 ) -> Result<Response<Body>> {
     let Inference { path, query, headers, body, protocol } = request;
     let app = &context.app;
-    let mut guard = app.enter()?;
+    let mut guard = app.enter_sequence()?;
     let json = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let (event, data) = Event::structured(&json, &wire_limits(&app.config.limits))?;
     drop((guard, json));

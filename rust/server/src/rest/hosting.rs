@@ -116,7 +116,7 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
         return Ok(infer(context, Inference { path, query: None, headers, body, protocol }).await);
     }
     let limits = &context.app.config.limits;
-    let mut guard = context.app.enter()?;
+    let mut guard = context.app.enter_sequence()?;
     let bytes = receive_whole(headers, body, limits, &mut guard).await?;
     drop(guard);
     let is_v1 = wire::has_instances(&bytes, &wire_limits(limits));

@@ -75,7 +75,7 @@ async fn receive(context: &Context, headers: &HeaderMap, body: Body) -> Result<b
 
 /// Only browsers send an origin: any page that somebody on this machine looks at could send a plain POST
 /// here, and no page is meant to.
-fn check_origin(headers: &HeaderMap) -> Result<()> {
+pub(super) fn check_origin(headers: &HeaderMap) -> Result<()> {
     if headers.contains_key(ORIGIN) {
         return Err(Error::new(Kind::Forbidden, "models are not loaded and unloaded for web pages (header Origin)"));
     }

@@ -1,6 +1,6 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{docs, error, repository, settings, shared_memory, statistics, v1};
+use super::{batching, docs, error, repository, settings, shared_memory, statistics, v1};
 use crate::{app::Phase, body::Body, extensions, front::Context};
 use axum::{
     Router,
@@ -41,6 +41,7 @@ pub(crate) fn router(context: Context) -> Router {
         .merge(v1::routes())
         .merge(docs::routes(&context.app.config))
         .merge(repository::routes())
+        .merge(batching::routes())
         .merge(shared_memory::routes())
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })

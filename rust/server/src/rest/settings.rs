@@ -26,9 +26,8 @@ async fn logging(State(context): State<Context>) -> Response {
 
 async fn set_logging(State(context): State<Context>, body: Body) -> Response {
     let log = &context.app.log;
-    let changed = read(body).and_then(|body| log.settings().changed_by_json(&body));
+    let changed = read(body).and_then(|body| log.change(|settings| settings.changed_by_json(&body)));
     let answer = changed.map(|settings| {
-        log.set(settings);
         log.say(LogLevel::Info, "the log settings were changed");
         settings.json()
     });

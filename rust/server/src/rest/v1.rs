@@ -150,7 +150,6 @@ async fn respond<B: Incoming>(
     let model = verb.find(context, &path)?;
     *seen = Some(Arc::clone(&model));
     guard.check(&model)?;
-    model.check_answers_once()?;
     model.admit()?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;

@@ -89,11 +89,11 @@ impl SharedOutputs {
     ///
     /// # Errors
     /// `InvalidInput` for an output that is larger than its span, or an object that has shrunk.
-    pub(crate) async fn write(self, spec: &Arc<ModelSpec>, response: InferResponse) -> Result<InferResponse> {
+    pub(crate) async fn write(&self, spec: &Arc<ModelSpec>, response: InferResponse) -> Result<InferResponse> {
         let bytes = self.targets.iter().map(|(index, ..)| response.outputs[*index].as_slice().len()).sum();
-        let spec = Arc::clone(spec);
+        let (spec, targets) = (Arc::clone(spec), self.targets.clone());
         offload::run(bytes, move || {
-            for (index, region, span) in &self.targets {
+            for (index, region, span) in &targets {
                 let (name, bytes) = (&spec.outputs[*index].name, response.outputs[*index].as_slice());
                 check_size(name, bytes.len(), span)?;
                 region.write(span, bytes).map_err(|error| named("output", name, &error))?;

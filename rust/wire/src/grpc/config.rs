@@ -3,7 +3,7 @@
 use crate::generated::inference::{
     self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
 };
-use penstock_core::{Batching, Datatype, ModelSpec, Oversize, Queueing, TensorSpec};
+use penstock_core::{Batching, Datatype, Level, ModelSpec, Overdue, Oversize, Queueing, TensorSpec, VersionPolicy};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A model's configuration. Its inputs and outputs are those of the metadata, without the batch axis.
@@ -21,10 +21,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         name: spec.name.to_string(),
         platform: spec.platform.to_string(),
         backend: "python".to_owned(),
-        // Every version that was given is served.
-        version_policy: Some(pb::ModelVersionPolicy {
-            policy_choice: Some(PolicyChoice::All(pb::model_version_policy::All {})),
-        }),
+        version_policy: version_policy(&spec.version_policy),
         max_batch_size: clamped(spec.max_batch_size()),
         input: spec.inputs.iter().map(input).collect(),
         output: spec.outputs.iter().map(output).collect(),
@@ -35,6 +32,20 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         response_cache: Some(pb::ModelResponseCache { enable: false }),
         ..pb::ModelConfig::default()
     }
+}
+
+/// The message names versions by numbers: there is none for versions with other names.
+fn version_policy(policy: &VersionPolicy) -> Option<pb::ModelVersionPolicy> {
+    use pb::model_version_policy::{All, Latest, Specific};
+    let choice = match policy {
+        VersionPolicy::All => PolicyChoice::All(All {}),
+        VersionPolicy::Latest(num_versions) => PolicyChoice::Latest(Latest { num_versions: *num_versions }),
+        VersionPolicy::Specific(names) => {
+            let versions = names.iter().map(|name| name.parse::<i64>()).collect::<Result<Vec<_>, _>>().ok()?;
+            PolicyChoice::Specific(Specific { versions })
+        }
+    };
+    Some(pb::ModelVersionPolicy { policy_choice: Some(choice) })
 }
 
 fn input(tensor: &TensorSpec) -> pb::ModelInput {
@@ -75,23 +86,37 @@ fn dynamic_batching(spec: &ModelSpec, batching: &Batching) -> SchedulingChoice {
     SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {
         preferred_batch_size: batching.preferred_sizes.iter().map(|&size| clamped(size)).collect(),
         max_queue_delay_microseconds: batching.max_delay_ns / 1000,
-        default_queue_policy: Some(pb::ModelQueuePolicy {
-            timeout_action: TimeoutAction::Reject.into(),
-            default_timeout_microseconds: spec.queueing.timeout.map_or(0, microseconds),
-            // A request's own `timeout` always counts.
-            allow_timeout_override: true,
-            max_queue_size: u32::try_from(spec.max_queue).unwrap_or(u32::MAX),
-        }),
+        // That of a level that has none of its own.
+        default_queue_policy: Some(policy(spec, usize::MAX)),
         priority_levels,
         default_priority_level,
+        priority_queue_policy: (0..spec.queueing.levels.len())
+            .map(|level| (level as u64 + 1, policy(spec, level)))
+            .collect(),
         ..pb::ModelDynamicBatching::default()
     })
 }
 
+/// How the requests of a level, counted from 0, wait.
+fn policy(spec: &ModelSpec, level: usize) -> pb::ModelQueuePolicy {
+    let Level { max_size, timeout, overdue } = spec.queueing.policy(level);
+    let action = match overdue {
+        Overdue::Reject => TimeoutAction::Reject,
+        Overdue::Delay => TimeoutAction::Delay,
+    };
+    pb::ModelQueuePolicy {
+        timeout_action: action.into(),
+        default_timeout_microseconds: timeout.map_or(0, microseconds),
+        // A request's own `timeout` always counts.
+        allow_timeout_override: true,
+        max_queue_size: u32::try_from(max_size.unwrap_or(spec.max_queue)).unwrap_or(u32::MAX),
+    }
+}
+
 /// The levels of priority and the default one; zeros without any.
 fn priorities(spec: &ModelSpec) -> (u64, u64) {
-    let Queueing { priorities, default_priority, .. } = spec.queueing;
-    if priorities > 1 { (priorities as u64, default_priority as u64) } else { (0, 0) }
+    let Queueing { priorities, default_priority, .. } = &spec.queueing;
+    if *priorities > 1 { (*priorities as u64, *default_priority as u64) } else { (0, 0) }
 }
 
 fn microseconds(duration: Duration) -> u64 {
@@ -192,7 +217,12 @@ mod tests {
     #[test]
     fn says_how_requests_wait() {
         let mut spec = batched();
-        spec.queueing = Queueing { priorities: 3, default_priority: 2, timeout: Some(Duration::from_millis(5)) };
+        spec.queueing = Queueing {
+            priorities: 3,
+            default_priority: 2,
+            timeout: Some(Duration::from_millis(5)),
+            ..Queueing::default()
+        };
         let Some(SchedulingChoice::DynamicBatching(dynamic)) = config(&spec).scheduling_choice else {
             panic!("a dynamic model is configured as one");
         };
@@ -214,6 +244,21 @@ mod tests {
         };
         assert_eq!(sequence.max_sequence_idle_microseconds, 30_000_000);
         assert_eq!(config.parameters["max_active_sequences"].string_value, "8");
+    }
+
+    #[test]
+    fn says_which_versions_serve() {
+        let shown = |version_policy| {
+            let policy = config(&ModelSpec { version_policy, ..batched() }).version_policy;
+            policy.and_then(|policy| policy.policy_choice)
+        };
+        assert!(matches!(shown(VersionPolicy::All), Some(PolicyChoice::All(_))));
+        let Some(PolicyChoice::Latest(latest)) = shown(VersionPolicy::Latest(2)) else { panic!("latest") };
+        assert_eq!(latest.num_versions, 2);
+        let names = |names: &[&str]| VersionPolicy::Specific(names.iter().map(|name| (*name).to_owned()).collect());
+        let Some(PolicyChoice::Specific(specific)) = shown(names(&["1", "30"])) else { panic!("specific") };
+        assert_eq!(specific.versions, [1, 30]);
+        assert_eq!(shown(names(&["1", "2026-11-01"])), None);
     }
 
     #[test]

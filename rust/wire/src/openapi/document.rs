@@ -109,7 +109,7 @@ fn operation(route: &Route) -> Value {
     // What is sent may be wrong, too long, or not supported.
     let sent: &[u16] = match route.takes {
         Takes::Json(_) => &[400, 413, 501, 503],
-        _ if route.path.contains("sharedmemory") => &[400, 501],
+        _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],
         _ => &[],
     };
     for status in missing.into_iter().chain(sent.iter().copied()).chain(answers::OF_ANY) {

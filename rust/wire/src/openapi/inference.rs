@@ -186,9 +186,7 @@ impl Described<'_> {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
         let spec = self.served.spec;
-        // V1 has no place for the id of a sequence.
-        let fits = !(gives_one && spec.streams || route.takes == Takes::Predict && spec.sequences.is_some());
-        spec.name.ends_with(EXPLAINER) == explains && fits
+        spec.name.ends_with(EXPLAINER) == explains && !(gives_one && spec.streams)
     }
 
     /// The operation that asks this model on a route.

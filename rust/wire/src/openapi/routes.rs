@@ -139,6 +139,17 @@ pub const ROUTES: &[Route] = &[
         .called("unload", "repository", "Unload a model")
         .asks(Takes::Json("UnloadRequest"))
         .json("Unloaded"),
+    get("/debug/batching")
+        .called("batching", "server", "What each model's batching has learned and decided")
+        .json("BatchingReports"),
+    post("/v2/models/{model}/batching")
+        .called("change_batching", "models", TUNES)
+        .asks(Takes::Json("BatchingKnobs"))
+        .json("BatchingReport"),
+    post("/v2/models/{model}/versions/{version}/batching")
+        .called("change_batching_version", "models", TUNES)
+        .asks(Takes::Json("BatchingKnobs"))
+        .json("BatchingReport"),
     get("/v2/systemsharedmemory/status")
         .called("shared_memory_regions", "shared memory", "The registered regions")
         .json("Regions"),
@@ -182,6 +193,7 @@ pub const ROUTES: &[Route] = &[
 const READY: &str = "Whether the model takes requests";
 const CONFIG: &str = "The model's configuration in Triton's form";
 const DONE: &str = "What the model has done";
+const TUNES: &str = "Changes how the model batches while it serves, where the server lets clients do so";
 const FLAT: &str = "Inference with one flat object each way";
 const FLAT_STREAM: &str = "Flat objects as server-sent events";
 const FORGETS: &str = "Forgets a region; one that is unknown is forgotten already";

@@ -63,7 +63,7 @@ pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
         [only] => named.remove(&*only.name)?,
         _ => named.into(),
     };
-    Some(json!({"instances": [instance]}))
+    Some(example::with_sequence(spec, json!({"instances": [instance]})))
 }
 
 /// One value of each tensor: an object by name, or the only one's value itself.

@@ -8,12 +8,19 @@ use crate::{
     },
     grpc,
 };
-use penstock_core::ModelSpec;
+use penstock_core::{ModelSpec, VersionPolicy};
 use serde_json::{Map, Value, json};
 
 /// The body of `GET /v2/models/{model}/config`.
 pub fn model(spec: &ModelSpec) -> Vec<u8> {
-    document(&grpc::config(spec)).to_string().into_bytes()
+    let mut document = document(&grpc::config(spec));
+    // By name, where gRPC has numbers only.
+    if let VersionPolicy::Specific(versions) = &spec.version_policy
+        && document["version_policy"] == json!({})
+    {
+        document["version_policy"] = json!({"specific": {"versions": versions}});
+    }
+    document.to_string().into_bytes()
 }
 
 fn document(config: &ModelConfig) -> Value {

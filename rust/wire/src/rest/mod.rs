@@ -2,6 +2,7 @@
 
 mod answer;
 mod ask;
+pub mod batching;
 pub mod bodies;
 pub mod cloud_event;
 pub mod config;

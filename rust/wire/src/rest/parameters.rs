@@ -313,7 +313,10 @@ mod tests {
         assert!(parameters.binary_output);
         assert!(parameters.custom.is_empty());
         let step = Step { id: SequenceId::Text("a".into()), start: true, end: false };
-        assert_eq!(parameters.schedule.finish(), Schedule { priority: 1, step: Some(Box::new(step)) });
+        assert_eq!(
+            parameters.schedule.finish(),
+            Schedule { priority: 1, step: Some(Box::new(step)), rows_before: None }
+        );
         let number = request(r#"{"sequence_end":true,"sequence_id":18446744073709551615}"#).unwrap().schedule.finish();
         let step = Step { id: SequenceId::Number(u64::MAX), start: false, end: true };
         assert_eq!(number.step, Some(Box::new(step)));
@@ -380,12 +383,12 @@ mod tests {
             (
                 input(r#"{"shared_memory_region":"r"}"#).unwrap_err(),
                 Kind::Unsupported,
-                "parameter 'shared_memory_region': shared memory is for inference without a stream, where the server allows it",
+                "parameter 'shared_memory_region': shared memory is for inference without server-sent events, where the server allows it",
             ),
             (
                 output(r#"{"shared_memory_offset":1}"#).unwrap_err(),
                 Kind::Unsupported,
-                "parameter 'shared_memory_offset': shared memory is for inference without a stream, where the server allows it",
+                "parameter 'shared_memory_offset': shared memory is for inference without server-sent events, where the server allows it",
             ),
             (
                 output(r#"{"classification":0}"#).unwrap_err(),

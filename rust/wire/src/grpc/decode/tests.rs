@@ -4,7 +4,7 @@ use crate::{
     grpc::testing::{given, input, message, parameter, spec, typed},
 };
 use bytes::Bytes;
-use penstock_core::{Batching, Kind, Oversize, Parameter};
+use penstock_core::{Batching, Kind, Parameter};
 use std::time::Duration;
 
 mod round_trip;
@@ -211,14 +211,7 @@ fn any_byte_but_zero_is_true() {
 #[test]
 fn batches_are_counted_and_bounded() {
     let mut spec = spec(vec![input("t", Datatype::Uint8, &[2])]);
-    spec.batching = Some(Batching {
-        max_size: 3,
-        dynamic: true,
-        max_delay_ns: 0,
-        preferred_sizes: vec![],
-        hold: true,
-        oversize: Oversize::Refuse,
-    });
+    spec.batching = Some(Batching::new(3));
     let of = |rows: i64| {
         let bytes = vec![0; 2 * rows as usize];
         decode(&spec, message(vec![given("t", "UINT8", &[rows, 2])], &[&bytes]).into(), &Limits::default())
@@ -253,7 +246,7 @@ fn shared_memory_is_unsupported() {
     assert_eq!(error.kind(), Kind::Unsupported);
     assert_eq!(
         error.message(),
-        "input 'x': parameter 'shared_memory_region': shared memory is for inference without a stream, where the server allows it"
+        "input 'x': parameter 'shared_memory_region': shared memory is for inference without server-sent events, where the server allows it"
     );
 }
 

@@ -113,7 +113,7 @@ fn shared_memory_that_is_off_is_named_as_unsupported() {
         let error = tensor("output", "y", &given(&[(name, choice)]), false).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         let expected = format!(
-            "output 'y': parameter '{name}': shared memory is for inference without a stream, where the server allows it"
+            "output 'y': parameter '{name}': shared memory is for inference without server-sent events, where the server allows it"
         );
         assert_eq!(error.message(), expected);
     }
@@ -161,9 +161,9 @@ fn parameters_round_trip() {
 fn the_schedule_is_read_in_every_kind_of_integer() {
     let schedule = |parameters: &[_]| request(given(parameters)).unwrap().schedule.finish();
     // T29: priority comes unsigned from one client and signed from another, the id signed or as a text.
-    assert_eq!(schedule(&[("priority", Uint64Param(2))]), Schedule { priority: 2, step: None });
-    assert_eq!(schedule(&[("priority", Int64Param(2))]), Schedule { priority: 2, step: None });
-    let step = |id, start, end| Schedule { priority: 0, step: Some(Box::new(Step { id, start, end })) };
+    assert_eq!(schedule(&[("priority", Uint64Param(2))]), Schedule { priority: 2, ..Schedule::default() });
+    assert_eq!(schedule(&[("priority", Int64Param(2))]), Schedule { priority: 2, ..Schedule::default() });
+    let step = |id, start, end| Schedule { step: Some(Box::new(Step { id, start, end })), ..Schedule::default() };
     let start = ("sequence_start", BoolParam(true));
     for (choice, id) in [
         (Int64Param(7), SequenceId::Number(7)),

@@ -1,0 +1,123 @@
+//! Whether one more request may wait, and what it is told if not.
+
+use crate::{InferRequest, ModelSpec};
+use std::ops::{Add, AddAssign, SubAssign};
+
+/// Requests, their rows, and the bytes of their tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests.
+    pub requests: usize,
+    /// Rows; a request without a batch axis has one.
+    pub rows: usize,
+    /// Bytes of inputs.
+    pub bytes: usize,
+}
+
+/// What may wait at most. It can be changed while the model serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Requests.
+    pub requests: usize,
+    /// Rows; `None` for as many as the requests have.
+    pub rows: Option<usize>,
+    /// Bytes of inputs; `None` for as many as the requests have.
+    pub bytes: Option<usize>,
+}
+
+/// A request that wants to wait, as the bounds see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) load: Load,
+    /// Counted from 0.
+    pub(crate) level: usize,
+}
+
+impl Load {
+    /// That of one request.
+    pub(crate) fn of(request: &InferRequest) -> Self {
+        let bytes = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
+        Self { requests: 1, rows: request.rows, bytes }
+    }
+}
+
+impl Bounds {
+    /// Those that a model declares.
+    pub(crate) fn new(spec: &ModelSpec) -> Self {
+        Self { requests: spec.max_queue, rows: spec.queueing.max_rows, bytes: spec.queueing.max_bytes }
+    }
+
+    /// Why nothing more may wait, or not this newcomer, where `waiting` waits.
+    ///
+    /// A request that is larger than a bound may wait alone, or nobody would ever answer it.
+    pub(crate) fn refusal(&self, waiting: Load, newcomer: Option<Load>) -> Option<String> {
+        if waiting.requests >= self.requests {
+            return Some(format!("has its maximum of {} requests waiting", self.requests));
+        }
+        if waiting.requests == 0 {
+            return None;
+        }
+        let brings = newcomer.unwrap_or_default();
+        over("rows", waiting.rows, brings.rows, self.rows)
+            .or_else(|| over("bytes", waiting.bytes, brings.bytes, self.bytes))
+    }
+}
+
+fn over(what: &str, waiting: usize, brings: usize, most: Option<usize>) -> Option<String> {
+    let most = most?;
+    if waiting >= most {
+        return Some(format!("has its maximum of {most} {what} waiting"));
+    }
+    (waiting.saturating_add(brings) > most)
+        .then(|| format!("has {waiting} of its maximum of {most} {what} waiting, and the request has {brings}"))
+}
+
+impl Add for Load {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Load {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+impl SubAssign for Load {
+    fn sub_assign(&mut self, other: Self) {
+        self.requests -= other.requests;
+        self.rows -= other.rows;
+        self.bytes -= other.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_refuses_with_its_own_number() {
+        let bounds = Bounds { requests: 4, rows: Some(8), bytes: Some(100) };
+        let load = |requests, rows, bytes| Load { requests, rows, bytes };
+        let told = |waiting, newcomer| bounds.refusal(waiting, newcomer).unwrap_or_default();
+        assert_eq!(told(load(4, 4, 4), None), "has its maximum of 4 requests waiting");
+        assert_eq!(told(load(1, 8, 4), None), "has its maximum of 8 rows waiting");
+        assert_eq!(
+            told(load(1, 6, 4), Some(load(1, 3, 4))),
+            "has 6 of its maximum of 8 rows waiting, and the request has 3"
+        );
+        assert_eq!(
+            told(load(1, 1, 60), Some(load(1, 1, 41))),
+            "has 60 of its maximum of 100 bytes waiting, and the request has 41"
+        );
+        assert_eq!(told(load(1, 6, 60), Some(load(1, 2, 40))), "");
+        // Alone it may be as large as it is.
+        assert_eq!(told(Load::default(), Some(load(1, 1000, 1000))), "");
+    }
+}

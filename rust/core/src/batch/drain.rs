@@ -1,0 +1,96 @@
+//! How fast a queue drains: the rows that are answered while there is work, over about the last ten seconds.
+
+use std::time::Duration;
+
+/// How long an answer counts, in nanoseconds of work.
+const MEMORY_NS: f64 = 10e9;
+
+/// The shortest and the longest time that a refused caller is told to wait.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The measured rate. Times are nanoseconds since the queue was made.
+#[derive(Clone, Debug, Default)]
+pub struct Drain {
+    rows: f64,
+    worked_ns: f64,
+    /// Since when there is work that is not in the sums yet; `None` while there is none.
+    since_ns: Option<u64>,
+}
+
+impl Drain {
+    /// There is work, from now on if there was none.
+    pub fn began(&mut self, now_ns: u64) {
+        self.since_ns.get_or_insert(now_ns);
+    }
+
+    /// A batch of `rows` was answered; `idle` says that no work is left.
+    pub fn answered(&mut self, now_ns: u64, rows: usize, idle: bool) {
+        let passed = self.passed(now_ns);
+        let kept = (-passed / MEMORY_NS).exp();
+        self.rows = self.rows * kept + rows as f64;
+        self.worked_ns = self.worked_ns * kept + passed;
+        self.since_ns = (!idle).then_some(now_ns);
+    }
+
+    /// Rows a second; `None` before the first answer.
+    pub fn rate(&self, now_ns: u64) -> Option<f64> {
+        let worked = self.worked_ns + self.passed(now_ns);
+        (self.rows > 0.0 && worked > 0.0).then(|| self.rows / worked * 1e9)
+    }
+
+    /// When a caller may come back who found so many rows waiting: 1 to 60 seconds.
+    pub fn retry_after(&self, now_ns: u64, waiting_rows: usize) -> Duration {
+        let seconds = match self.rate(now_ns) {
+            Some(rate) => waiting_rows as f64 / rate,
+            // Nothing is known but for how long the first batch has been under way.
+            None => self.passed(now_ns) / 1e9,
+        };
+        Duration::from_secs_f64(seconds.min(RETRY.1.as_secs_f64())).clamp(RETRY.0, RETRY.1)
+    }
+
+    fn passed(&self, now_ns: u64) -> f64 {
+        self.since_ns.map_or(0.0, |since| now_ns.saturating_sub(since) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn only_time_with_work_counts() {
+        let mut drain = Drain::default();
+        assert_eq!(drain.rate(0), None);
+        for hour in 1..4 {
+            drain.began(hour * 3600 * S);
+            drain.began(hour * 3600 * S + S / 2);
+            drain.answered((hour * 3600 + 1) * S, 8, true);
+        }
+        assert!((drain.rate(9 * 3600 * S).unwrap() - 8.0).abs() < 1e-6);
+        assert_eq!(drain.retry_after(9 * 3600 * S, 160).as_secs_f64().round(), 20.0);
+    }
+
+    #[test]
+    fn it_follows_a_model_that_slows_down_or_hangs() {
+        let mut drain = Drain::default();
+        drain.began(0);
+        (1..=100).for_each(|tenth| drain.answered(tenth * S / 10, 10, false));
+        assert!((drain.rate(10 * S).unwrap() - 100.0).abs() < 1.0);
+        (1..=30).for_each(|second| drain.answered((10 + second) * S, 10, false));
+        assert!((9.0..20.0).contains(&drain.rate(40 * S).unwrap()), "{:?}", drain.rate(40 * S));
+        assert!(drain.rate(400 * S).unwrap() < 1.0);
+    }
+
+    #[test]
+    fn the_hint_has_bounds_and_begins_with_what_is_known() {
+        let mut drain = Drain::default();
+        assert_eq!(drain.retry_after(0, 100), RETRY.0);
+        drain.began(0);
+        assert_eq!(drain.retry_after(5 * S, 100), Duration::from_secs(5));
+        assert_eq!(drain.retry_after(500 * S, 100), RETRY.1);
+        drain.answered(S, 1, false);
+        assert_eq!((drain.retry_after(S, 0), drain.retry_after(S, 1000)), RETRY);
+    }
+}

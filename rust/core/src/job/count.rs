@@ -1,0 +1,38 @@
+//! What a batch counts as, in metrics and in the protocol's statistics.
+
+use super::Job;
+use crate::{RowFailures, metrics::InterpreterTimes, statistics::Ended};
+use std::time::Duration;
+
+impl Job {
+    pub(super) fn observe(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+        let metrics = self.metrics();
+        metrics.cut(self.reason, self.rows);
+        for part in &self.parts {
+            metrics.queue.observe(part.waited.as_secs_f64());
+        }
+        if let Some(times) = times {
+            let own = times.handler + times.boundary;
+            metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
+            metrics.compute.observe(times.handler.as_secs_f64());
+            metrics.interpreter(times);
+        }
+        self.record(times, failed);
+    }
+
+    /// For the protocol's statistics. A caller that has left, or one of whose rows failed, counts as no request.
+    fn record(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+        let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
+        for part in &self.parts {
+            if failed.of(first, &part.request).is_some() {
+                failed_rows += part.request.rows;
+            } else if !part.reply.is_abandoned() {
+                requests += 1;
+                waited += part.waited;
+            }
+            first += part.request.rows;
+        }
+        let ended = Ended { rows: self.rows, failed_rows, requests, waited, elapsed: self.cut_at.elapsed(), times };
+        self.metrics().statistics.ended(&ended);
+    }
+}

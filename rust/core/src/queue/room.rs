@@ -1,0 +1,53 @@
+//! Who may wait: the bounds, and the dead who make room.
+
+use super::{Inner, Queue};
+use crate::{Error, Kind, Result, admission::Newcomer};
+
+impl Queue {
+    /// Refuses what is sure to be refused. Asked before a body is read.
+    ///
+    /// # Errors
+    /// `Overloaded`, with a hint when to retry.
+    pub fn check_room(&self) -> Result<()> {
+        self.admit(&mut self.lock(), None)
+    }
+
+    /// Answers those who have waited for too long, without waiting for an instance to come by.
+    pub fn expire(&self) {
+        self.sweep(&mut self.lock());
+    }
+
+    /// Drops the dead.
+    fn sweep(&self, inner: &mut Inner) {
+        let now_ns = self.now_ns();
+        for lane in 0..inner.lanes.len() {
+            let dropped = inner.lanes[lane].sweep(now_ns);
+            self.bury(inner, dropped, now_ns);
+        }
+    }
+
+    /// Refuses what the bounds do not allow: anything more, or this newcomer. The dead make room first.
+    pub(super) fn admit(&self, inner: &mut Inner, newcomer: Option<Newcomer>) -> Result<()> {
+        if self.why_not(inner, newcomer).is_none() {
+            return Ok(());
+        }
+        self.sweep(inner);
+        self.why_not(inner, newcomer).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
+    }
+
+    fn why_not(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
+        let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
+        whole.or_else(|| {
+            let level = newcomer?.level;
+            let most = self.spec.queueing.policy(level).max_size?;
+            let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
+            (waiting >= most).then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
+        })
+    }
+
+    fn overloaded(&self, inner: &Inner, why: &str) -> Error {
+        let waiting = inner.waiting();
+        let retry = inner.drain.retry_after(self.now_ns(), waiting.rows.max(waiting.requests));
+        Error::new(Kind::Overloaded, format!("model '{}' {why}", self.spec.name)).retry_after(retry)
+    }
+}

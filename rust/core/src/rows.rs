@@ -1,0 +1,87 @@
+//! Rows of a batch that failed alone: their callers are told so, and the others get their answers.
+
+use crate::{Error, InferRequest, Result};
+
+/// The rows of a batch that failed, each with what its caller is told.
+#[derive(Clone, Debug, Default)]
+pub struct RowFailures(Vec<(usize, Error)>);
+
+impl RowFailures {
+    /// Rows by their place in the batch. Of two errors of one row the first counts.
+    pub fn new(mut failures: Vec<(usize, Error)>) -> Self {
+        failures.sort_by_key(|(row, _)| *row);
+        failures.dedup_by_key(|(row, _)| *row);
+        Self(failures)
+    }
+
+    /// Whether no row failed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each row that failed, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &(usize, Error)> {
+        self.0.iter()
+    }
+
+    /// Whether all rows of a batch of `rows` failed, so that it needs no outputs.
+    pub(crate) fn are_all(&self, rows: usize) -> bool {
+        rows > 0 && self.0.get(rows - 1).is_some_and(|(row, _)| *row == rows - 1)
+    }
+
+    /// Checks that each is a row of a batch of `rows`.
+    ///
+    /// # Errors
+    /// `Handler` that names the row.
+    pub(crate) fn check(&self, model: &str, rows: usize) -> Result<()> {
+        match self.0.last() {
+            Some((row, _)) if *row >= rows => {
+                Err(Error::handler(format!("model '{model}' failed row {row} of a batch of {rows} rows")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the caller is told whose rows begin at `first`, if one of them failed. With several rows, the text
+    /// names the first one that did, as its caller counts it.
+    pub(crate) fn of(&self, first: usize, request: &InferRequest) -> Option<Error> {
+        let from = self.0.partition_point(|(row, _)| *row < first);
+        let (row, error) = self.0.get(from).filter(|(row, _)| *row < first + request.rows)?;
+        let before = request.schedule.rows_before;
+        if request.rows == 1 && before.is_none() {
+            return Some(error.clone());
+        }
+        Some(error.in_row(row - first + before.unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fp32, request};
+
+    #[test]
+    fn each_caller_is_told_of_its_own_first_row() {
+        let no = |row: usize| (row, Error::invalid(format!("no {row}")));
+        let failures = RowFailures::new(vec![no(5), no(0), no(3)]);
+        let told = |first, rows: usize| {
+            let error = failures.of(first, &request(fp32(&[rows, 1], &vec![0.0; rows])));
+            error.map(|error| error.message().to_owned())
+        };
+        assert_eq!(told(0, 1).unwrap(), "no 0");
+        assert_eq!(told(1, 2), None);
+        assert_eq!(told(1, 4).unwrap(), "row 2: no 3");
+        assert_eq!(told(4, 2).unwrap(), "row 1: no 5");
+        assert!(failures.check("m", 6).is_ok());
+        assert_eq!(failures.check("m", 5).unwrap_err().message(), "model 'm' failed row 5 of a batch of 5 rows");
+        assert!(!failures.are_all(6) && !failures.are_all(0));
+    }
+
+    #[test]
+    fn a_part_of_a_larger_request_counts_from_its_beginning() {
+        let failures = RowFailures::new(vec![(1, Error::invalid("no"))]);
+        let mut part = request(fp32(&[1, 1], &[0.0]));
+        part.schedule.rows_before = Some(8);
+        assert_eq!(failures.of(1, &part).unwrap().message(), "row 8: no");
+    }
+}
