@@ -54,7 +54,9 @@ def test_text_is_filled_up_too(pad: Any, filling: str) -> None:
 
     sent = [["a", ""], ["bc", "ü"], ["three", "three"]]
     with Client(m) as client:
-        assert client.infer("m", {"x": np.array(sent, object)})["y"].tolist() == [[text.encode() for text in row] for row in sent]
+        assert client.infer("m", {"x": np.array(sent, object)})["y"].tolist() == [
+            [text.encode() for text in row] for row in sent
+        ]
     assert seen == [[*sent, [filling] * 2]]
 
 

@@ -1,6 +1,7 @@
 //! `POST .../generate`, `.../generate_stream` and `.../infer_stream`.
 
 use super::{
+    admit::admit,
     error,
     events::Events,
     headers::json_length,
@@ -71,13 +72,10 @@ async fn answer<B: Incoming>(
     observed: &Observed<'_>,
     found: &mut Option<Arc<Model>>,
 ) -> std::result::Result<Response<Body>, Failure> {
-    let Inference { path, headers, body, .. } = request;
+    let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter_sequence()?;
-    let model = app.registry.find(&path.model, path.version.as_deref())?;
-    *found = Some(Arc::clone(&model));
-    guard.check(&model)?;
-    model.admit()?;
+    let find = || app.registry.find(&path.model, path.version.as_deref());
+    let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
     if let Some(caller) = &mut decoded.request.caller {
         caller.headers = visible(headers);

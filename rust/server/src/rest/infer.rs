@@ -1,6 +1,7 @@
 //! `POST /v2/models/{model}[/versions/{version}]/infer`.
 
 use super::{
+    admit::admit,
     bodies::{self, Formats},
     compress, error,
     path::InferPath,
@@ -56,14 +57,10 @@ async fn answer<B: Incoming>(
     observed: &Observed<'_>,
     seen: &mut Seen,
 ) -> Result<Response<Body>> {
-    let Inference { path, query, headers, body, .. } = request;
+    let Inference { path, query, headers, mut body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter_sequence()?;
-    let model = app.registry.find(&path.model, path.version.as_deref())?;
-    seen.model = Some(Arc::clone(&model));
-    guard.check(&model)?;
-    model.check_answers_once()?;
-    model.admit()?;
+    let find = || app.registry.find(&path.model, path.version.as_deref());
+    let (mut guard, model) = admit(app, &mut body, &mut seen.model, find, Model::check_answers_once).await?;
     let limits = &app.config.limits;
     let formats = Formats::of(headers);
     let mut decoded = match formats.request {

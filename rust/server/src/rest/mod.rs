@@ -1,5 +1,6 @@
 //! REST: health, metadata and inference of the Open Inference Protocol v2, and `/metrics`.
 
+mod admit;
 mod batching;
 mod bodies;
 mod cloud_events;

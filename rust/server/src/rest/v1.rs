@@ -2,6 +2,7 @@
 //! routes around them.
 
 use super::{
+    admit::admit,
     compress, error,
     infer::Inference,
     path::InferPath,
@@ -144,13 +145,9 @@ async fn respond<B: Incoming>(
     observed: &Observed<'_>,
     seen: &mut Option<Arc<Model>>,
 ) -> Result<Response<Body>> {
-    let Inference { path, headers, body, .. } = request;
+    let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
-    let mut guard = app.enter_sequence()?;
-    let model = verb.find(context, &path)?;
-    *seen = Some(Arc::clone(&model));
-    guard.check(&model)?;
-    model.admit()?;
+    let (mut guard, model) = admit(app, &mut body, seen, || verb.find(context, &path), |_| Ok(())).await?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
     let deadline = observed.deadline(timeout);

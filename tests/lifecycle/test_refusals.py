@@ -1,0 +1,45 @@
+"""Refusals before the body is read: the answer reaches clients that send head and body apart."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Server, Tensor, model
+
+
+@model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
+def same(x: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("path", ["/v2/models/no/infer", "/v2/models/no/generate", "/v1/models/no:predict"])
+def test_a_body_that_follows_later_does_not_cost_the_answer(path: str) -> None:
+    with Server(same, http="127.0.0.1:0", grpc=None) as server:
+        connection = http.client.HTTPConnection((server.http_url or "").removeprefix("http://"), timeout=20)
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Length", "2000")
+        connection.endheaders()
+        time.sleep(0.1)
+        connection.send(b" " * 1000)
+        time.sleep(0.05)
+        connection.send(b" " * 1000)
+        answer = connection.getresponse()
+        assert answer.status == 404
+        assert b"unknown model 'no'" in answer.read()
+        # And the connection goes on.
+        connection.request("GET", "/v2/health/live")
+        assert connection.getresponse().status == 200
+
+
+def test_a_body_that_never_comes_is_not_waited_for() -> None:
+    with Server(same, http="127.0.0.1:0", grpc=None) as server:
+        connection = http.client.HTTPConnection((server.http_url or "").removeprefix("http://"), timeout=20)
+        connection.putrequest("POST", "/v2/models/no/infer")
+        connection.putheader("Content-Length", "2000")
+        connection.endheaders()
+        assert connection.getresponse().status == 404
