@@ -111,7 +111,10 @@ impl<'a> Serving<'a> {
                 Ok(written) => return Some((job, written)),
                 Err(error) => error,
             };
-            if process.has_ended() {
+            // Its socket closes a moment before it is seen to be gone; what could not be sent, it has not seen.
+            let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+            if gone || process.has_ended() {
+                self.lost_idle();
                 continue;
             }
             if error.kind() == io::ErrorKind::WouldBlock {

@@ -352,8 +352,8 @@ mod tests {
         let members = r#""name":"x","parameters":{"shared_memory_region":"r"}"#;
         let error = decode(&identity(Datatype::Fp32, &[None]), &one(members)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
-        let expected = "input 'x': parameter 'shared_memory_region': shared memory is for inference without a stream, \
-                        where the server allows it";
+        let expected = "input 'x': parameter 'shared_memory_region': shared memory is for inference without \
+                        server-sent events, where the server allows it";
         assert_eq!(error.message(), expected);
     }
 }
