@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import time
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ def same(x: Any) -> Any:
     return x
 
 
+def connected(server: Server) -> closing[http.client.HTTPConnection]:
+    return closing(http.client.HTTPConnection((server.http_url or "").removeprefix("http://"), timeout=20))
+
+
 @pytest.mark.parametrize("path", ["/v2/models/no/infer", "/v2/models/no/generate", "/v1/models/no:predict"])
 def test_a_body_that_follows_later_does_not_cost_the_answer(path: str) -> None:
-    with Server(same, http="127.0.0.1:0", grpc=None) as server:
-        connection = http.client.HTTPConnection((server.http_url or "").removeprefix("http://"), timeout=20)
+    with Server(same, http="127.0.0.1:0", grpc=None) as server, connected(server) as connection:
         connection.putrequest("POST", path)
         connection.putheader("Content-Length", "2000")
         connection.endheaders()
@@ -37,8 +41,7 @@ def test_a_body_that_follows_later_does_not_cost_the_answer(path: str) -> None:
 
 
 def test_a_body_that_never_comes_is_not_waited_for() -> None:
-    with Server(same, http="127.0.0.1:0", grpc=None) as server:
-        connection = http.client.HTTPConnection((server.http_url or "").removeprefix("http://"), timeout=20)
+    with Server(same, http="127.0.0.1:0", grpc=None) as server, connected(server) as connection:
         connection.putrequest("POST", "/v2/models/no/infer")
         connection.putheader("Content-Length", "2000")
         connection.endheaders()
