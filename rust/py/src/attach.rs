@@ -3,7 +3,8 @@
 use pyo3::{Python, marker::Ungil};
 use std::time::{Duration, Instant};
 
-/// Runs `work` with the interpreter, on a thread that has none. Only instance threads call it.
+/// Runs `work` with the interpreter, on a thread that has none. Only instance threads call it, and the watch of an
+/// event loop that is blocked.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::attach(work)
 }
