@@ -122,13 +122,15 @@ def test_what_a_context_tells_and_takes(client: Client) -> None:
     assert counted(client, "told", "seen") == 2.5
 
 
-def test_a_callers_leave_is_seen_by_the_handler() -> None:
+def test_a_callers_leave_is_seen_by_the_handler(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
     with Server(in_processes.patient, http="127.0.0.1:0", grpc=None) as server:
-        body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}).encode()
+        x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
+        body = json.dumps({"id": str(begun), "inputs": [x]}).encode()
         caller = connect(server.http_url)
         head = f"POST /v2/models/patient/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         caller.sendall(head.encode() + body)
-        until(lambda: metric_at(server.http_url, "penstock_in_flight") == 1, "the request")
+        until(begun.exists, "the handler to begin")
         caller.shutdown(socket.SHUT_RDWR)
         caller.close()
         labels = {"model": "patient", "version": "1", "name": "left"}

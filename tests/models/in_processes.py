@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,8 @@ def told(x: Any, ctx: Context) -> Any:
 
 @model(name="patient", instances=Processes(1), **FLOATS)
 def patient(x: Any, ctx: Context) -> Any:
-    """Waits for its caller to leave, and then leaves a note."""
+    """Says that it has begun, waits for its caller to leave, and then leaves a note."""
+    Path(ctx.request_id).touch()
     until = time.monotonic() + 20
     while not ctx.cancelled and time.monotonic() < until:
         time.sleep(0.002)
