@@ -7,14 +7,18 @@ import struct
 import time
 from collections.abc import Callable
 
+import grpc
 import numpy as np
 
 from http_by_hand import binary_body, connect, read_answer
+from penstock import PenstockError
 
 from .callers import Caller, check
 from .tally import RefusedError, WrongError
 
 NONE: frozenset[int] = frozenset()
+KILLED = frozenset({500, 503})
+"""What a request may be told whose process was killed, or that came while none was up."""
 PROTOCOLS = ("json", "binary", "grpc", "native")
 
 
@@ -28,6 +32,18 @@ def batched(caller: Caller) -> None:
     x = np.stack([caller.row(8) for _ in range(caller.random.randint(1, 4))])
     got = caller.infer(caller.random.choice(PROTOCOLS), "batched", x)
     check("batched", got, x * 3 + x.sum(axis=1, keepdims=True))
+
+
+def own(caller: Caller) -> None:
+    """The answer, or the one word that says that its process was killed, or that none is up."""
+    x = np.stack([caller.row(8)])
+    try:
+        got = caller.infer(caller.random.choice(PROTOCOLS), "own", x)
+    except (RefusedError, grpc.RpcError, PenstockError) as error:
+        if not any(cause in str(error) for cause in ("its process was killed by SIGKILL", "is not ready")):
+            raise WrongError(str(error)) from error
+        raise
+    check("own", got, x * 5 - 3)
 
 
 def waits(caller: Caller) -> None:
@@ -136,6 +152,7 @@ GOOD: list[tuple[Callable[[Caller], None], frozenset[int]]] = [
     (plain, NONE),
     (batched, NONE),
     (waits, NONE),
+    (own, KILLED),
     (events, NONE),
     (native_stream, NONE),
     (stream_infer, NONE),

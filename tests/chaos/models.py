@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Batching, Context, Sequences, Tensor, Threads, model
+from penstock import Batching, Context, Processes, Sequences, Tensor, Threads, model
 
 ROWS = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 FIXED = {"inputs": [Tensor("x", np.float32, [8])], "outputs": [Tensor("y", np.float32, [8])]}
+OWN, OWN_ROWS = 2, 4
+"""The processes of `own`, and the rows that one of them may have with it when it is killed."""
 SLOW_SECONDS = 0.02
 """What a call of `slow` takes: its capacity is the inverse."""
 
@@ -28,6 +30,13 @@ def plain(x: Any) -> Any:
 @model(**FIXED, batching=Batching(max_size=16))
 def batched(x: Any) -> Any:
     return x * 3 + x.sum(axis=1, keepdims=True)
+
+
+@model(**FIXED, batching=Batching(max_size=OWN_ROWS), instances=Processes(OWN))
+def own(x: Any) -> Any:
+    """Its processes are killed again and again."""
+    time.sleep(0.01)
+    return x * 5 - 3
 
 
 @model(**ROWS)

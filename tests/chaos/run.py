@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import tempfile
 import threading
@@ -16,12 +18,14 @@ from serving_process import Serving
 from waiting import until
 
 from .callers import Caller
-from .calls import FAULTY, GOOD
+from .calls import FAULTY, GOOD, KILLED, own
 from .load import Load
+from .models import OWN, OWN_ROWS
 from .tally import Tally, WrongError
-from .watch import Watch
+from .watch import Watch, children
 
 WORKERS = 6
+KILLED_CALLERS = 3
 CYCLE = 15.0
 """Seconds of everything mixed, of 0.8 of the capacity, and of twice the capacity, over and over. Four in a minute, so
 that quarters of the run are alike."""
@@ -35,7 +39,7 @@ class Run:
         self.tally, self.load = Tally(), Load(server.http, server.grpc, Tally())
         self.load.tally = self.tally
         self.ends, self.mixes = threading.Event(), threading.Event()
-        self.factor, self.reloads = 1, 0
+        self.factor, self.reloads, self.killed = 1, 0, 0
         self.crashed: list[BaseException] = []
 
     def work(self, index: int) -> None:
@@ -59,6 +63,23 @@ class Run:
                 self.crashed.append(AssertionError(f"the load of a good version answered {status}: {told}"))
             self.factor += 1
             self.reloads += 1
+
+    def kill(self) -> None:
+        """Kills processes of `own`, one at a time, whatever they are at."""
+        draws = random.Random(self.seed)
+        while not self.ends.wait(draws.uniform(0.5, 2.5)):
+            alive = children(self.server.process.pid)
+            if alive:
+                os.kill(draws.choice(alive), signal.SIGKILL)
+                self.killed += 1
+
+    def ask_killed(self, index: int) -> None:
+        """Keeps the processes of `own` busy, so that a kill finds a batch there."""
+        caller = Caller(self.server.http, self.server.grpc, self.tally, self.seed - 1 - index)
+        while not self.ends.is_set():
+            if self.mixes.wait(0.1):
+                self.tally.run("own", lambda: own(caller), KILLED)
+        caller.close()
 
     def ask_reloaded(self) -> None:
         """Asks the model that is replaced: by the version that is loaded, or the one that is being loaded."""
@@ -91,7 +112,12 @@ class Run:
         """Everything, for so long; then the report."""
         watch = Watch(self.server.process.pid)
         threads = [self.guarded(self.work, index) for index in range(WORKERS)]
-        threads += [self.guarded(self.reload), self.guarded(self.ask_reloaded), self.guarded(watch.run)]
+        threads += [
+            self.guarded(self.reload),
+            self.guarded(self.kill),
+            *(self.guarded(self.ask_killed, index) for index in range(KILLED_CALLERS)),
+        ]
+        threads += [self.guarded(self.ask_reloaded), self.guarded(watch.run)]
         end = time.monotonic() + seconds
         cycle = min(CYCLE, seconds / 4)
         while time.monotonic() < end and not self.ends.is_set():
@@ -110,6 +136,7 @@ class Run:
     def report(self, watch: Watch) -> dict[str, Any]:
         url, tally = self.server.http, self.tally
         left = {}
+        until(lambda: metric_at(url, "penstock_processes") == OWN, "the last processes that were killed to be back")
         for gauge in ("penstock_in_flight", "penstock_queue_depth", "penstock_body_bytes"):
             try:
                 until(lambda gauge=gauge: metric_at(url, gauge) == 0, gauge)
@@ -121,11 +148,12 @@ class Run:
             "requests": sum(counter.total() for counter in tally.outcomes.values()),
             "lost": tally.total("lost"),
             "wrong, mixed or doubled": tally.total("wrong"),
-            "refusals cut off": tally.total("refusal cut off"),
             "unexpected refusals": tally.total("unexpected"),
             "failures": tally.failures + [repr(error) for error in self.crashed],
             "left in the server": left,
             "reloads": self.reloads,
+            "processes killed": self.killed,
+            "failed with a killed process": tally.outcomes["own"]["refused 500"],
             "held": watch.growth(),
             "accepted p99, seconds, at shares of the capacity": p99,
             "p99 at 2 over p99 at 0.8": round(p99["2"] / p99["0.8"], 2) if p99["0.8"] else None,
@@ -153,4 +181,6 @@ def failed(report: dict[str, Any]) -> list[str]:
     """What may not be."""
     zero = ("lost", "wrong, mixed or doubled", "unexpected refusals", "failures", "left in the server", "panics")
     wrong = [name for name in (*zero, "exit status") if report[name]]
+    if report["failed with a killed process"] > OWN_ROWS * report["processes killed"]:
+        wrong.append("more than the batches of the processes that were killed")
     return wrong + [f"leaks {name}" for name, grown in report["held"].items() if grown["leaks"]]

@@ -12,7 +12,6 @@ import grpc
 
 from penstock import PenstockError
 
-OVERLOADED = 429
 KEPT = 20
 """So many of the wrong outcomes are told in full."""
 
@@ -35,6 +34,7 @@ CODES = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.CANCELLED: 499,
     grpc.StatusCode.INTERNAL: 500,
+    grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
 
@@ -74,9 +74,6 @@ class Tally:
             status = _status(error)
             outcome = f"refused {status}" if status in allowed else ("unexpected" if status else "lost")
             told = repr(error)
-        except ConnectionError as error:
-            # An overload is told before the body is read, whose rest may then reset the connection under the answer.
-            outcome, told = "refusal cut off" if OVERLOADED in allowed else "lost", repr(error)
         except Exception as error:
             outcome, told = "lost", repr(error)
         took = time.monotonic() - began
