@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import get, infer, metric, metric_at, post
+from http_by_hand import binary_body, connect, get, infer, metric, metric_at, post
 from penstock import Batching, Context, InvalidInput, Server, Tensor, model
 from waiting import Gate, at_once, until
 
@@ -185,3 +185,29 @@ def test_every_metric_is_described(server: Server) -> None:
     names = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     assert names == set(re.findall(r"^# HELP (\w+) \w+", text, re.MULTILINE))
     assert all(name.startswith("penstock_") for name in names)
+
+
+def test_what_is_computed_for_who_left_is_wasted() -> None:
+    gate = Gate()
+
+    @model(**FLOATS, batching=Batching(max_size=4, max_delay=60))
+    def m(x: Any, ctx: Context) -> Any:
+        gate.enter()
+        (leaver,) = (request for request in ctx.requests if request.rows == 1)
+        until(lambda: leaver.cancelled)
+        return x
+
+    with Server(m, http="127.0.0.1:0", grpc=None) as server:
+        url, body = server.http_url, binary_body({"x": X["x"][:1]})
+        (stays,) = at_once([lambda: infer(url, "m", X)])
+        assert metric_at(url, "penstock_wasted_seconds_total", model="m") == 0
+        lines = "".join(f"{name}: {value}\r\n" for name, value in body[1].items())
+        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body[0])}\r\n{lines}\r\n"
+        leaver = connect(url)
+        leaver.sendall(head.encode() + body[0])
+        gate.await_entered()
+        gate.open()
+        leaver.close()
+        assert stays.result().status == 200
+        spent = metric_at(url, "penstock_handler_seconds_total", model="m")
+        assert metric_at(url, "penstock_wasted_seconds_total", model="m") == pytest.approx(spent / 4)

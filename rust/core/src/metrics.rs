@@ -77,6 +77,7 @@ pub struct Metrics {
     encode: Family<ModelLabels, Histogram>,
     batch_size: Family<ModelLabels, Histogram>,
     handler: Family<ModelLabels, Seconds>,
+    wasted: Family<ModelLabels, Seconds>,
     gil_held: Family<ModelLabels, Seconds>,
     boundary: Family<ModelLabels, Seconds>,
     queue_depth: Family<ModelLabels, Gauge>,
@@ -115,6 +116,7 @@ impl Default for Metrics {
             encode: Family::new_with_constructor(durations),
             batch_size: Family::new_with_constructor(sizes),
             handler: Family::default(),
+            wasted: Family::default(),
             gil_held: Family::default(),
             boundary: Family::default(),
             queue_depth: Family::default(),
@@ -158,6 +160,12 @@ impl Metrics {
         registry.register_with_unit("encode", "Time to encode an answer", seconds(), self.encode.clone());
         registry.register("batch_size", "Rows in a batch", self.batch_size.clone());
         registry.register_with_unit("handler", "Time spent in handlers", seconds(), self.handler.clone());
+        registry.register_with_unit(
+            "wasted",
+            "Time spent in handlers for callers who had left by its end",
+            seconds(),
+            self.wasted.clone(),
+        );
         registry.register_with_unit(
             "gil_held",
             "Time for which the interpreter was held: the boundary's, and the handler thread's processor time",
@@ -225,6 +233,7 @@ impl Metrics {
             encode: self.encode.get_or_create(&labels).clone(),
             batch_size: self.batch_size.get_or_create(&labels).clone(),
             handler: self.handler.get_or_create(&labels).clone(),
+            wasted: self.wasted.get_or_create(&labels).clone(),
             gil_held: self.gil_held.get_or_create(&labels).clone(),
             boundary: self.boundary.get_or_create(&labels).clone(),
             queue_depth: self.queue_depth.get_or_create(&labels).clone(),
@@ -277,6 +286,7 @@ pub struct ModelMetrics {
     /// Rows in a batch.
     pub batch_size: Histogram,
     handler: Seconds,
+    wasted: Seconds,
     gil_held: Seconds,
     boundary: Seconds,
     /// Requests that wait in the queue.
@@ -320,6 +330,11 @@ impl ModelMetrics {
         self.handler.inc_by(times.handler.as_secs_f64());
         self.boundary.inc_by(times.boundary.as_secs_f64());
         self.gil_held.inc_by((times.boundary + times.handler_cpu).as_secs_f64());
+    }
+
+    /// So much of the handler's time went to callers who had left.
+    pub(crate) fn wasted(&self, time: Duration) {
+        self.wasted.inc_by(time.as_secs_f64());
     }
 
     /// Those of a process that has no server: what its handlers count is noted, to be sent there.

@@ -1,7 +1,7 @@
 //! What a batch counts as, in metrics and in the protocol's statistics.
 
-use super::Job;
-use crate::{RowFailures, metrics::InterpreterTimes, statistics::Ended};
+use super::{Job, Part};
+use crate::{RowFailures, metrics::InterpreterTimes, statistics::Ended, stream::Channel};
 use std::time::Duration;
 
 impl Job {
@@ -17,7 +17,17 @@ impl Job {
             metrics.compute.observe(times.handler.as_secs_f64());
             metrics.interpreter(times);
         }
+        self.count_waste(times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler));
         self.record(times, failed);
+    }
+
+    /// A caller that left wasted its rows' share of the time. One that has read the end of its stream did not leave.
+    fn count_waste(&self, computed: Duration) {
+        let left = |part: &&Part| part.reply.is_abandoned() && !part.reply.channel().is_some_and(Channel::has_ended);
+        let rows: usize = self.parts.iter().filter(left).map(|part| part.request.rows).sum();
+        if rows > 0 {
+            self.metrics().wasted(computed.mul_f64(rows as f64 / self.rows as f64));
+        }
     }
 
     /// For the protocol's statistics. A caller that has left, or one of whose rows failed, counts as no request.
