@@ -17,6 +17,7 @@ __all__ = [
     "Call",
     "Command",
     "Context",
+    "HandlerMetrics",
     "InProcess",
     "Mailbox",
     "Models",
@@ -379,8 +380,50 @@ class Context:
     def set_parameter(self, name: str, value: bool | int | float | str) -> None:
         """Adds a parameter to the answer of each request in the batch."""
 
+    @property
+    def metrics(self) -> HandlerMetrics:
+        """Counters, gauges and histograms of the model's own, shown at `/metrics` beside the server's."""
+
     def counter(self, name: str, value: float = 1.0) -> None:
-        """Adds to a counter of the model's own in the server's metrics."""
+        """Adds to `penstock_custom_total{name="..."}` in the server's metrics; see `metrics` for those of other names.
+
+        Raises:
+            ValueError: the value is below 0.
+        """
+
+@final
+class HandlerMetrics:
+    """Metrics of the model's own. The server adds the labels `model` and `version`.
+
+    What is kept lasts as long as the server, also over a reload. A model version keeps at most 1000 series: with
+    more, a line in the log says so once, and further ones are not kept.
+
+    Example:
+        >>> ctx.metrics.counter("tokens", 12, kind="prompt")      # tokens_total{kind="prompt",...}
+        >>> ctx.metrics.gauge("cache_entries", len(cache))
+        >>> ctx.metrics.observe("detections", count)              # detections_bucket{le="..."} and so on
+    """
+
+    def counter(self, name: str, /, value: float = 1.0, **labels: str | float) -> None:
+        """Adds to a counter, which is shown as `<name>_total`.
+
+        Raises:
+            ValueError: the value is below 0, or the name or a label cannot be that of a metric.
+        """
+
+    def gauge(self, name: str, /, value: float, **labels: str | float) -> None:
+        """Sets a gauge. Of what several instances set, the last counts.
+
+        Raises:
+            ValueError: the name or a label cannot be that of a metric.
+        """
+
+    def observe(self, name: str, /, value: float, **labels: str | float) -> None:
+        """Adds to a histogram, whose buckets are those of `model(buckets=...)`, or else for seconds up to 10.
+
+        Raises:
+            ValueError: the value is below 0, or the name or a label cannot be that of a metric.
+        """
 
 def client_forked() -> None:
     """To be called in the child after a fork."""

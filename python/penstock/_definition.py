@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -104,3 +104,5 @@ class Definition:
     """What each instance answers before the model is ready; None for nothing."""
     processes: Spawning | None = None
     """How the instances are started, where each is a process; None where each is a thread."""
+    buckets: Sequence[tuple[str, list[float]]] = ()
+    """Names of histograms that the handler keeps, and the ascending bounds of their buckets."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._options import (
+    buckets_of,
     check_processes,
     check_sequences,
     checked_name,
@@ -58,6 +59,7 @@ class ModelOptions(TypedDict, total=False):
     queueing: Queueing | None
     sequences: Sequences | None
     warmup: bool | Samples | Warmup | None
+    buckets: Mapping[str, Iterable[float]] | None
 
 
 class Model(Generic[P, R]):
@@ -113,6 +115,7 @@ class Model(Generic[P, R]):
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self._warmup = read_warmup(options.get("warmup"), where)
+        self._buckets = buckets_of(options.get("buckets"), where)
         self._method = method_of(target, where)
         self.streams = self._reads_streams(where)
         self.max_concurrency = concurrency_of(
@@ -177,6 +180,7 @@ class Model(Generic[P, R]):
             queueing=self.queueing,
             sequences=self.sequences,
             warmup=self._warmup,
+            buckets=self._buckets,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -273,6 +277,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         sequences: Makes the model keep state between requests that belong together.
         warmup: What each instance answers before the model is ready: True for inputs of zeros, a list of
             dicts with a value for each input, a callable that makes them, or a `Warmup`.
+        buckets: The ascending upper bounds of the buckets of the histograms that the handler keeps with
+            `ctx.metrics.observe(name, value)`, by name.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from penstock.batching import Batching
@@ -18,6 +20,9 @@ DEFAULT_CONCURRENCY = 64
 """Of async handlers without batching. With batching it is 1, so that rows join as they do for a plain handler."""
 # Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
 _NAME = re.compile(r"(?=\w)[^/:\x00-\x1f\x7f]{1,128}(?<!\s)")
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+MOST_BUCKETS = 100
+"""Of one histogram."""
 _NAME_RULE = "1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
 
 
@@ -67,6 +72,40 @@ def check_sequences(sequences: Sequences | None, queueing: Queueing | None, *, c
         raise SignatureError(f"{where}: a model with sequences takes `ctx: Context`, where their state is")
     if queueing is not None and queueing.priorities > 1:
         raise SignatureError(f"{where}: sequences are computed in order of arrival, so they have no priorities")
+
+
+def buckets_of(given: object, where: str) -> tuple[tuple[str, list[float]], ...]:
+    """The bounds of the buckets of histograms, by name.
+
+    Raises:
+        SignatureError: they are no ascending numbers of 0 or more.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise SignatureError(f"{where}: buckets must be a dict of names and bounds, not {given!r}")
+    return tuple((_metric_name(name, where), _bounds(name, bounds, where)) for name, bounds in given.items())
+
+
+def _metric_name(name: object, where: str) -> str:
+    if not isinstance(name, str) or not _METRIC.fullmatch(name):
+        raise SignatureError(f"{where}: buckets of {name!r}: expected the name of a histogram")
+    return name
+
+
+def _bounds(name: object, bounds: Any, where: str) -> list[float]:
+    rule = f"at most {MOST_BUCKETS} ascending numbers of 0 or more"
+    try:
+        numbers = [float(bound) for bound in bounds]
+    except (TypeError, ValueError):
+        raise SignatureError(f"{where}: buckets of {name!r} must be {rule}, not {bounds!r}") from None
+    # What is above the last bound is counted too.
+    if numbers and numbers[-1] == math.inf:
+        numbers.pop()
+    ascending = all(first < second for first, second in itertools.pairwise(numbers))
+    if not 0 < len(numbers) <= MOST_BUCKETS or not ascending or not all(0 <= one < math.inf for one in numbers):
+        raise SignatureError(f"{where}: buckets of {name!r} must be {rule}, not {bounds!r}")
+    return numbers
 
 
 def description_of(given: object, target: Any, method: str, where: str) -> str:

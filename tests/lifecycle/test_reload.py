@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from http_by_hand import metric_at
 from penstock import Batching, PenstockError, Server, Tensor, model
 from repositories import MODEL, Caller, Repository
 from serving_process import Serving
@@ -104,6 +105,26 @@ def test_what_is_under_way_finishes_on_the_old_code(app: App, tmp_path: Path) ->
         (tmp_path / "go").touch()
         assert running.result(timeout=20) == 2
         until((tmp_path / "closed").exists, "the old instance to close its handler")
+
+
+def test_what_handlers_count_goes_on_after_a_reload(app: App) -> None:
+    code = """
+from penstock import Context
+@model(inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], batching=Batching())
+def counted(x, ctx: Context):
+    ctx.metrics.counter("calls")
+    ctx.metrics.observe("size", 2)
+    ctx.counter("calls")
+    return x
+"""
+    app.put(2, more=code)
+    with app.served() as (server, caller):
+        for calls in (1, 2):
+            assert caller.factor("counted") == 1
+            assert metric_at(server.http, "calls_total", model="counted", version="1") == calls
+            assert metric_at(server.http, "size_count", model="counted") == calls
+            assert metric_at(server.http, "penstock_custom_total", model="counted", name="calls") == calls
+            reload(server)
 
 
 BROKEN = {

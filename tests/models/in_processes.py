@@ -109,6 +109,25 @@ def told(x: Any, ctx: Context) -> Any:
     return x
 
 
+@model(name="keeps", instances=Processes(1), buckets={"detections": [1, 5, 10.0]}, **FLOATS)
+def keeps(x: Any, ctx: Context) -> Any:
+    """Keeps metrics of every kind."""
+    ctx.metrics.counter("tokens", 12, kind="prompt")
+    ctx.metrics.counter("tokens_total", kind="prompt")
+    ctx.metrics.gauge("cache_entries", -2.5, shard=3, warm=True)
+    ctx.metrics.observe("seen_seconds", 0.02)
+    ctx.metrics.observe("detections", 7, label='a "quoted" \\ one\n')
+    return x
+
+
+@model(name="hoards", instances=Processes(1), **FLOATS)
+def hoards(x: Any, ctx: Context) -> Any:
+    """Keeps more series than it may."""
+    for index in range(1100):
+        ctx.metrics.counter("hoarded", user=index)
+    return x
+
+
 @model(name="patient", instances=Processes(1), **FLOATS)
 def patient(x: Any, ctx: Context) -> Any:
     """Says that it has begun, waits for its caller to leave, and then leaves a note."""

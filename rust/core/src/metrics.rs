@@ -1,8 +1,19 @@
 //! Every metric, named in one place. Handles are made once per model; a request only adds to them.
 
+mod keeper;
+mod kept;
+mod own;
+
+pub use kept::{Change, DEFAULT_BUCKETS, Kept, Labels, MOST_LABELS, Observations, check_grows};
+pub use own::{MOST_SERIES, Unkept};
+
+use self::{keeper::Keeper, own::Own};
 use crate::{Kind, ModelSpec, Protocol, batch::policy::Reason, statistics::Statistics};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    encoding::{
+        EncodeLabelSet,
+        text::{encode_eof, encode_registry},
+    },
     metrics::{
         counter::Counter,
         family::Family,
@@ -13,7 +24,7 @@ use prometheus_client::{
 };
 use std::{
     fmt,
-    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -67,6 +78,9 @@ fn sizes() -> Histogram {
 /// The server's metrics and their text form.
 pub struct Metrics {
     registry: Mutex<Registry>,
+    /// Of the metrics that handlers keep, whose names have no prefix.
+    handlers: Registry,
+    own: Arc<Own>,
     requests: Family<RequestLabels, Counter>,
     batches: Family<BatchLabels, Counter>,
     abandoned: Family<ModelLabels, Counter>,
@@ -104,8 +118,13 @@ impl fmt::Debug for Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
+        let own = Arc::new(Own::default());
+        let mut handlers = Registry::default();
+        handlers.register_collector(Box::new(Arc::clone(&own)));
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("penstock")),
+            handlers,
+            own,
             requests: Family::default(),
             batches: Family::default(),
             abandoned: Family::default(),
@@ -222,8 +241,7 @@ impl Metrics {
                     .clone()
             }),
             requests: self.requests.clone(),
-            custom: self.custom.clone(),
-            noted: None,
+            keeper: Keeper::new(self.custom.clone(), Arc::clone(&self.own), Arc::clone(&spec.buckets)),
             restarts: self.restarts.clone(),
             processes: self.processes.clone(),
             abandoned: self.abandoned.get_or_create(&labels).clone(),
@@ -256,7 +274,9 @@ impl Metrics {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a `String` cannot fail.
-        let _ = encode(&mut text, &registry);
+        let _ = encode_registry(&mut text, &registry)
+            .and_then(|()| encode_registry(&mut text, &self.handlers))
+            .and_then(|()| encode_eof(&mut text));
         text
     }
 }
@@ -266,9 +286,7 @@ impl Metrics {
 pub struct ModelMetrics {
     labels: ModelLabels,
     requests: Family<RequestLabels, Counter>,
-    custom: Family<CustomLabels, Seconds>,
-    /// In another process than the server's: what handlers counted since it was last asked.
-    noted: Option<Mutex<Vec<(String, f64)>>>,
+    keeper: Keeper,
     restarts: Family<RestartLabels, Counter>,
     processes: Family<ModelLabels, Gauge>,
     served: [Counter; 3],
@@ -337,17 +355,6 @@ impl ModelMetrics {
         self.wasted.inc_by(time.as_secs_f64());
     }
 
-    /// Those of a process that has no server: what its handlers count is noted, to be sent there.
-    pub fn noting(spec: &ModelSpec) -> Self {
-        Self { noted: Some(Mutex::default()), ..Metrics::default().model(spec) }
-    }
-
-    /// What was noted since the last time.
-    pub fn take_noted(&self) -> Vec<(String, f64)> {
-        let noted = self.noted.as_ref().map(|noted| noted.lock().unwrap_or_else(PoisonError::into_inner));
-        noted.map(|mut noted| std::mem::take(&mut *noted)).unwrap_or_default()
-    }
-
     /// One process more or less takes this model's batches.
     pub fn processes(&self, change: i64) {
         self.processes.get_or_create(&self.labels).inc_by(change);
@@ -357,24 +364,6 @@ impl ModelMetrics {
     pub fn restarted(&self, reason: &'static str) {
         let ModelLabels { model, version } = self.labels.clone();
         self.restarts.get_or_create(&RestartLabels { model, version, reason }).inc();
-    }
-
-    /// Adds to a counter that a handler keeps.
-    pub fn custom(&self, name: &str, value: f64) {
-        if let Some(noted) = &self.noted {
-            let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-            return match noted.iter_mut().find(|(known, _)| known == name) {
-                Some((_, sum)) => *sum += value,
-                None => noted.push((name.to_owned(), value)),
-            };
-        }
-        self.custom
-            .get_or_create(&CustomLabels {
-                model: self.labels.model.clone(),
-                version: self.labels.version.clone(),
-                name: name.to_owned(),
-            })
-            .inc_by(value);
     }
 }
 

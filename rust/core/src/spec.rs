@@ -143,6 +143,8 @@ pub struct ModelSpec {
     pub wants_context: bool,
     /// Whether it gives any number of answers to a request, as they are made: "decoupled" in the protocol.
     pub streams: bool,
+    /// Names of histograms that its handlers keep, and the ascending bounds of their buckets.
+    pub buckets: Arc<[(String, Vec<f64>)]>,
 }
 
 impl Default for ModelSpec {
@@ -163,6 +165,7 @@ impl Default for ModelSpec {
             instances: 1,
             wants_context: false,
             streams: false,
+            buckets: Arc::new([]),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     await_reply::Watch,
     end::End,
     frame::{Frame, Kind},
+    instance::say,
     process::Process,
     reply::{Answer, Outputs},
     request::Written,
@@ -86,11 +87,15 @@ fn read(process: &mut Process, frame: &Frame, descriptor: Option<OwnedFd>, job: 
     if !process.answers(frame) || !matches!(frame.kind, Kind::Done | Kind::Piece) {
         return None;
     }
-    let (answer, counts) = process.answers.read(frame, descriptor)?;
+    let (answer, kept) = process.answers.read(frame, descriptor)?;
     let is_last = matches!(answer, Answer::Done { .. } | Answer::Failed(_));
     if is_last != (frame.kind == Kind::Done) {
         return None;
     }
-    counts.iter().for_each(|(name, sum)| job.metrics().custom(name, *sum));
+    for one in kept {
+        if let Some(line) = job.metrics().keep(one).err().and_then(|unkept| job.metrics().tell(&unkept)) {
+            say(job.spec(), format_args!("{line}"));
+        }
+    }
     Some(answer)
 }

@@ -7,7 +7,7 @@ use crate::{
     process::Process,
     serving::{LOOK, Serving},
 };
-use penstock_core::queue::Queue;
+use penstock_core::{ModelSpec, queue::Queue};
 use std::sync::Arc;
 
 /// What an instance needs.
@@ -56,7 +56,11 @@ impl Instance {
 
     /// Says something in the log.
     pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
-        let spec = self.queue.spec();
-        eprintln!("penstock: model '{}' version '{}': {what}", spec.name, spec.version);
+        say(self.queue.spec(), what);
     }
+}
+
+/// Says something of a model in the log.
+pub(crate) fn say(spec: &ModelSpec, what: std::fmt::Arguments<'_>) {
+    eprintln!("penstock: model '{}' version '{}': {what}", spec.name, spec.version);
 }

@@ -17,6 +17,7 @@ mod exchange;
 mod fleet;
 mod frame;
 mod instance;
+mod kept;
 mod launch;
 mod outputs;
 mod pack;

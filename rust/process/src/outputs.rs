@@ -3,11 +3,12 @@
 use crate::{
     frame::{Frame, NEW},
     region::{Region, aligned},
-    reply::{Answer, Count, Outputs, PlacedOutputs, unpack},
+    reply::{Answer, Outputs, PlacedOutputs, unpack},
     slots::MOST,
     tensors::Placed,
 };
 use bytes::Bytes;
+use penstock_core::metrics::Kept;
 use std::{
     ops::Range,
     os::fd::OwnedFd,
@@ -72,18 +73,18 @@ impl Returned {
 
 impl Answers {
     /// Reads the answer that a frame speaks of; `None` for one that is not as it must be.
-    pub(crate) fn read(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<(Answer<Outputs>, Vec<Count>)> {
+    pub(crate) fn read(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<(Answer<Outputs>, Vec<Kept>)> {
         let region = self.region(frame, descriptor)?;
         let len = usize::try_from(frame.length).ok()?;
         // Copied first: the process could change what was already checked.
-        let (answer, counts) = unpack(&region.copied(0..len)?)?;
+        let (answer, kept) = unpack(&region.copied(0..len)?)?;
         let start = aligned(len);
         let holds = || self.returned.held.load(Ordering::Relaxed) < MOST_HELD;
         if region.len() < COPIED_BELOW + start || !holds() || !is_large(&answer) {
             let copy = |placed: PlacedOutputs| placed.into_iter().map(|one| one.copied(&region, start)).collect();
             let answer = answer.map(copy);
             self.returned.add(frame.region);
-            return Some((answer?, counts));
+            return Some((answer?, kept));
         }
         self.returned.held.fetch_add(1, Ordering::Relaxed);
         let held = Arc::new(Held { slot: frame.region, region, returned: Arc::clone(&self.returned) });
@@ -94,7 +95,7 @@ impl Answers {
             })
         };
         let answer = answer.map(|placed| placed.into_iter().map(&view).collect())?;
-        Some((answer, counts))
+        Some((answer, kept))
     }
 
     /// The bytes of a description that is no answer.

@@ -1,21 +1,20 @@
 //! An answer on its way from a process: a description, then the tensors, each aligned.
 
 use crate::{
+    kept::{read_kept, write_kept},
     pack::{Reader, Writer},
     region::aligned,
     tensors::{Placed, Places, describe, placed},
 };
 use penstock_core::{
-    BatchOutput, Error, Kind, Parameters, Result, RowFailures, RowPiece, Tensor, metrics::InterpreterTimes,
+    BatchOutput, Error, Kind, Parameters, Result, RowFailures, RowPiece, Tensor,
+    metrics::{InterpreterTimes, Kept},
 };
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// The outputs of a batch or of a row.
 pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
-
-/// What handlers counted: a sum and its name.
-pub(crate) type Count = (String, f64);
 
 /// Tensors as a description places them, which are not looked at yet.
 pub(crate) type PlacedOutputs = SmallVec<[Placed; 2]>;
@@ -72,13 +71,9 @@ impl Packed {
 }
 
 /// Describes an answer.
-pub(crate) fn pack(answer: Answer<Outputs>, counts: &[Count]) -> Packed {
+pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
     let mut packing = Packing::default();
-    packing.out.number(counts.len() as u64);
-    for (name, sum) in counts {
-        packing.out.text(name);
-        packing.out.number(sum.to_bits());
-    }
+    write_kept(&mut packing.out, kept);
     match answer {
         Answer::Done { outputs, failed, parameters, times } => {
             packing.out.byte(0);
@@ -159,14 +154,9 @@ fn write_error(out: &mut Writer, error: &Error) {
 }
 
 /// Reads an answer's description; `None` if it is broken.
-pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<Count>)> {
+pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<Kept>)> {
     let mut from = Reader(description);
-    let count = |from: &mut Reader<'_>| {
-        let (name, sum) = (from.text()?, f64::from_bits(from.number()?));
-        // A counter can only grow.
-        (sum >= 0.0 && sum.is_finite()).then_some((name, sum))
-    };
-    let counts = (0..from.count()?).map(|_| count(&mut from)).collect::<Option<_>>()?;
+    let kept = read_kept(&mut from)?;
     let answer = match from.byte()? {
         0 => {
             let failed = (0..from.count()?).map(|_| Some((from.size()?, read_error(&mut from)?)));
@@ -188,7 +178,7 @@ pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<C
         4 => Answer::EndAll,
         _ => return None,
     };
-    from.0.is_empty().then_some((answer, counts))
+    from.0.is_empty().then_some((answer, kept))
 }
 
 fn read_times(from: &mut Reader<'_>) -> Option<InterpreterTimes> {
@@ -299,18 +289,9 @@ mod tests {
             if let Some(after) = after {
                 error = error.retry_after(Duration::from_nanos(after));
             }
-            let packed = pack(Answer::Failed(error.clone()), &[("hits".to_owned(), 2.0)]);
-            let Some((Answer::Failed(read), counts)) = unpack(&packed.description) else { panic!("an error") };
+            let packed = pack(Answer::Failed(error.clone()), &[]);
+            let Some((Answer::Failed(read), _)) = unpack(&packed.description) else { panic!("an error") };
             prop_assert_eq!((read.kind(), read.message(), read.retry_hint()), (error.kind(), error.message(), error.retry_hint()));
-            prop_assert_eq!(counts, [("hits".to_owned(), 2.0)]);
-        }
-    }
-
-    #[test]
-    fn a_counter_that_shrinks_is_refused() {
-        for sum in [-1.0, f64::NAN, f64::INFINITY] {
-            let packed = pack(Answer::EndAll, &[("hits".to_owned(), sum)]);
-            assert!(unpack(&packed.description).is_none());
         }
     }
 }

@@ -4,12 +4,12 @@ use crate::{
     frame::{BRISK, Frame, KEPT, Kind, NEW, NO_REGION},
     pack::Writer,
     region::Region,
-    reply::{Answer, Count, Outputs, Packed, pack},
+    reply::{Answer, Outputs, Packed, pack},
     request::{Batch, read_batch, read_over},
     slots::Slots,
     socket::{Received, Socket},
 };
-use penstock_core::{BatchOutput, Parameters, Result, RowPiece, SequenceId};
+use penstock_core::{BatchOutput, Parameters, Result, RowPiece, SequenceId, metrics::Kept};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::{
     fs::File,
@@ -151,8 +151,8 @@ impl Worker {
     ///
     /// # Errors
     /// The server is gone, or there is no memory for the answer.
-    pub fn done(&mut self, result: Result<BatchOutput>, counts: &[Count]) -> io::Result<()> {
-        let packed = pack(Answer::of(result), counts);
+    pub fn done(&mut self, result: Result<BatchOutput>, kept: &[Kept]) -> io::Result<()> {
+        let packed = pack(Answer::of(result), kept);
         let (frame, descriptor) = self.write(Kind::Done, &packed)?;
         // Outputs may be inputs that were handed back.
         drop(packed);
@@ -186,17 +186,17 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn piece(&mut self, outputs: Outputs, parameters: &Parameters, last: bool, counts: &[Count]) -> io::Result<()> {
-        self.send_piece(Answer::Piece { outputs, parameters: parameters.clone(), last }, counts)
+    pub fn piece(&mut self, outputs: Outputs, parameters: &Parameters, last: bool, kept: &[Kept]) -> io::Result<()> {
+        self.send_piece(Answer::Piece { outputs, parameters: parameters.clone(), last }, kept)
     }
 
     /// Answers with one piece for each row.
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters, counts: &[Count]) -> io::Result<()> {
+    pub fn rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
         let rows = rows.into_iter().map(Into::into).collect();
-        self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, counts)
+        self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, kept)
     }
 
     /// Ends all streams of the batch, well.
@@ -207,9 +207,9 @@ impl Worker {
         self.send_piece(Answer::EndAll, &[])
     }
 
-    fn send_piece(&mut self, answer: Answer<Outputs>, counts: &[Count]) -> io::Result<()> {
+    fn send_piece(&mut self, answer: Answer<Outputs>, kept: &[Kept]) -> io::Result<()> {
         self.credit = self.credit.saturating_sub(1);
-        self.send(Kind::Piece, 0, &pack(answer, counts))
+        self.send(Kind::Piece, 0, &pack(answer, kept))
     }
 
     fn send(&mut self, kind: Kind, flags: u8, packed: &Packed) -> io::Result<()> {

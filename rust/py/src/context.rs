@@ -1,9 +1,15 @@
 //! What a handler that asks for it learns of its callers: `penstock.Context`.
 
-use crate::sequences::{SequenceInfo, Sequences};
-use penstock_core::{CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule, metrics::ModelMetrics};
+use crate::{
+    handler_metrics::HandlerMetrics,
+    sequences::{SequenceInfo, Sequences},
+};
+use penstock_core::{
+    CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule,
+    metrics::{Change, Kept, Labels, ModelMetrics, check_grows},
+};
 use pyo3::{
-    exceptions::{PyRuntimeError, PyTypeError},
+    exceptions::{PyRuntimeError, PyTypeError, PyValueError},
     prelude::*,
     types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
@@ -175,15 +181,16 @@ impl Context {
         Ok(())
     }
 
+    #[getter]
+    fn metrics(&self) -> HandlerMetrics {
+        HandlerMetrics::new(Arc::clone(&self.spec), Arc::clone(&self.metrics))
+    }
+
     #[pyo3(signature = (name, value = 1.0))]
-    fn counter(&self, name: &str, value: f64) -> PyResult<()> {
-        if !(value >= 0.0 && value.is_finite()) {
-            return Err(pyo3::exceptions::PyValueError::new_err(format!(
-                "counter '{name}' can only grow, got {value}"
-            )));
-        }
-        self.metrics.custom(name, value);
-        Ok(())
+    fn counter(&self, py: Python<'_>, name: &str, value: f64) -> PyResult<()> {
+        check_grows(name, value).map_err(PyValueError::new_err)?;
+        let kept = Kept { name: name.to_owned(), labels: Labels::new(), change: Change::Custom(value) };
+        self.metrics().keep(py, kept)
     }
 }
 

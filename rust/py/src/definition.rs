@@ -36,6 +36,7 @@ struct Definition {
     sequences: Option<DeclaredSequences>,
     version_policy: Option<DeclaredPolicy>,
     processes: Option<Spawning>,
+    buckets: Vec<(String, Vec<f64>)>,
 }
 
 /// The fields of `VersionPolicy`.
@@ -161,6 +162,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         sequences: definition.sequences.map(sequences),
         wants_context: definition.wants_context,
         streams: definition.streams,
+        buckets: definition.buckets.into(),
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {

@@ -13,6 +13,7 @@ mod errors;
 mod event_loop;
 mod hand_in;
 mod hand_out;
+mod handler_metrics;
 mod in_process;
 mod instance;
 mod loaded;
@@ -55,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<processes::Worker>()?;
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
+    module.add_class::<handler_metrics::HandlerMetrics>()?;
     module.add_class::<sequences::SequenceInfo>()?;
     module.add_class::<event_loop::Port>()?;
     module.add_class::<event_loop::News>()?;

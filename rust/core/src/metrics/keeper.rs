@@ -1,0 +1,220 @@
+//! A model's end of the metrics that its handlers keep.
+
+use super::{
+    Change, CustomLabels, DEFAULT_BUCKETS, Kept, Labels, MOST_SERIES, Metrics, ModelLabels, ModelMetrics, Seconds,
+    Unkept, own::Own,
+};
+use crate::ModelSpec;
+use prometheus_client::metrics::family::Family;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Where a model's handlers keep metrics.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    custom: Family<CustomLabels, Seconds>,
+    own: Arc<Own>,
+    /// Bounds that the model declares for the buckets of its histograms.
+    buckets: Arc<[(String, Vec<f64>)]>,
+    /// Whether the log knows that something is not kept.
+    told: AtomicBool,
+    /// In another process than the server's: what handlers did since it was last asked.
+    noted: Option<Mutex<Noted>>,
+}
+
+/// Changes by what is changed: whether it is one of `penstock_custom_total`, its name, and its labels.
+type Noted = HashMap<(bool, String, Labels), Change>;
+
+impl Keeper {
+    pub(super) fn new(
+        custom: Family<CustomLabels, Seconds>,
+        own: Arc<Own>,
+        buckets: Arc<[(String, Vec<f64>)]>,
+    ) -> Self {
+        Self { custom, own, buckets, told: AtomicBool::new(false), noted: None }
+    }
+
+    fn custom(&self, labels: &ModelLabels, name: &str, value: f64) -> Result<(), Unkept> {
+        let ModelLabels { model, version } = labels.clone();
+        let labels = CustomLabels { model, version, name: name.to_owned() };
+        if let Some(counter) = self.custom.get(&labels) {
+            counter.inc_by(value);
+            return Ok(());
+        }
+        if !self.own.claim((&labels.model, &labels.version)) {
+            return Err(Unkept::Full);
+        }
+        self.custom.get_or_create(&labels).inc_by(value);
+        Ok(())
+    }
+}
+
+impl ModelMetrics {
+    /// Those of a process that has no server: what its handlers keep is noted as well, to be sent there.
+    pub fn noting(spec: &ModelSpec) -> Self {
+        let mut metrics = Metrics::default().model(spec);
+        metrics.keeper.noted = Some(Mutex::default());
+        metrics
+    }
+
+    /// What was noted since the last time.
+    pub fn take_noted(&self) -> Vec<Kept> {
+        let Some(noted) = &self.keeper.noted else { return Vec::new() };
+        let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
+        noted.into_iter().map(|((_, name, labels), change)| Kept { name, labels, change }).collect()
+    }
+
+    /// The bounds of the buckets of a histogram that handlers keep.
+    pub fn buckets(&self, name: &str) -> &[f64] {
+        let declared = self.keeper.buckets.iter().find(|(known, _)| known == name);
+        declared.map_or(&DEFAULT_BUCKETS, |(_, bounds)| bounds)
+    }
+
+    /// Makes a change to a metric that handlers keep.
+    ///
+    /// # Errors
+    /// It was not kept: there are too many series, or its name means something else.
+    pub fn keep(&self, kept: Kept) -> Result<(), Unkept> {
+        let keeper = &self.keeper;
+        match kept.change {
+            Change::Custom(value) => keeper.custom(&self.labels, &kept.name, value)?,
+            _ => {
+                let owner = (self.labels.model.as_str(), self.labels.version.as_str());
+                keeper.own.keep(owner, &kept, self.buckets(&kept.name))?;
+            }
+        }
+        if let Some(noted) = &keeper.noted {
+            note(&mut noted.lock().unwrap_or_else(PoisonError::into_inner), kept);
+        }
+        Ok(())
+    }
+
+    /// What the log is told of a change that was not kept: the first time only, for there may be one in each call.
+    pub fn tell(&self, unkept: &Unkept) -> Option<String> {
+        let told = self.keeper.told.swap(true, Ordering::Relaxed);
+        (!told).then(|| match unkept {
+            Unkept::Wrong(text) => format!("{text}; it is not kept"),
+            Unkept::Full => format!(
+                "its handlers keep {MOST_SERIES} series of metrics, as many as they may: none with another name or \
+                 other labels is kept"
+            ),
+        })
+    }
+}
+
+fn note(noted: &mut Noted, kept: Kept) {
+    let Kept { name, labels, change } = kept;
+    match noted.entry((matches!(change, Change::Custom(_)), name, labels)) {
+        Entry::Vacant(place) => drop(place.insert(change)),
+        Entry::Occupied(mut place) => match (place.get_mut(), change) {
+            (Change::Add(sum), Change::Add(more)) | (Change::Custom(sum), Change::Custom(more)) => *sum += more,
+            (Change::Observe(seen), Change::Observe(more)) => seen.add(&more),
+            (before, change) => *before = change,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Observations;
+
+    fn spec(version: &str, buckets: &[f64]) -> ModelSpec {
+        let buckets = Arc::new([("h".to_owned(), buckets.to_vec())]);
+        ModelSpec { name: "m".into(), version: version.into(), buckets, ..ModelSpec::default() }
+    }
+
+    fn labels(value: &str) -> Labels {
+        vec![("kind".to_owned(), value.to_owned())]
+    }
+
+    #[test]
+    fn what_is_noted_in_one_process_arrives_in_another() {
+        let spec = spec("1", &[1.0]);
+        let (there, metrics) = (ModelMetrics::noting(&spec), Metrics::default());
+        let here = metrics.model(&spec);
+        for value in [1.0, 2.0] {
+            there.keep(Kept::counter("c", value, labels("a")).unwrap()).unwrap();
+            there.keep(Kept::gauge("g", value, Labels::new()).unwrap()).unwrap();
+            there.keep(Kept::histogram("h", value, Labels::new(), there.buckets("h")).unwrap()).unwrap();
+            there.keep(Kept { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) }).unwrap();
+        }
+        let noted = there.take_noted();
+        assert_eq!((noted.len(), there.take_noted().len()), (4, 0));
+        noted.into_iter().for_each(|kept| here.keep(kept).unwrap());
+        let text = metrics.exposition();
+        for line in [
+            "c_total{model=\"m\",version=\"1\",kind=\"a\"} 3.0\n",
+            "g{model=\"m\",version=\"1\"} 2.0\n",
+            "h_bucket{le=\"1.0\",model=\"m\",version=\"1\"} 1\n",
+            "h_bucket{le=\"+Inf\",model=\"m\",version=\"1\"} 2\n",
+            "h_sum{model=\"m\",version=\"1\"} 3.0\n",
+            "h_count{model=\"m\",version=\"1\"} 2\n",
+            "penstock_custom_total{model=\"m\",version=\"1\",name=\"c\"} 3.0\n",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn series_are_bounded_for_each_version_and_the_log_is_told_once() {
+        let metrics = Metrics::default();
+        let first = metrics.model(&spec("1", &[]));
+        let counter = |value: usize| Kept::counter("c", 1.0, labels(&value.to_string())).unwrap();
+        (1..MOST_SERIES).for_each(|value| first.keep(counter(value)).unwrap());
+        first.keep(Kept { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) }).unwrap();
+        let more = first.keep(counter(MOST_SERIES)).unwrap_err();
+        assert_eq!(more, Unkept::Full);
+        let another = Kept { name: "y".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) };
+        assert_eq!(first.keep(another), Err(Unkept::Full));
+        assert!(first.tell(&more).is_some_and(|line| line.contains("1000 series")));
+        assert!(first.tell(&more).is_none());
+        // What is there goes on, and another version has room of its own.
+        first.keep(counter(1)).unwrap();
+        metrics.model(&spec("2", &[])).keep(counter(1)).unwrap();
+        let text = metrics.exposition();
+        assert!(text.contains("c_total{model=\"m\",version=\"1\",kind=\"1\"} 2.0\n"));
+        assert!(text.contains("c_total{model=\"m\",version=\"2\",kind=\"1\"} 1.0\n"));
+    }
+
+    #[test]
+    fn a_name_means_one_thing() {
+        let metrics = Metrics::default().model(&spec("1", &[1.0]));
+        metrics.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+        metrics.keep(Kept::histogram("h", 1.0, Labels::new(), &[1.0]).unwrap()).unwrap();
+        let wrong = |name: &str| match metrics.keep(Kept::gauge(name, 1.0, Labels::new()).unwrap()) {
+            Err(Unkept::Wrong(text)) => text,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(wrong("c"), "metric 'c' is a counter, so it cannot be a gauge");
+        for name in ["c_total", "h_count", "h_bucket"] {
+            assert!(wrong(name).contains("would show one name twice"), "{name}");
+        }
+        let other = Change::Observe(Observations { counts: vec![1], sum: 1.0 });
+        let other = Kept { name: "h".to_owned(), labels: Labels::new(), change: other };
+        assert!(matches!(metrics.keep(other), Err(Unkept::Wrong(_))));
+    }
+
+    #[test]
+    fn a_model_that_is_loaded_again_counts_on() {
+        let metrics = Metrics::default();
+        for _ in 0..2 {
+            let model = metrics.model(&spec("1", &[1.0]));
+            model.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+            model.keep(Kept::histogram("h", 1.0, Labels::new(), &[1.0]).unwrap()).unwrap();
+        }
+        let text = metrics.exposition();
+        assert!(
+            text.contains("c_total{model=\"m\",version=\"1\"} 2.0\n")
+                && text.contains("h_count{model=\"m\",version=\"1\"} 2\n")
+        );
+        let other = metrics.model(&spec("1", &[5.0]));
+        other.keep(Kept::histogram("h", 1.0, Labels::new(), &[5.0]).unwrap()).unwrap();
+        assert!(metrics.exposition().contains("h_count{model=\"m\",version=\"1\"} 1\n"));
+    }
+}

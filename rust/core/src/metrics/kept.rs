@@ -1,0 +1,207 @@
+//! What handlers say of metrics of their own: a change, and the rules for names and labels.
+
+/// Names and values, sorted by name.
+pub type Labels = Vec<(String, String)>;
+
+/// The upper bounds of a histogram's buckets where its model declares none: for seconds, from 5 ms to 10 s.
+pub const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The most labels that a handler may give to a metric.
+pub const MOST_LABELS: usize = 16;
+
+const MOST_CHARACTERS: usize = 128;
+const SHAPE: &str = "letters, digits and underscores, not beginning with a digit, at most 128";
+const SERVERS_LABELS: [&str; 4] = ["model", "version", "le", "quantile"];
+
+/// A change to a metric that handlers keep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The metric's name, without the `_total` of a counter.
+    pub name: String,
+    /// Its labels, without those that the server adds.
+    pub labels: Labels,
+    /// What is done to it.
+    pub change: Change,
+}
+
+/// What is done to a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Adds to `penstock_custom_total{name="..."}`, whose label `name` is the metric's name.
+    Custom(f64),
+    /// Adds to a counter.
+    Add(f64),
+    /// Sets a gauge.
+    Set(f64),
+    /// Adds to a histogram.
+    Observe(Observations),
+}
+
+/// Numbers that were observed, by the bucket that they fall in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observations {
+    /// How many, one for each bound, and then those above all bounds.
+    pub counts: Vec<u64>,
+    /// Their sum.
+    pub sum: f64,
+}
+
+impl Observations {
+    /// One number.
+    pub fn one(value: f64, bounds: &[f64]) -> Self {
+        let mut counts = vec![0; bounds.len() + 1];
+        counts[bounds.partition_point(|&bound| bound < value)] = 1;
+        Self { counts, sum: value }
+    }
+
+    /// These and those of `other`, which has the same buckets.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.sum += other.sum;
+    }
+}
+
+impl Kept {
+    /// A counter that grows by `value`. A name may end in `_total`, which is shown at the end of each.
+    ///
+    /// # Errors
+    /// A name or label that there cannot be, or a value that is not 0 or more; in words.
+    pub fn counter(name: &str, value: f64, labels: Labels) -> Result<Self, String> {
+        check_grows(name, value)?;
+        Self::of(name.strip_suffix("_total").unwrap_or(name), labels, Change::Add(value))
+    }
+
+    /// A gauge that is set to `value`.
+    ///
+    /// # Errors
+    /// A name or label that there cannot be; in words.
+    pub fn gauge(name: &str, value: f64, labels: Labels) -> Result<Self, String> {
+        Self::of(name, labels, Change::Set(value))
+    }
+
+    /// A histogram, with buckets up to these bounds, that gets one more `value`.
+    ///
+    /// # Errors
+    /// A name or label that there cannot be, or a value that is not 0 or more; in words.
+    pub fn histogram(name: &str, value: f64, labels: Labels, bounds: &[f64]) -> Result<Self, String> {
+        if !(value >= 0.0 && value.is_finite()) {
+            return Err(format!("histogram '{name}' takes numbers of 0 or more, got {value}"));
+        }
+        Self::of(name, labels, Change::Observe(Observations::one(value, bounds)))
+    }
+
+    fn of(name: &str, mut labels: Labels, change: Change) -> Result<Self, String> {
+        labels.sort_unstable();
+        labels.iter_mut().for_each(|(_, value)| cut(value));
+        let kept = Self { name: name.to_owned(), labels, change };
+        kept.check()?;
+        Ok(kept)
+    }
+
+    /// Checks what another process sent.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { name, labels, change } = self;
+        match change {
+            Change::Custom(value) => return check_grows(name, *value),
+            Change::Add(value) => check_grows(name, *value)?,
+            Change::Set(_) => {}
+            Change::Observe(Observations { sum, .. }) => check_grows(name, *sum)?,
+        }
+        if !has_shape(name) {
+            return Err(format!("metric name '{}' is wrong, expected {SHAPE}", start(name)));
+        }
+        if name.starts_with("penstock_") {
+            return Err(format!("metric name '{name}' is wrong: those that begin with 'penstock_' are the server's"));
+        }
+        if labels.len() > MOST_LABELS {
+            return Err(format!("metric '{name}' has {} labels, expected at most {MOST_LABELS}", labels.len()));
+        }
+        for (label, value) in labels {
+            if !has_shape(label) {
+                return Err(format!("label '{}' of metric '{name}' is wrong, expected {SHAPE}", start(label)));
+            }
+            if SERVERS_LABELS.contains(&label.as_str()) || label.starts_with("__") {
+                return Err(format!("label '{label}' of metric '{name}' is wrong: it is one of the server's own"));
+            }
+            if value.len() > MOST_CHARACTERS * 4 {
+                return Err(format!("label '{label}' of metric '{name}' is longer than {MOST_CHARACTERS} characters"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a counter may grow by so much.
+///
+/// # Errors
+/// It cannot; in words.
+pub fn check_grows(name: &str, value: f64) -> Result<(), String> {
+    if value >= 0.0 && value.is_finite() {
+        return Ok(());
+    }
+    Err(format!("counter '{}' can only grow, got {value}", start(name)))
+}
+
+fn has_shape(name: &str) -> bool {
+    let known = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+    name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+        && name.len() <= MOST_CHARACTERS
+        && name.bytes().all(known)
+}
+
+fn start(text: &str) -> String {
+    text.chars().take(MOST_CHARACTERS).collect()
+}
+
+fn cut(value: &mut String) {
+    if let Some((end, _)) = value.char_indices().nth(MOST_CHARACTERS) {
+        value.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn names_and_values_are_checked() {
+        let gauge = |name: &str| Kept::gauge(name, 1.0, Labels::new());
+        assert!(gauge("x_1").is_ok() && gauge("_x").is_ok());
+        for name in ["", "1x", "a b", "ä", "a:b", &"x".repeat(129)] {
+            assert!(gauge(name).unwrap_err().contains("is wrong, expected letters"), "{name}");
+        }
+        assert!(gauge("penstock_x").unwrap_err().contains("are the server's"));
+        let labelled = |label: &str| Kept::gauge("x", 1.0, labels(&[(label, "1")]));
+        assert!(labelled("kind").is_ok());
+        for label in ["model", "version", "le", "quantile", "__x"] {
+            assert!(labelled(label).unwrap_err().contains("one of the server's own"), "{label}");
+        }
+        assert!(labelled("a-b").is_err());
+        for value in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(Kept::counter("x", value, Labels::new()).is_err());
+            assert!(Kept::histogram("x", value, Labels::new(), &DEFAULT_BUCKETS).is_err());
+        }
+    }
+
+    #[test]
+    fn long_values_are_cut_at_a_character() {
+        let kept = Kept::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
+        assert_eq!(kept.labels[0].1, "ü".repeat(128));
+    }
+
+    #[test]
+    fn a_number_falls_in_the_bucket_that_ends_at_it() {
+        let falls = |value| Observations::one(value, &[1.0, 2.0]).counts;
+        assert_eq!(falls(0.0), [1, 0, 0]);
+        assert_eq!(falls(1.0), [1, 0, 0]);
+        assert_eq!(falls(1.5), [0, 1, 0]);
+        assert_eq!(falls(9.0), [0, 0, 1]);
+    }
+}

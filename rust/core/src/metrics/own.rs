@@ -1,0 +1,203 @@
+//! The metrics that handlers keep: made as they are named, within a bound, and shown beside the server's.
+
+use super::{Change, Kept, Labels, Observations};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+};
+use std::{
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The most series that one version of a model may keep.
+pub const MOST_SERIES: usize = 1000;
+
+/// Why a change was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unkept {
+    /// It does not go with what is kept by that name; in words.
+    Wrong(String),
+    /// Its series would be one too many.
+    Full,
+}
+
+/// A model's name and version.
+pub(super) type Owner<'a> = (&'a str, &'a str);
+
+/// All of them, of all models.
+#[derive(Debug, Default)]
+pub(super) struct Own(Mutex<Families>);
+
+#[derive(Debug, Default)]
+struct Families {
+    by_name: BTreeMap<String, Family>,
+    /// How many series each version of a model has.
+    sizes: HashMap<(String, String), usize>,
+}
+
+#[derive(Debug)]
+struct Family {
+    kind: OwnKind,
+    /// By all labels, model and version first.
+    series: BTreeMap<Labels, Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnKind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+#[derive(Debug)]
+enum Value {
+    Number(f64),
+    Histogram { bounds: Vec<f64>, seen: Observations },
+}
+
+impl fmt::Display for OwnKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        })
+    }
+}
+
+impl OwnKind {
+    /// What a metric of this kind shows beside its name.
+    const fn suffixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter => &["", "_total", "_created"],
+            Self::Gauge => &[""],
+            Self::Histogram => &["", "_bucket", "_count", "_sum", "_created"],
+        }
+    }
+
+    fn clashes(self, name: &str, other: &str, others: Self) -> bool {
+        let same = |own: &&str, suffix: &&str| {
+            name.len() + own.len() == other.len() + suffix.len()
+                && name.bytes().chain(own.bytes()).eq(other.bytes().chain(suffix.bytes()))
+        };
+        self.suffixes().iter().any(|own| others.suffixes().iter().any(|suffix| same(own, suffix)))
+    }
+}
+
+impl Own {
+    /// Makes a change. `bounds` are those of a histogram's buckets.
+    ///
+    /// # Errors
+    /// It was not kept.
+    pub(super) fn keep(&self, owner: Owner<'_>, kept: &Kept, bounds: &[f64]) -> Result<(), Unkept> {
+        let kind = match &kept.change {
+            Change::Custom(_) => return Err(Unkept::Wrong("it is not a metric of its own".to_owned())),
+            Change::Add(_) => OwnKind::Counter,
+            Change::Set(_) => OwnKind::Gauge,
+            Change::Observe(seen) if seen.counts.len() == bounds.len() + 1 => OwnKind::Histogram,
+            Change::Observe(_) => return Err(Unkept::Wrong(format!("histogram '{}' has other buckets", kept.name))),
+        };
+        let mut labels = vec![("model".to_owned(), owner.0.to_owned()), ("version".to_owned(), owner.1.to_owned())];
+        labels.extend(kept.labels.iter().cloned());
+        let mut families = self.lock();
+        let Families { by_name, sizes } = &mut *families;
+        check_kind(by_name, &kept.name, kind).map_err(Unkept::Wrong)?;
+        let known = by_name.get(&kept.name).is_some_and(|family| family.series.contains_key(&labels));
+        if !known && !claim(sizes, owner) {
+            return Err(Unkept::Full);
+        }
+        let new = || Family { kind, series: BTreeMap::new() };
+        let family = by_name.entry(kept.name.clone()).or_insert_with(new);
+        change(family.series.entry(labels), &kept.change, bounds);
+        Ok(())
+    }
+
+    /// Takes room for one more series, which is kept elsewhere. Whether there was any.
+    pub(super) fn claim(&self, owner: Owner<'_>) -> bool {
+        claim(&mut self.lock().sizes, owner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Families> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_kind(families: &BTreeMap<String, Family>, name: &str, kind: OwnKind) -> Result<(), String> {
+    if let Some(family) = families.get(name) {
+        let is = family.kind;
+        return if is == kind { Ok(()) } else { Err(format!("metric '{name}' is a {is}, so it cannot be a {kind}")) };
+    }
+    let clash = families.iter().find(|(other, family)| kind.clashes(name, other, family.kind));
+    clash.map_or(Ok(()), |(other, family)| {
+        let others = family.kind;
+        Err(format!("{kind} '{name}' and {others} '{other}' would show one name twice: give one of them another"))
+    })
+}
+
+fn claim(sizes: &mut HashMap<(String, String), usize>, (model, version): Owner<'_>) -> bool {
+    let size = sizes.entry((model.to_owned(), version.to_owned())).or_default();
+    if *size >= MOST_SERIES {
+        return false;
+    }
+    *size += 1;
+    true
+}
+
+fn change(series: Entry<'_, Labels, Value>, change: &Change, bounds: &[f64]) {
+    match change {
+        Change::Custom(more) | Change::Add(more) => {
+            let Value::Number(sum) = series.or_insert(Value::Number(0.0)) else { return };
+            *sum += more;
+        }
+        Change::Set(value) => {
+            let Value::Number(now) = series.or_insert(Value::Number(0.0)) else { return };
+            *now = *value;
+        }
+        Change::Observe(more) => {
+            let new = || Value::Histogram {
+                bounds: bounds.to_vec(),
+                seen: Observations { counts: vec![0; bounds.len() + 1], sum: 0.0 },
+            };
+            let value = series.or_insert_with(new);
+            // A model that was loaded again may have declared other buckets: it begins anew.
+            if matches!(value, Value::Histogram { bounds: old, .. } if old != bounds) {
+                *value = new();
+            }
+            if let Value::Histogram { seen, .. } = value {
+                seen.add(more);
+            }
+        }
+    }
+}
+
+impl Collector for Own {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, family) in &self.lock().by_name {
+            let (kind, help) = match family.kind {
+                OwnKind::Counter => (MetricType::Counter, "A counter that a handler keeps."),
+                OwnKind::Gauge => (MetricType::Gauge, "A gauge that a handler sets."),
+                OwnKind::Histogram => (MetricType::Histogram, "What a handler observes."),
+            };
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, value) in &family.series {
+                let mut metric = metric.encode_family(labels)?;
+                match value {
+                    Value::Number(value) if family.kind == OwnKind::Counter => {
+                        ConstCounter::new(*value).encode(metric)?;
+                    }
+                    Value::Number(value) => ConstGauge::new(*value).encode(metric)?,
+                    Value::Histogram { bounds, seen } => {
+                        let bounds = bounds.iter().copied().chain([f64::INFINITY]);
+                        let buckets: Vec<_> = bounds.zip(seen.counts.iter().copied()).collect();
+                        let count = seen.counts.iter().sum();
+                        metric.encode_histogram::<Labels>(seen.sum, count, &buckets, None)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
