@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from penstock._model import Model, model
 from penstock.batching import Batching, BatchTooLarge
 from penstock.config import ServerConfig
+from penstock.cost import Cost, Dim
 from penstock.errors import (
     AlreadyExists,
     BindError,
@@ -65,6 +66,8 @@ __all__ = [
     "Client",
     "ConfigError",
     "Context",
+    "Cost",
+    "Dim",
     "Final",
     "Forbidden",
     "HandlerError",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, o
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._options import (
     buckets_of,
+    check_cost,
     check_processes,
     check_sequences,
     checked_name,
@@ -128,6 +129,7 @@ class Model(Generic[P, R]):
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
+        check_cost(self.batching, self.inputs, where)
         check_sequences(self.sequences, self.queueing, context=self._signature.wants_context, where=where)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

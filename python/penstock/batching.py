@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, TypeGuard
 
+from penstock.cost import Cost
 from penstock.errors import TooLarge
 
 __all__ = ["BatchTooLarge", "Batching"]
@@ -46,12 +47,17 @@ class Batching:
         split_on_memory: Whether a batch for which the handler raises `BatchTooLarge`, or an exception whose class
             is called `OutOfMemoryError`, is computed again in smaller ones. Inputs are then kept, twice the
             memory, until their batch is answered.
+        cost: What a row costs by its sizes, as `Dim("tokens")` or `Dim("tokens") ** 2`. The rows of a batch then
+            cost at most `max_cost` together. A request that costs more is refused, or parted with
+            `oversize="split"`.
+        max_cost: The most that the rows of a batch cost together.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
 
     Example:
         >>> Batching(max_size=32, max_delay=0.002)
+        >>> Batching(max_size=256, cost=Dim("tokens"), max_cost=16384)
     """
 
     max_size: int
@@ -72,6 +78,10 @@ class Batching:
     """What a batch is filled up with."""
     split_on_memory: bool
     """Whether a batch that is too large for the memory is computed again in smaller ones."""
+    cost: Cost | None
+    """What a row costs by its sizes; None where batches are bounded by rows alone."""
+    max_cost: int | None
+    """The most that the rows of a batch cost together."""
 
     def __init__(
         self,
@@ -85,6 +95,8 @@ class Batching:
         sizes: Iterable[int] = (),
         pad: Literal["last", "zeros", True] = "last",
         split_on_memory: bool = False,
+        cost: Cost | None = None,
+        max_cost: int | None = None,
     ) -> None:
         allowed = _allowed(sizes, max_size)
         max_size = (allowed[-1] if allowed else DEFAULT_MAX_SIZE) if max_size is None else max_size
@@ -101,9 +113,10 @@ class Batching:
             raise ValueError(f"Batching: oversize must be 'refuse' or 'split', not {oversize!r}")
         if pad is not True and pad not in ("last", "zeros"):
             raise ValueError(f"Batching: pad must be 'last' or 'zeros', not {pad!r}")
+        _check_cost(cost, max_cost)
         filling = "last" if pad is True else pad
         values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
-        values += (allowed, filling, bool(split_on_memory))
+        values += (allowed, filling, bool(split_on_memory), cost, max_cost)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -119,6 +132,18 @@ def _allowed(sizes: Iterable[int], max_size: int | None) -> tuple[int, ...]:
     return allowed
 
 
-def _is_int(value: object) -> bool:
+def _check_cost(cost: object, max_cost: object) -> None:
+    if cost is None and max_cost is None:
+        return
+    if not isinstance(cost, Cost):
+        raise ValueError(
+            f"Batching: cost must be made of Dim, as in Dim('tokens') or Dim('tokens') ** 2, not {cost!r}; the server "
+            "computes it while requests arrive, where no Python runs"
+        )
+    if not _is_int(max_cost) or not 1 <= max_cost < 2**63:
+        raise ValueError(f"Batching: max_cost must be an integer of 1 or more, not {max_cost!r}")
+
+
+def _is_int(value: object) -> TypeGuard[int]:
     # True would pass as 1.
     return isinstance(value, int) and not isinstance(value, bool)

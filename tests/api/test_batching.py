@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -10,60 +9,13 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from held import Held
 from http_by_hand import binary_body, infer, metric, metric_at
-from penstock import Batching, InvalidInput, Model, Overloaded, Server, Tensor, Threads, model
+from penstock import Batching, InvalidInput, Overloaded, Server, Tensor, Threads, model
 from penstock.testing import Client
 from waiting import Gate, at_once, until
 
 HOUR = 3600.0
-
-
-class Held:
-    """A model whose first call waits for the test, and which notes the rows of each call."""
-
-    def __init__(self, batching: Batching | None, **options: Any) -> None:
-        self.gate = Gate()
-        self.calls: list[list[float]] = []
-        settings: dict[str, Any] = {
-            "inputs": [Tensor("x", np.float32, [-1])],
-            "outputs": [Tensor("y", np.float32, [-1])],
-            **options,
-        }
-        self.model: Model[..., Any] = model(self.handle, name="m", batching=batching, **settings)
-
-    def handle(self, x: Any) -> Any:
-        self.calls.append(x[:, 0].tolist())
-        if len(self.calls) == 1:
-            self.gate.enter()
-        return x * 10
-
-    @property
-    def sizes(self) -> list[int]:
-        return [len(call) for call in self.calls]
-
-    def run(self, rows: list[int], *, first: int = 1, widths: list[int] | None = None) -> list[Any]:
-        """Lets one request in, queues the others behind it one by one, and opens the gate."""
-        widths = widths or [1] * len(rows)
-        with Client(self.model) as client:
-
-            def ask(value: int, count: int, width: int) -> Callable[[], Any]:
-                x = np.full((count, width), value, np.float32)
-                return lambda: client.infer("m", {"x": x})["y"]
-
-            futures = at_once([ask(0, first, widths[0])])
-            self.gate.await_entered()
-            for index, (count, width) in enumerate(zip(rows, widths, strict=True)):
-                futures += at_once([ask(index + 1, count, width)])
-
-                def is_queued(wanted: int = index + 1) -> bool:
-                    return metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == wanted
-
-                until(is_queued)
-            self.gate.open()
-            answers = [future.result() for future in futures]
-        for index, (answer, count, width) in enumerate(zip(answers, [first, *rows], [widths[0], *widths], strict=True)):
-            assert answer.tolist() == [[index * 10] * width] * count, "an answer went to another caller"
-        return answers
 
 
 def test_what_waits_when_an_instance_frees_goes_together_in_order() -> None:

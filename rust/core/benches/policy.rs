@@ -19,7 +19,7 @@ fn learned(batching: &Batching, instances: usize) -> (State, u64) {
         state.started(now_ns);
         now_ns += BATCH_NS;
         let requests = 4 + batch % 5;
-        state.answered(now_ns, requests, requests, BATCH_NS + 50_000 * requests as u64);
+        state.answered(now_ns, requests, requests as u64, BATCH_NS + 50_000 * requests as u64);
         (0..requests).for_each(|_| state.arrival(now_ns));
     }
     (state, now_ns)

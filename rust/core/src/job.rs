@@ -1,15 +1,16 @@
 //! The seam to whatever computes: a batch as a value, answered exactly once.
 
 mod again;
+mod answers;
 mod count;
 
+use self::answers::Answers;
 use crate::{
-    Desk, Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
+    Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
     batch::{
         gather::{Outputs, check_output, gather, scatter_padded},
         policy::Reason,
     },
-    desk::Delivery,
     metrics::{InterpreterTimes, ModelMetrics},
     queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
@@ -28,6 +29,8 @@ pub struct Part {
     pub request: InferRequest,
     pub(crate) reply: Reply,
     pub(crate) waited: Duration,
+    /// What it costs; 0 where rows have no cost.
+    pub(crate) cost: u64,
 }
 
 impl Part {
@@ -73,6 +76,8 @@ pub struct Job {
     reason: Reason,
     /// How long the one of its requests had waited that waited longest.
     waited: Duration,
+    /// What it costs, where rows have a cost.
+    cost: Option<u64>,
     cut_at: Instant,
     answered: bool,
 }
@@ -86,7 +91,8 @@ impl Job {
         };
         let most = queue.spec().max_batch_size();
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
-        Self { queue, lane, steps, parts, rows, most, reason, waited, cut_at: Instant::now(), answered: false }
+        let cost = queue.spec().row_cost().map(|_| parts.iter().map(|part| part.cost).fold(0, u64::saturating_add));
+        Self { queue, lane, steps, parts, rows, most, reason, waited, cost, cut_at: Instant::now(), answered: false }
     }
 
     /// The same, where no more rows than that may join.
@@ -101,7 +107,7 @@ impl Job {
         lane: usize,
         requests: impl IntoIterator<Item = (InferRequest, Reply)>,
     ) -> Self {
-        let part = |(request, reply)| Part { request, reply, waited: Duration::ZERO };
+        let part = |(request, reply)| Part { request, reply, waited: Duration::ZERO, cost: 0 };
         Self::new(queue, lane, requests.into_iter().map(part).collect(), Reason::Idle)
     }
 
@@ -145,8 +151,8 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join. With preferred or allowed sizes a batch has the size that it was cut to, and
-    /// so it has where too large ones are split; with sequences each row in it is of another one.
+    /// Whether more rows could join. With preferred or allowed sizes, and where rows have a cost, a batch has the size
+    /// that it was cut to, and so it has where too large ones are split; with sequences each row in it is of another one.
     pub fn has_room(&self) -> bool {
         self.rows < self.most
             && self.spec().sequences.is_none()
@@ -154,6 +160,7 @@ impl Job {
                 batching.dynamic
                     && batching.preferred_sizes.is_empty()
                     && batching.sizes.is_empty()
+                    && batching.cost.is_none()
                     && !batching.split_on_memory
             })
     }
@@ -222,8 +229,8 @@ impl Job {
 
     /// Tells the queue that the instance is free, and the sequences too.
     fn free(&self, requests: usize, duration: Duration) {
-        let Self { lane, rows, reason, waited, ref steps, .. } = *self;
-        self.queue.answered(&Answered { lane, requests, rows, duration, reason, waited, steps });
+        let Self { lane, rows, cost, reason, waited, ref steps, .. } = *self;
+        self.queue.answered(&Answered { lane, requests, rows, cost, duration, reason, waited, steps });
     }
 
     /// How long before `now` it was cut.
@@ -269,28 +276,6 @@ impl Drop for Job {
         let error = self.lost();
         for part in self.parts.drain(..) {
             part.reply.send(Err(error.clone()));
-        }
-    }
-}
-
-/// Answers of one batch, sorted by the desk that hands them out.
-#[derive(Default)]
-struct Answers {
-    by_desk: Vec<(Desk, Vec<Delivery>)>,
-}
-
-impl Answers {
-    fn push(&mut self, reply: Reply, result: Result<InferResponse>) {
-        let Some(desk) = reply.desk() else { return reply.send(result) };
-        match self.by_desk.iter_mut().find(|(known, _)| known.is(desk)) {
-            Some((_, deliveries)) => deliveries.push((reply, result)),
-            None => self.by_desk.push((desk.clone(), vec![(reply, result)])),
-        }
-    }
-
-    fn send(self) {
-        for (desk, deliveries) in self.by_desk {
-            desk.deliver(deliveries);
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Pending {
     /// When it goes behind those of its level that are in time; `u64::MAX` for never.
     pub(crate) falls_back_ns: u64,
     pub(crate) load: Load,
+    /// What it costs; 0 where rows have no cost.
+    pub(crate) cost: u64,
 }
 
 /// One line of requests, and the instances that take from it.
@@ -46,6 +48,8 @@ pub(crate) struct Lane {
     in_sequence: bool,
     /// Levels whose late requests are delayed.
     delaying: Vec<usize>,
+    /// The most that a batch costs, where rows have a cost.
+    most_cost: Option<u64>,
 }
 
 /// Which requests to take.
@@ -122,6 +126,7 @@ impl Lane {
             over: Vec::new(),
             in_sequence,
             delaying,
+            most_cost: spec.row_cost().map(|cost| cost.most),
         }
     }
 
@@ -132,19 +137,34 @@ impl Lane {
         }
     }
 
+    /// An instance that waits for that many requests, or for a batch that costs enough, is to be rung from here on.
+    pub(crate) fn ring_from(&mut self, requests: usize) {
+        // What the next one costs is not known.
+        self.ring_at = if self.most_cost.is_some() { requests.min(self.waiting.len() + 1) } else { requests };
+    }
+
     /// What the policy sees of it.
     pub(crate) fn view(&self, max_size: usize, draining: bool) -> View {
         let Some(first) = self.waiting.get(&mut Place::default()) else { return View { draining, ..View::default() } };
-        let (mut rows, mut deadline_ns) = (0, u64::MAX);
+        let (mut rows, mut cost, mut deadline_ns) = (0, 0_u64, u64::MAX);
+        let most_cost = self.most_cost.unwrap_or(u64::MAX);
+        let mut costs_enough = false;
         let mut steps = HashSet::new();
         let fits = |pending: &&Pending| pending.key == first.key && self.is_next(pending, &mut steps);
         // Beyond a full batch nothing changes the decision.
         for pending in self.waiting.iter().filter(fits).take(max_size) {
+            costs_enough = rows > 0 && cost.saturating_add(pending.cost) > most_cost;
+            if costs_enough {
+                break;
+            }
             rows += pending.request.rows;
+            cost = cost.saturating_add(pending.cost);
             deadline_ns = deadline_ns.min(pending.deadline_ns).min(pending.expires_ns);
         }
         View {
             rows,
+            cost: self.most_cost.map(|_| cost),
+            costs_enough: costs_enough || cost >= most_cost,
             requests: self.waiting.len(),
             oldest_ns: self.waiting.fronts().map(|first| first.arrived_ns).min().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
@@ -159,7 +179,8 @@ impl Lane {
         let mut parts = Vec::with_capacity(want.rows.min(self.waiting.len()));
         // With the sizes of others' rows it is never alone.
         let joins_others = want.key.is_some();
-        let (mut rows, mut place, mut key) = (0, Place::default(), want.key);
+        let (mut rows, mut cost, mut place, mut key) = (0, 0_u64, Place::default(), want.key);
+        let most_cost = self.most_cost.unwrap_or(u64::MAX);
         let mut steps = HashSet::new();
         while rows < want.rows
             && let Some(next) = self.waiting.get(&mut place)
@@ -175,14 +196,17 @@ impl Lane {
                 continue;
             }
             // A request goes whole, if need be alone; the next ones may not overtake it.
-            if rows + next.request.rows > want.rows && (joins_others || !parts.is_empty()) {
+            let is_too_much = rows + next.request.rows > want.rows || cost.saturating_add(next.cost) > most_cost;
+            if is_too_much && (joins_others || !parts.is_empty()) {
                 break;
             }
             let Some(pending) = self.waiting.remove(place) else { break };
-            let Pending { request, reply, key: own, arrived_ns, .. } = pending;
+            let Pending { request, reply, key: own, arrived_ns, cost: own_cost, .. } = pending;
             rows += request.rows;
+            cost = cost.saturating_add(own_cost);
             key.get_or_insert(own);
-            parts.push(Part { request, reply, waited: Duration::from_nanos(now_ns.saturating_sub(arrived_ns)) });
+            let waited = Duration::from_nanos(now_ns.saturating_sub(arrived_ns));
+            parts.push(Part { request, reply, waited, cost: own_cost });
             if !want.joins {
                 break;
             }

@@ -29,6 +29,7 @@ pub mod queue;
 mod registry;
 mod reply;
 mod request;
+mod row_cost;
 mod rows;
 mod sequence;
 mod spec;
@@ -56,6 +57,7 @@ pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
+pub use row_cost::{Dim, RowCost, Term};
 pub use rows::RowFailures;
 pub use sequence::{Schedule, SequenceId, Sequences, Step};
 pub use spec::{Batching, Document, ModelSpec, Oversize, Padding, TensorSpec, VersionPolicy, names, shape_text};

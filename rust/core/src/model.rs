@@ -122,13 +122,7 @@ impl Model {
     /// # Errors
     /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
     pub fn stream(&self, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
-        let max_rows = self.spec.max_batch_size();
-        if max_rows > 0 && request.rows > max_rows {
-            return Err(Error::invalid(format!(
-                "the request has a batch of {} rows, model '{}' streams at most {max_rows}",
-                request.rows, self.spec.name
-            )));
-        }
+        self.spec.check_whole(&request, "streams")?;
         match self.spec.sequences.is_some().then(|| self.holder(&request)).transpose()?.flatten() {
             Some(holder) => holder.queue.submit_stream(request, desk),
             None => self.queue.submit_stream(request, desk),
@@ -146,12 +140,15 @@ impl Model {
         }
         // A step of a sequence is never parted; the queue says that it has too many rows.
         if self.spec.sequences.is_some() {
+            if self.spec.row_cost().is_some() {
+                self.spec.check_whole(&request, "computes")?;
+            }
             return match self.holder(&request)? {
                 Some(holder) => holder.queue.submit(request, desk)?.await,
                 None => self.queue.submit(request, desk)?.await,
             };
         }
-        let max_rows = self.spec.max_batch_size();
+        let max_rows = self.spec.most_rows(&request)?;
         if max_rows == 0 || request.rows <= max_rows {
             return self.queue.submit(request, desk)?.await;
         }

@@ -1,6 +1,7 @@
 //! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
 
 mod again;
+mod enter;
 mod room;
 mod tuning;
 mod warm;
@@ -9,8 +10,8 @@ use self::tuning::Notes;
 pub use self::tuning::{Knobs, Note, Report};
 pub use crate::work::{Pulled, Work};
 use crate::{
-    Desk, Error, InferRequest, Inputs, Kind, Level, ModelSpec, Overdue, Result,
-    admission::{Bounds, Load, Newcomer},
+    Error, InferRequest, Inputs, ModelSpec, Result,
+    admission::{Bounds, Load},
     batch::{
         drain::Drain,
         gather::{RowKey, row_key},
@@ -19,9 +20,7 @@ use crate::{
     job::{Job, Part},
     lane::{Dropped, Lane, Pending, Want},
     metrics::ModelMetrics,
-    reply::{Reply, Ticket, replies, reply},
     sequence::{SequenceId, Table},
-    stream::Pieces,
 };
 use std::{
     sync::{
@@ -74,6 +73,8 @@ pub(crate) struct Answered<'a> {
     pub(crate) lane: usize,
     pub(crate) requests: usize,
     pub(crate) rows: usize,
+    /// What they cost, where rows have a cost.
+    pub(crate) cost: Option<u64>,
     pub(crate) duration: Duration,
     pub(crate) reason: Reason,
     /// How long the first of its requests had waited.
@@ -123,73 +124,6 @@ impl Queue {
     /// Whether a request may go on with that sequence here.
     pub fn holds(&self, id: &SequenceId) -> bool {
         self.lock().sequences.as_ref().is_some_and(|table| table.is_open(self.now_ns(), id))
-    }
-
-    /// Puts a request in the queue.
-    ///
-    /// With a `desk`, an idle instance is rung when that desk's thread has queued all that is ready.
-    ///
-    /// # Errors
-    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
-    /// model with sequences also `InvalidInput` if the request is no step of an active one.
-    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Ticket> {
-        let (reply, ticket) = reply(desk.cloned());
-        self.enqueue(request, reply, desk)?;
-        Ok(ticket)
-    }
-
-    /// As [`Queue::submit`], for a model that gives any number of answers.
-    ///
-    /// # Errors
-    /// As [`Queue::submit`].
-    pub fn submit_stream(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
-        let (reply, pieces) = replies(desk.cloned());
-        self.enqueue(request, reply, desk)?;
-        Ok(pieces)
-    }
-
-    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&Desk>) -> Result<()> {
-        let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
-        let now_ns = self.now_ns();
-        let mut inner = self.lock();
-        if inner.closed {
-            return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
-        }
-        let newcomer =
-            Newcomer { load: Load::of(&request), level: self.spec.queueing.level(request.schedule.priority) };
-        self.admit(&mut inner, Some(newcomer))?;
-        inner.drain.began(now_ns);
-        let index = self.route(&mut inner, &request, now_ns)?;
-        let lane = &mut inner.lanes[index];
-        lane.policy.arrival(now_ns);
-        lane.waiting.push(newcomer.level, self.pending(request, reply, (key, newcomer), now_ns));
-        self.metrics.queue_depth.inc();
-        let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
-        drop(inner);
-        if ring {
-            match desk {
-                Some(desk) => desk.ring_later(self, index),
-                None => self.ring(index),
-            }
-        }
-        Ok(())
-    }
-
-    fn pending(
-        &self,
-        request: InferRequest,
-        reply: Reply,
-        (key, Newcomer { load, level }): (RowKey, Newcomer),
-        arrived_ns: u64,
-    ) -> Pending {
-        let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
-        let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
-        let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(nanoseconds(limit)));
-        let (expires_ns, falls_back_ns) = match overdue {
-            Overdue::Reject => (limit_ns, u64::MAX),
-            Overdue::Delay => (u64::MAX, limit_ns),
-        };
-        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load }
     }
 
     /// Wakes an idle instance of a lane.
@@ -262,7 +196,7 @@ impl Queue {
                 Decision::Wait { .. } if closed && view.requests == 0 => return Pulled::Closed,
                 Decision::Wait { .. } if now_ns >= end_ns => return Pulled::Nothing,
                 Decision::Wait { until_ns, requests } => {
-                    lane.ring_at = requests;
+                    lane.ring_from(requests);
                     lane.parked += 1;
                     if until_ns.is_none() && !watched && lane.policy.is_brisk() {
                         // Asleep it would be back in tens of microseconds, many times what a brisk batch takes.
@@ -318,9 +252,9 @@ impl Queue {
         let mut inner = self.lock();
         let lane = &mut inner.lanes[answered.lane];
         lane.busy = lane.busy.saturating_sub(1);
-        lane.policy.answered(now_ns, answered.requests, answered.rows, nanoseconds(answered.duration));
-        let Answered { reason, requests, rows, waited, duration, .. } = *answered;
-        inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, waited, duration });
+        let Answered { reason, requests, rows, cost, waited, duration, .. } = *answered;
+        lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), nanoseconds(duration));
+        inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });
         let idle = inner.is_idle();
         inner.drain.answered(now_ns, answered.rows.max(answered.requests), idle);
         let Inner { lanes, sequences, .. } = &mut *inner;
@@ -389,11 +323,11 @@ impl Queue {
         count
     }
 
-    /// What the policy has learned so far: fixed cost, cost a row (both in nanoseconds), returning share.
+    /// What the policy has learned so far: fixed cost, cost a row or unit of cost (both in nanoseconds), returning share.
     pub fn learned(&self) -> (u64, u64, f64) {
         let inner = self.lock();
         let policy = &inner.lanes[0].policy;
-        (policy.cost.fixed_ns(), policy.cost.per_row_ns(), policy.returns.share())
+        (policy.cost.fixed_ns(), policy.cost.per_unit_ns(), policy.returns.share())
     }
 
     /// The lane of a request.

@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Queueing, Result, Sequences};
+use crate::{Datatype, Error, Queueing, Result, RowCost, Sequences};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -56,6 +56,8 @@ pub struct Batching {
     /// Whether inputs are kept until a batch is answered, to run it again in halves if it was too large for the
     /// memory.
     pub split_on_memory: bool,
+    /// What rows cost, and how much a batch may; `None` where it is bounded by rows alone.
+    pub cost: Option<RowCost>,
 }
 
 /// What fills a batch up to an allowed size.
@@ -90,6 +92,7 @@ impl Batching {
             sizes: Vec::new(),
             padding: Padding::default(),
             split_on_memory: false,
+            cost: None,
         }
     }
 

@@ -140,7 +140,7 @@ fn run(arrivals: Arrivals, cost: Cost, hold: bool) -> Outcome {
             }
             Event::Done => {
                 let batch = std::mem::take(&mut model.batch);
-                model.policy.answered(now, batch.len(), batch.len(), now - model.started);
+                model.policy.answered(now, batch.len(), batch.len() as u64, now - model.started);
                 for (arrived, caller) in batch {
                     model.latencies.push((now - arrived) as f64 / MS);
                     if caller.is_some() {

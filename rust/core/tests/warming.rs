@@ -51,7 +51,7 @@ async fn what_fails_and_what_is_no_request_is_told() {
     let failed = end(model.queue().warm_up(0, rows(1)).unwrap()).await.unwrap_err();
     assert_eq!(failed.message(), "broken");
     let refused = model.queue().warm_up(0, rows(5)).unwrap_err();
-    assert_eq!(refused.message(), "the request has a batch of 5 rows, model 'm' computes at most 4 at once");
+    assert_eq!(refused.message(), "the request has a batch of 5 rows, model 'm' computes at most 4");
     model.queue().close();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(model.queue().warm_up(0, rows(1)).unwrap_err().message(), "model 'm' is shutting down");

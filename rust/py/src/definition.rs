@@ -8,8 +8,8 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Batching, Datatype, Document, Level, ModelSpec, Overdue, Oversize, Padding, Queueing, Sequences, TensorSpec,
-    VersionPolicy,
+    Batching, Datatype, Dim, Document, Level, ModelSpec, Overdue, Oversize, Padding, Queueing, RowCost, Sequences,
+    TensorSpec, Term, VersionPolicy,
 };
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -107,6 +107,14 @@ struct DeclaredBatching {
     sizes: Vec<usize>,
     pad: String,
     split_on_memory: bool,
+    cost: Option<DeclaredCost>,
+    max_cost: Option<u64>,
+}
+
+/// The field of `Cost`: for each term a number, and inputs with their axes.
+#[derive(Debug, FromPyObject)]
+struct DeclaredCost {
+    terms: Vec<(u64, Vec<(String, usize)>)>,
 }
 
 /// How the arrays of one tensor look in Python.
@@ -153,9 +161,9 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         platform: definition.platform.as_str().into(),
         version_policy: definition.version_policy.map(version_policy).unwrap_or_default(),
         description: definition.description.as_str().into(),
+        batching: definition.batching.map(|declared| batching(declared, &inputs)),
         inputs,
         outputs,
-        batching: definition.batching.map(batching),
         max_queue: definition.max_queue.max(1),
         instances: definition.instances.max(1),
         queueing: definition.queueing.map(queueing).unwrap_or_default(),
@@ -231,7 +239,8 @@ fn sequences(declared: DeclaredSequences) -> Sequences {
     Sequences { idle_timeout, max_active: declared.max_active }
 }
 
-fn batching(declared: DeclaredBatching) -> Batching {
+fn batching(declared: DeclaredBatching, inputs: &[TensorSpec]) -> Batching {
+    let cost = declared.cost.map(|cost| row_cost(cost, declared.max_cost.unwrap_or(u64::MAX), inputs));
     Batching {
         max_size: declared.max_size.max(1),
         dynamic: declared.dynamic,
@@ -242,5 +251,15 @@ fn batching(declared: DeclaredBatching) -> Batching {
         sizes: declared.sizes,
         padding: if declared.pad == "zeros" { Padding::Zeros } else { Padding::Repeat },
         split_on_memory: declared.split_on_memory,
+        cost,
     }
+}
+
+/// Python has checked that the inputs are there.
+fn row_cost(declared: DeclaredCost, most: u64, inputs: &[TensorSpec]) -> RowCost {
+    let dim = |(name, axis): (String, usize)| {
+        Some(Dim { input: inputs.iter().position(|input| *input.name == *name)?, axis })
+    };
+    let term = |(times, axes): (u64, Vec<_>)| Term { times, dims: axes.into_iter().filter_map(dim).collect() };
+    RowCost { terms: declared.terms.into_iter().map(term).collect(), most }
 }

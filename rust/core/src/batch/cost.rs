@@ -1,4 +1,5 @@
-//! Learns what a batch costs: `S(n) = fixed + per_row * n`, by least squares whose memory fades.
+//! Learns what a batch costs: `S(n) = fixed + per_unit * n`, by least squares whose memory fades. A unit is a row, or
+//! one of what rows cost where their author says what that is.
 
 /// Weight that older batches keep with each new one: about the last twenty count.
 const MEMORY: f64 = 0.95;
@@ -11,31 +12,31 @@ const WARM_UP: u32 = 8;
 pub struct CostModel {
     seen: u32,
     weight: f64,
-    rows: f64,
-    rows_squared: f64,
+    units: f64,
+    units_squared: f64,
     time: f64,
-    rows_time: f64,
-    per_row: f64,
+    units_time: f64,
+    per_unit: f64,
 }
 
 impl CostModel {
     /// Takes one finished batch into account.
-    pub fn observe(&mut self, rows: usize, duration_ns: u64) {
-        let (rows, time) = (rows as f64, duration_ns as f64);
+    pub fn observe(&mut self, units: u64, duration_ns: u64) {
+        let (units, time) = (units as f64, duration_ns as f64);
         self.seen = self.seen.saturating_add(1);
         let add = |sum: &mut f64, value: f64| *sum = *sum * MEMORY + value;
         add(&mut self.weight, 1.0);
-        add(&mut self.rows, rows);
-        add(&mut self.rows_squared, rows * rows);
+        add(&mut self.units, units);
+        add(&mut self.units_squared, units * units);
         add(&mut self.time, time);
-        add(&mut self.rows_time, rows * time);
+        add(&mut self.units_time, units * time);
 
-        let (mean_rows, mean_time) = (self.rows / self.weight, self.time / self.weight);
-        let variance = self.rows_squared / self.weight - mean_rows * mean_rows;
+        let (mean_units, mean_time) = (self.units / self.weight, self.time / self.weight);
+        let variance = self.units_squared / self.weight - mean_units * mean_units;
         // Batches of one size say nothing of the slope: the last slope known is kept.
-        if variance > 1e-3 * mean_rows * mean_rows {
-            let covariance = self.rows_time / self.weight - mean_rows * mean_time;
-            self.per_row = (covariance / variance).clamp(0.0, mean_time / mean_rows.max(1.0));
+        if variance > 1e-3 * mean_units * mean_units {
+            let covariance = self.units_time / self.weight - mean_units * mean_time;
+            self.per_unit = (covariance / variance).clamp(0.0, mean_time / mean_units.max(1.0));
         }
     }
 
@@ -46,19 +47,19 @@ impl CostModel {
         if self.seen < WARM_UP {
             return 0;
         }
-        ((self.time - self.per_row * self.rows) / self.weight).max(0.0) as u64
+        ((self.time - self.per_unit * self.units) / self.weight).max(0.0) as u64
     }
 
-    /// The cost that one more row adds, in nanoseconds.
-    pub fn per_row_ns(&self) -> u64 {
-        self.per_row as u64
+    /// The cost that one more unit adds, in nanoseconds.
+    pub fn per_unit_ns(&self) -> u64 {
+        self.per_unit as u64
     }
 
-    /// The expected duration of a batch of `rows`, in nanoseconds; 0 until enough batches were seen.
-    pub fn batch_ns(&self, rows: usize) -> u64 {
+    /// The expected duration of a batch of so many units, in nanoseconds; 0 until enough batches were seen.
+    pub fn batch_ns(&self, units: u64) -> u64 {
         match self.fixed_ns() {
             0 => 0,
-            fixed => fixed.saturating_add(self.per_row_ns().saturating_mul(rows as u64)),
+            fixed => fixed.saturating_add(self.per_unit_ns().saturating_mul(units)),
         }
     }
 }
@@ -71,10 +72,10 @@ mod tests {
     fn learns_a_line_and_keeps_its_slope_when_sizes_stop_varying() {
         let mut cost = CostModel::default();
         for rows in [1, 7, 1, 7, 3, 5, 1, 7, 2, 6] {
-            cost.observe(rows, 5_000_000 + 50_000 * rows as u64);
+            cost.observe(rows, 5_000_000 + 50_000 * rows);
         }
         assert!(cost.fixed_ns().abs_diff(5_000_000) < 1_000, "{}", cost.fixed_ns());
-        assert!(cost.per_row_ns().abs_diff(50_000) < 100);
+        assert!(cost.per_unit_ns().abs_diff(50_000) < 100);
         for _ in 0..200 {
             cost.observe(8, 5_400_000);
         }

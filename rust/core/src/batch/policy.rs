@@ -22,6 +22,8 @@ const FEW_REQUESTS: f64 = 1.5;
 pub enum Reason {
     /// The largest batch is full.
     Full,
+    /// What waits next would cost more than a batch may.
+    Cost,
     /// A preferred size was reached within the delay.
     Preferred,
     /// An instance was free and nothing else was to be waited for.
@@ -40,8 +42,9 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, for tables and metrics.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Full,
+        Self::Cost,
         Self::Preferred,
         Self::Idle,
         Self::Returned,
@@ -55,6 +58,7 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Cost => "cost",
             Self::Preferred => "preferred",
             Self::Idle => "idle",
             Self::Returned => "returned",
@@ -71,6 +75,10 @@ impl Reason {
 pub struct View {
     /// Rows that could go into the next batch together.
     pub rows: usize,
+    /// What they cost together, where rows have a cost.
+    pub cost: Option<u64>,
+    /// Whether the next request would make them cost too much, or they cost all they may.
+    pub costs_enough: bool,
     /// Requests that wait.
     pub requests: usize,
     /// When the oldest of them arrived.
@@ -183,9 +191,9 @@ impl State {
         self.returns.cut();
     }
 
-    /// A batch of `requests` with `rows` was answered after `duration_ns`.
-    pub fn answered(&mut self, now_ns: u64, requests: usize, rows: usize, duration_ns: u64) {
-        self.cost.observe(rows, duration_ns);
+    /// A batch of `requests` with so many units (rows, or what they cost) was answered after `duration_ns`.
+    pub fn answered(&mut self, now_ns: u64, requests: usize, units: u64, duration_ns: u64) {
+        self.cost.observe(units, duration_ns);
         self.requests_a_batch += 0.1 * (requests as f64 - self.requests_a_batch);
         if self.limits.hold {
             self.returns.answered(now_ns, requests, self.cost.fixed_ns());
@@ -224,6 +232,9 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     if view.rows >= limits.max_size {
         return Decision::Cut(limits.max_size, Reason::Full);
     }
+    if view.costs_enough {
+        return Decision::Cut(limits.max_size, Reason::Cost);
+    }
     if view.draining {
         return Decision::Cut(all, Reason::Drain);
     }
@@ -254,7 +265,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     };
     // Leave a caller with a deadline the time that its batch is expected to take.
     if let Some(deadline) = view.deadline_ns {
-        let latest = deadline.saturating_sub(state.cost.batch_ns(all).saturating_mul(2));
+        let latest = deadline.saturating_sub(state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2));
         if latest <= now_ns {
             return Decision::Cut(all, Reason::Deadline);
         }
@@ -286,7 +297,7 @@ mod tests {
 
     fn after(batches: usize, requests: usize, duration_ns: u64) -> State {
         let mut state = State::new(None, 1);
-        (0..batches as u64).for_each(|batch| state.answered(batch * 1_000_000, requests, requests, duration_ns));
+        (0..batches as u64).for_each(|batch| state.answered(batch * 1_000_000, requests, requests as u64, duration_ns));
         state
     }
 

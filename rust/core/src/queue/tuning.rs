@@ -25,6 +25,8 @@ pub struct Note {
     pub requests: usize,
     /// Their rows.
     pub rows: usize,
+    /// What they cost, where rows have a cost.
+    pub cost: Option<u64>,
     /// How long the one had waited that waited longest.
     pub waited: Duration,
     /// What the handler took; from the cut to the answer if it failed.
@@ -61,6 +63,8 @@ pub struct Report {
     pub learned_max_size: Option<usize>,
     /// How long the oldest request may wait for company.
     pub max_delay: Duration,
+    /// The most that a batch costs, where rows have a cost.
+    pub max_cost: Option<u64>,
     /// Whether the learned hold is on.
     pub hold: bool,
     /// What may wait.
@@ -71,8 +75,8 @@ pub struct Report {
     pub computing: usize,
     /// The learned cost of a batch whatever its size.
     pub fixed: Duration,
-    /// The learned cost of one more row.
-    pub per_row: Duration,
+    /// The learned cost of one more row, or of one more unit of cost.
+    pub per_unit: Duration,
     /// The learned share of answered requests that are replaced at once.
     pub returning: f64,
     /// How long a free instance may hold for these.
@@ -103,12 +107,13 @@ impl Queue {
             max_size: policy.max_size(),
             learned_max_size: policy.cap(),
             max_delay: Duration::from_nanos(max_delay_ns),
+            max_cost: self.spec.row_cost().map(|cost| cost.most),
             hold,
             bounds: inner.bounds,
             waiting: inner.waiting(),
             computing: inner.lanes.iter().map(|lane| lane.busy).sum(),
             fixed: Duration::from_nanos(fixed_ns),
-            per_row: Duration::from_nanos(policy.cost.per_row_ns()),
+            per_unit: Duration::from_nanos(policy.cost.per_unit_ns()),
             returning: policy.returns.share(),
             window: Duration::from_nanos(crate::batch::returns::window_ns(fixed_ns)),
             rows_per_second: inner.drain.rate(self.now_ns()),

@@ -14,13 +14,7 @@ impl Queue {
     /// # Errors
     /// `InvalidInput` for what a request could not be either, `Unavailable` if the queue is closed.
     pub fn warm_up(self: &Arc<Self>, instance: usize, request: InferRequest) -> Result<Pieces> {
-        let max_rows = self.spec.max_batch_size();
-        if max_rows > 0 && request.rows > max_rows {
-            return Err(Error::invalid(format!(
-                "the request has a batch of {} rows, model '{}' computes at most {max_rows} at once",
-                request.rows, self.spec.name
-            )));
-        }
+        self.spec.check_whole(&request, "computes")?;
         let spec = Arc::new(ModelSpec { queueing: Queueing::default(), ..ModelSpec::clone(&self.spec) });
         let metrics = Arc::new(Metrics::default().model(&spec));
         let aside = Arc::new(Self::new(spec, metrics));

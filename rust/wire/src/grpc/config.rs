@@ -132,6 +132,7 @@ fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
             Oversize::Split => "split",
         };
         found.extend([("hold", batching.hold.to_string()), ("oversize", oversize.to_owned())]);
+        found.extend(batching.cost.as_ref().map(|cost| ("max_cost", cost.most.to_string())));
     }
     if let Some(sequences) = &spec.sequences {
         found.push(("max_active_sequences", sequences.max_active.to_string()));

@@ -29,9 +29,11 @@ fn entry(model: &Model) -> Value {
         "name": &*model.spec().name,
         "version": &*model.spec().version,
         "settings": settings(&report),
+        "max_cost": report.max_cost,
         "learned": {
             "fixed_seconds": seconds(report.fixed),
-            "row_seconds": seconds(report.per_row),
+            "row_seconds": report.max_cost.is_none().then(|| seconds(report.per_unit)),
+            "cost_seconds": report.max_cost.is_some().then(|| seconds(report.per_unit)),
             "returning": report.returning,
             "hold_seconds": seconds(report.window),
             "max_size": report.learned_max_size,
@@ -64,6 +66,7 @@ fn decision(note: &Note) -> Value {
         "reason": note.reason.name(),
         "requests": note.requests,
         "rows": note.rows,
+        "cost": note.cost,
         "waited_seconds": seconds(note.waited),
         "duration_seconds": seconds(note.duration),
     })

@@ -1,0 +1,82 @@
+//! How a request gets into the queue.
+
+use super::Queue;
+use crate::{
+    Desk, Error, InferRequest, Kind, Level, Overdue, Result,
+    admission::{Load, Newcomer},
+    batch::gather::{RowKey, row_key},
+    lane::Pending,
+    reply::{Reply, Ticket, replies, reply},
+    stream::Pieces,
+};
+use std::sync::Arc;
+
+impl Queue {
+    /// Puts a request in the queue.
+    ///
+    /// With a `desk`, an idle instance is rung when that desk's thread has queued all that is ready.
+    ///
+    /// # Errors
+    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
+    /// model with sequences also `InvalidInput` if the request is no step of an active one.
+    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Ticket> {
+        let (reply, ticket) = reply(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(ticket)
+    }
+
+    /// As [`Queue::submit`], for a model that gives any number of answers.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    pub fn submit_stream(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
+        let (reply, pieces) = replies(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(pieces)
+    }
+
+    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&Desk>) -> Result<()> {
+        let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
+        let now_ns = self.now_ns();
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
+        }
+        let newcomer =
+            Newcomer { load: Load::of(&request), level: self.spec.queueing.level(request.schedule.priority) };
+        self.admit(&mut inner, Some(newcomer))?;
+        inner.drain.began(now_ns);
+        let index = self.route(&mut inner, &request, now_ns)?;
+        let lane = &mut inner.lanes[index];
+        lane.policy.arrival(now_ns);
+        lane.waiting.push(newcomer.level, self.pending(request, reply, (key, newcomer), now_ns));
+        self.metrics.queue_depth.inc();
+        let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
+        drop(inner);
+        if ring {
+            match desk {
+                Some(desk) => desk.ring_later(self, index),
+                None => self.ring(index),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn pending(
+        &self,
+        request: InferRequest,
+        reply: Reply,
+        (key, Newcomer { load, level }): (RowKey, Newcomer),
+        arrived_ns: u64,
+    ) -> Pending {
+        let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
+        let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
+        let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(super::nanoseconds(limit)));
+        let (expires_ns, falls_back_ns) = match overdue {
+            Overdue::Reject => (limit_ns, u64::MAX),
+            Overdue::Delay => (u64::MAX, limit_ns),
+        };
+        let cost = self.spec.cost_of(&request);
+        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load, cost }
+    }
+}
