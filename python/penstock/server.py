@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import _exit
+from penstock import _exit, _interpreter
 from penstock._definition import Definition
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
@@ -103,6 +103,8 @@ class Server:
                     # A signal while models load is no failure of theirs.
                     raise interrupt from None
                 raise
+            # Now that the models have imported what they need.
+            _interpreter.report_lock()
             self._core = core
             self.definitions = [replace(one, factory=_let_go, explainer=None) for one in definitions]
             _exit.watch(core)
