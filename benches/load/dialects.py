@@ -79,6 +79,8 @@ def request(dialect: str, model: str, sent: Sent) -> Message:
         case "b64":
             described["b64"] = base64.b64encode(raw).decode()
             return Message(json.dumps({"inputs": [described]}).encode(), (_JSON,))
+        case "rows":
+            return Message(f'{{"x":[{sent.json}]}}'.encode(), (_JSON,))
     raise ValueError(f"unknown dialect {dialect!r}")
 
 
@@ -105,6 +107,8 @@ def values_of(dialect: str, body: bytes) -> Array:
     """
     if dialect == "grpc":
         return _grpc_values(body)
+    if dialect == "rows":
+        return np.array(json.loads(body), np.float32).ravel()
     if dialect == "raw" or not body.startswith(b"{"):
         # MessagePack's binary is the last item of the map; whole floats from the end are the tensor and a bit more.
         return np.frombuffer(body[len(body) % 4 :], np.float32)

@@ -29,12 +29,16 @@ class Call:
     body: Path
     headers: tuple[str, ...]
     timeout: float
+    arrivals: str = "even"
+    leave: float = 0
+    leave_after: float = 0
 
     def arguments(self) -> list[str]:
         """The loader's command line for it."""
         line = ["--wire", self.wire, "--address", self.address, "--path", self.path, "--body", str(self.body)]
         for header in self.headers:
             line += ["--header", header]
+        line += ["--arrivals", self.arrivals, "--leave", str(self.leave), "--leave-after", str(self.leave_after)]
         return [*line, "--timeout", str(self.timeout)]
 
 

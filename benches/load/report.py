@@ -85,7 +85,7 @@ def _row(workload: Workload, group: Sequence[Line], lines: Sequence[Line]) -> st
         f"{median(line['p99_us'] for line in group) / 1000:,.2f}",
         f"{median(cpu):,.0f}" if cpu else "-",
         f"{median(line['other_cores'] for line in group):.2f}",
-        _errors(group),
+        _errors(workload, group),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -104,12 +104,15 @@ def _share(workload: Workload, group: Sequence[Line], lines: Sequence[Line]) -> 
     return f"{median(shares):.3f}" if shares else "-"
 
 
-def _errors(group: Sequence[Line]) -> str:
+def _errors(workload: Workload, group: Sequence[Line]) -> str:
     codes: Counter[str] = Counter()
     for line in group:
         codes.update(line["codes"])
     bad = {code: count for code, count in codes.items() if not code.startswith("2") and code != "OK"}
     texts = [f"{code}: {count:,}" for code, count in sorted(bad.items())]
+    answers = sum(line["answered"] for line in group)
+    if workload.leave and answers:
+        texts.append(f"computed for each answer: {sum(line['computed'] for line in group) / answers:.2f}")
     different = sum(line["different"] or 0 for line in group)
     if different:
         texts.append(f"unlike the first answer: {different:,}")

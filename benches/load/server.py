@@ -10,7 +10,7 @@ from typing import Any
 from benches.load import dialects, loader, payloads
 from benches.load.processes import Processes, busy_seconds, free_ports
 from benches.load.systems import GRPC_PATH, Launch, System
-from benches.load.workloads import Workload
+from benches.load.workloads import LEAVE_SECONDS, Workload
 
 _READY_SECONDS = 90
 _FIRST_ANSWER_SECONDS = 20
@@ -29,6 +29,7 @@ class Server:
         self.workload = workload
         self.wires = tuple(wire for wire in wires if wire in system.dialects)
         self._work = work
+        self._count = work / "logs" / f"{system.name}-{workload.name}.count"
         self.footprint: dict[str, Any] = {}
 
     def __enter__(self) -> Server:
@@ -41,8 +42,10 @@ class Server:
             "BENCH_METRICS_PORT": str(metrics),
             # Numerical libraries would use all cores for one call, and so hide the server.
             "OMP_NUM_THREADS": "1",
+            "BENCH_COUNT": str(self._count),
             **self.system.environment,
         }
+        self._count.unlink(missing_ok=True)
         log = self._work / "logs" / f"{self.system.name}-{self.workload.name}.log"
         started = time.monotonic()
         self._processes = Processes(self.system.command(launch), environment=environment, log=log)
@@ -69,6 +72,9 @@ class Server:
             body=body,
             headers=message.headers,
             timeout=self.workload.timeout,
+            arrivals=self.workload.arrivals,
+            leave=self.workload.leave,
+            leave_after=LEAVE_SECONDS,
         )
 
     def check(self, wire: str, *, patience: float = _FIRST_ANSWER_SECONDS) -> str | None:
@@ -82,7 +88,7 @@ class Server:
 
     def measure(self, wire: str, connections: int, *, seconds: float, warm_up: float) -> dict[str, Any]:
         """The loader's counts, and what the server's processes spent for them."""
-        before = self._spent()
+        before, computed = self._spent(), self._computed()
         counts = loader.load(
             self.call(wire), connections=connections, seconds=seconds, warm_up=warm_up, rate=self.workload.rate
         )
@@ -92,8 +98,13 @@ class Server:
         counts["loader_cores"] = round(loaders / elapsed, 3)
         counts["other_cores"] = round(max(machine - own - loaders, 0) / elapsed, 3)
         counts["server_cpu_us"] = round(own_cores / counts["rps"] * 1e6, 1) if counts["rps"] else None
+        counts["computed"] = self._computed() - computed
         counts["memory_mb"] = self._processes.memory_mb()
         return counts
+
+    def _computed(self) -> int:
+        """Rows that the model has computed; 0 for models that do not count."""
+        return self._count.stat().st_size if self._count.exists() else 0
 
     def _spent(self) -> tuple[float, float, float, float]:
         """Processor seconds of the server, of finished loaders and of the whole machine; and the time."""

@@ -89,6 +89,8 @@ _LIST = [
     _peer("kserve", batching=False),
     _peer("mlserver", dialects={"json": "json", "grpc": "grpc"}, same_answers=False),
     _peer("litserve", dialects={"json": "json", "bin": "b64"}, path=lambda model, _dialect: f"/predict/{model}"),
+    _peer("bentoml", dialects={"json": "rows"}, path=lambda model, _dialect: f"/{model}"),
+    _peer("ray", dialects={"json": "json"}, path=lambda model, _dialect: f"/{model}"),
     _peer(
         "fastapi",
         dialects={"json": "json", "bin": "raw"},

@@ -28,6 +28,10 @@ class Workload:
     """Whether the simulated accelerator, and not the server, is the limit."""
     rate: float = 0
     """Requests a second to start, whatever comes back; 0 for a closed loop."""
+    arrivals: str = "even"
+    """How an open loop's requests are spread: "even", "poisson" or "bursts"."""
+    leave: float = 0
+    """The share of callers that close their connection after `LEAVE_SECONDS`."""
     timeout: float = 60
     """Seconds after which the client gives up."""
 
@@ -37,6 +41,30 @@ class Workload:
             return None
         rows = min(connections, MAX_BATCH) if self.batching else 1
         return rows / (CALL_SECONDS + ROW_SECONDS * rows)
+
+
+LEAVE_SECONDS = 0.02
+"""About four calls of the simulated accelerator."""
+
+_FULL_RATE = MAX_BATCH / (CALL_SECONDS + ROW_SECONDS * MAX_BATCH)
+"""What the simulated accelerator can do in full batches."""
+
+
+def _at_load(share: float, arrivals: str = "poisson") -> Workload:
+    name = f"load-{'bursts-' * (arrivals == 'bursts')}{share * 100:02.0f}"
+    about = f"a simulated accelerator with dynamic batching at {share:.0%} of what it can do, {arrivals} arrivals"
+    return Workload(
+        name,
+        about,
+        "m4b",
+        ("json",),
+        (1000,),
+        batching=True,
+        accelerator=True,
+        rate=share * _FULL_RATE,
+        arrivals=arrivals,
+        timeout=5,
+    )
 
 
 _ALL_WIRES = ("json", "bin", "grpc")
@@ -67,6 +95,20 @@ _LIST = [
         timeout=5,
         accelerator=True,
     ),
+    Workload(
+        "leavers",
+        "a simulated accelerator at twice what it can do, where three of ten callers leave after 20 ms",
+        "m4",
+        ("json",),
+        (200,),
+        rate=400,
+        arrivals="poisson",
+        leave=0.3,
+        timeout=5,
+        accelerator=True,
+    ),
+    *(_at_load(share) for share in (0.02, 0.1, 0.3, 0.6, 0.95, 2.0)),
+    *(_at_load(share, "bursts") for share in (0.1, 0.3)),
     Workload("m3", "sentence embeddings, one call a request", "m3", ("json",), (1, 8, 64), input="text"),
     Workload("m3b", "sentence embeddings, dynamic batching", "m3b", ("json",), (1, 8, 64), input="text", batching=True),
 ]

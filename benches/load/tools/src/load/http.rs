@@ -63,7 +63,9 @@ async fn connection(run: Rc<Run>, head: Rc<[u8]>) {
             run.tally.borrow_mut().reconnected();
         }
         (open.fresh, connected_before) = (false, true);
-        match timeout(run.options.timeout(), open.call(&head, &run.body)).await {
+        let leaves = run.pace.leaves();
+        let patience = if leaves { run.options.patience() } else { run.options.timeout() };
+        match timeout(patience, open.call(&head, &run.body)).await {
             Ok(Ok(answer)) => {
                 let code = answer.code.to_string();
                 let body = open.body(&answer);
@@ -79,6 +81,7 @@ async fn connection(run: Rc<Run>, head: Rc<[u8]>) {
             Ok(Err(error)) => {
                 count(&Outcome::Bad { code: &format!("io: {:?}", error.kind()), text: error.to_string().as_bytes() });
             }
+            Err(_) if leaves => count(&Outcome::Bad { code: "left", text: b"" }),
             Err(_) => count(&Outcome::Bad { code: "timeout", text: b"the client gave up" }),
         }
     }

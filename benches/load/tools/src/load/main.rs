@@ -5,6 +5,7 @@
 //! line of JSON; latencies are in microseconds.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod grpc;
 mod http;
 mod options;

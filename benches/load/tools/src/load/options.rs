@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::arrivals::Arrivals;
 use clap::{Parser, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -45,6 +46,15 @@ pub(crate) struct Options {
     /// Requests a second to start; 0 for a closed loop.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) rate: f64,
+    /// How an open loop's starts are spread.
+    #[arg(long, value_enum, default_value_t = Arrivals::Even)]
+    pub(crate) arrivals: Arrivals,
+    /// The share of callers that close their connection early; HTTP only.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) leave: f64,
+    /// After so many seconds they do.
+    #[arg(long, default_value_t = 0.02)]
+    pub(crate) leave_after: f64,
     /// Seconds after which the client gives up on a request.
     #[arg(long, default_value_t = 60.0)]
     pub(crate) timeout: f64,
@@ -54,6 +64,11 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// How long a caller waits that leaves early.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.leave_after)
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout)
     }

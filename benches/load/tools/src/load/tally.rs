@@ -25,6 +25,8 @@ pub(crate) struct Tally {
     latencies_us: Histogram<u64>,
     codes: BTreeMap<String, u64>,
     bytes: u64,
+    /// Good answers, those while the run does not measure too.
+    answered: u64,
     reconnects: u64,
     /// Good answers that were not the first one's bytes.
     different: u64,
@@ -40,6 +42,7 @@ impl Tally {
             latencies_us: Histogram::new(3)?,
             codes: BTreeMap::new(),
             bytes: 0,
+            answered: 0,
             reconnects: 0,
             different: 0,
             first: None,
@@ -53,6 +56,7 @@ impl Tally {
         let now = Instant::now();
         if let Outcome::Good { body, .. } = outcome {
             self.compare(body);
+            self.answered += 1;
         }
         if !pace.measures(now) {
             return;
@@ -83,6 +87,7 @@ impl Tally {
         json!({
             "rps": good as f64 / self.seconds,
             "ok": good,
+            "answered": self.answered,
             "errors": bad,
             "codes": self.codes,
             "different": self.different,
