@@ -83,6 +83,7 @@ _LIBPYTHON = {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
 _LIST = [
     System("echo", _echo),
     System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
+    System("processes", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "processes"]),
     _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
     _peer("pytriton", environment=_LIBPYTHON),
     _peer("mosec", dialects={"json": "json", "bin": "msgpack"}, path=lambda model, dialect: f"/{dialect}/{model}"),

@@ -72,6 +72,7 @@ _ALL_WIRES = ("json", "bin", "grpc")
 _LIST = [
     Workload("m1", "16 floats doubled, one call a request", "m1", _ALL_WIRES, (1, 8, 64)),
     Workload("m1b", "16 floats doubled, dynamic batching", "m1b", _ALL_WIRES, (1, 8, 64), batching=True),
+    Workload("python", "some milliseconds of plain Python a request", "python", ("json",), (4,)),
     Workload("m2mean", "4.9 MB in, 3 floats out", "m2mean", ("bin", "grpc"), (1, 8), input="picture"),
     Workload("m2json", "150,528 floats as JSON in, 3 floats out", "m2mean", ("json",), (1, 8), input="thumbnail"),
     Workload("m2out", "16 floats in, 4.9 MB out", "m2out", ("bin", "grpc"), (1, 8)),

@@ -52,5 +52,7 @@ def served(name: str) -> Served:
 
 
 if __name__ == "__main__":
-    server = litserve.LitServer([served(name) for name in models.NAMES], accelerator="cpu", timeout=60)
+    server = litserve.LitServer(
+        [served(name) for name in models.NAMES], accelerator="cpu", workers_per_device=models.WORKERS, timeout=60
+    )
     server.run(host="127.0.0.1", port=models.PORT, generate_client_file=False, log_level="error", access_log=False)

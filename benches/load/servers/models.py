@@ -3,8 +3,9 @@
 A name that ends in "b" is the same function behind dynamic batching. The tensor "x" goes in and "y" comes
 out, both with the batch axis first. Settings come from the environment, because most servers load models in
 processes of their own: BENCH_MODELS (comma list), BENCH_PORT, BENCH_GRPC_PORT, BENCH_METRICS_PORT, BENCH_MAX_BATCH,
-BENCH_DELAY_MS (the queue delay of peers that need one) and BENCH_M3_DIR (model.onnx and
-tokenizer.json; those of the embeddings example by default).
+BENCH_DELAY_MS (the queue delay of peers that need one), BENCH_WORKERS (instances of each model), BENCH_COUNT (a file
+that grows with what is computed) and BENCH_M3_DIR (model.onnx and tokenizer.json; those of the embeddings example by
+default).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ GRPC_PORT = int(os.environ.get("BENCH_GRPC_PORT", "9001"))
 METRICS_PORT = int(os.environ.get("BENCH_METRICS_PORT", "9002"))
 MAX_BATCH = int(os.environ.get("BENCH_MAX_BATCH", "32"))
 DELAY_SECONDS = float(os.environ.get("BENCH_DELAY_MS", "2")) / 1000
+WORKERS = int(os.environ.get("BENCH_WORKERS", "1"))
 CALL_SECONDS, ROW_SECONDS = 0.005, 0.00005
 EMBEDDINGS = Path(__file__).parents[3] / "examples" / "embeddings" / "model"
 
@@ -49,6 +51,14 @@ class Served:
 def double(x):
     """The cheapest useful work: what remains is the server's own cost."""
     return x * np.float32(2)
+
+
+def in_python(x):
+    """Some milliseconds of plain Python, which holds the interpreter all the time."""
+    total = 0
+    for number in range(40_000):
+        total += number & 7
+    return x * np.float32(2 if total else 0)
 
 
 def channel_means(x):
@@ -105,6 +115,7 @@ def embed(texts):
 _ROW = np.zeros((1, 16), np.float32)
 MODELS = {
     "m1": Served(double, (16,), (16,)),
+    "python": Served(in_python, (16,), (16,)),
     "m2mean": Served(channel_means, (3, -1, -1), (3,)),
     "m2out": Served(picture, (16,), (3, 640, 640), warm_up=_ROW),
     "m3": Served(embed, (1,), (384,), text=True, warm_up=[b"hello"]),

@@ -64,7 +64,7 @@ def main() -> None:
         for spelling in spellings:
             server.append_worker(
                 ROUTES[name, spelling],
-                num=1,
+                num=models.WORKERS,
                 max_batch_size=models.MAX_BATCH if batched else 1,
                 max_wait_time=int(models.DELAY_SECONDS * 1000) if batched else 0,
                 route=f"/{spelling}/{name}",

@@ -1,11 +1,15 @@
-"""Penstock's side of the comparison: its native API and its default settings."""
+"""Penstock's side of the comparison: its native API and its default settings, on threads or in processes."""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
 import models
-from penstock import Batching, Model, Tensor, model, serve
+from penstock import Batching, Model, Processes, Tensor, Threads, model, serve
+
+INSTANCES = (Processes if "processes" in sys.argv else Threads)(models.WORKERS)
 
 
 def build(name: str) -> Model:
@@ -15,13 +19,17 @@ def build(name: str) -> Model:
         name=name,
         inputs=[Tensor("x", bytes if served.text else np.float32, list(served.input_shape))],
         outputs=[Tensor("y", np.float32, list(served.output_shape))],
+        instances=INSTANCES,
         batching=Batching(max_size=models.MAX_BATCH if models.batched(name) else 1),
     )(served.call)
 
 
+# At the top level, where its processes find them.
+MODELS = {name: build(name) for name in models.NAMES}
+
 if __name__ == "__main__":
     serve(
-        *(build(name) for name in models.NAMES),
+        *MODELS.values(),
         http=f"127.0.0.1:{models.PORT}",
         grpc=f"127.0.0.1:{models.GRPC_PORT}",
     )

@@ -157,16 +157,16 @@ fn a_place_is_free_when_the_end_is_answered() {
 #[test]
 fn a_queue_timeout_answers_who_still_waits() {
     let mut spec = fp32_spec("plain", &[Some(1)], None);
-    spec.queueing = Queueing { timeout: Some(Duration::from_millis(5)), ..Queueing::default() };
+    spec.queueing = Queueing { timeout: Some(Duration::from_millis(200)), ..Queueing::default() };
     let model = ready(spec);
     let ticket = model.queue().submit(request(fp32(&[1], &[0.0])), None).unwrap();
     model.queue().expire();
     assert_eq!(model.metrics().queue_depth.get(), 1);
-    thread::sleep(Duration::from_millis(6));
+    thread::sleep(Duration::from_millis(201));
     model.queue().expire();
     let error = answer(ticket).unwrap_err();
     assert_eq!(error.kind(), Kind::Timeout);
-    assert_eq!(error.message(), "the request waited in the queue of model 'plain' for its limit of 5ms");
+    assert_eq!(error.message(), "the request waited in the queue of model 'plain' for its limit of 200ms");
     assert_eq!(model.metrics().queue_depth.get(), 0);
 }
 
