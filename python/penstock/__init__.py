@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock._model import Model, model
 from penstock.batching import Batching, BatchTooLarge
+from penstock.caching import Cache
 from penstock.config import ServerConfig
 from penstock.cost import Cost, Dim
 from penstock.errors import (
@@ -62,6 +63,7 @@ __all__ = [
     "BatchTooLarge",
     "Batching",
     "BindError",
+    "Cache",
     "Cancelled",
     "Client",
     "ConfigError",

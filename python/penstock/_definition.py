@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._repository.versions import VersionPolicy
 from penstock.batching import Batching
+from penstock.caching import Cache
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
 from penstock.warmup import Warmup
@@ -96,6 +97,8 @@ class Definition:
     """None: one level, and no limit on the wait."""
     sequences: Sequences | None = None
     """None: no request belongs to another."""
+    cache: Cache | None = None
+    """None: each request is computed."""
     concurrency: int | None = None
     """How many calls of an async handler run at once on each instance's event loop; None for a plain handler."""
     version_policy: VersionPolicy | None = None

@@ -12,6 +12,7 @@ from penstock._definition import BoundHandler, Definition, Handler, nothing_to_c
 from penstock._options import (
     buckets_of,
     check_cost,
+    check_cache,
     check_processes,
     check_sequences,
     checked_name,
@@ -21,8 +22,10 @@ from penstock._options import (
     instances_of,
     method_of,
     name_of,
+    streams_of,
 )
 from penstock.batching import Batching
+from penstock.caching import Cache
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
@@ -59,6 +62,7 @@ class ModelOptions(TypedDict, total=False):
     streams: bool | None
     queueing: Queueing | None
     sequences: Sequences | None
+    cache: Cache | None
     warmup: bool | Samples | Warmup | None
     buckets: Mapping[str, Iterable[float]] | None
 
@@ -96,6 +100,8 @@ class Model(Generic[P, R]):
     """How they wait; None for one line without a limit."""
     sequences: Sequences | None
     """How it keeps state between requests; None where it keeps none."""
+    cache: Cache | None
+    """How its answers are kept; None where each request is computed."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -115,10 +121,11 @@ class Model(Generic[P, R]):
             raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
+        self.cache = checked_option(options.get("cache"), Cache, f"{where}: cache")
         self._warmup = read_warmup(options.get("warmup"), where)
         self._buckets = buckets_of(options.get("buckets"), where)
         self._method = method_of(target, where)
-        self.streams = self._reads_streams(where)
+        self.streams = streams_of(options.get("streams"), self._unbound(), where)
         self.max_concurrency = concurrency_of(
             options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
         )
@@ -130,6 +137,7 @@ class Model(Generic[P, R]):
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
         check_cost(self.batching, self.inputs, where)
+        check_cache(self.cache, streams=self.streams, sequences=self.sequences is not None, where=where)
         check_sequences(self.sequences, self.queueing, context=self._signature.wants_context, where=where)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -181,6 +189,7 @@ class Model(Generic[P, R]):
             output_documents=documents(self._signature.outputs),
             queueing=self.queueing,
             sequences=self.sequences,
+            cache=self.cache,
             warmup=self._warmup,
             buckets=self._buckets,
         )
@@ -194,15 +203,6 @@ class Model(Generic[P, R]):
     def __repr__(self) -> str:
         signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
         return f"Model({self.name!r}, version {self.version!r}, {signature})"
-
-    def _reads_streams(self, where: str) -> bool:
-        from penstock._kinds import is_generator
-
-        asked = self._options.get("streams")
-        is_one = is_generator(self._unbound())
-        if is_one and asked is False:
-            raise SignatureError(f"{where}: the handler is a generator, so it streams; leave streams=False out")
-        return is_one or bool(asked)
 
     def _unbound(self) -> Any:
         """The handler, as a function or as a method of a class that is not built."""
@@ -277,6 +277,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         streams: That the handler returns an iterator of answers; a generator need not say so.
         queueing: Levels of priority, and how long a request may wait.
         sequences: Makes the model keep state between requests that belong together.
+        cache: Keeps answers, and gives them to equal requests; see `Cache`.
         warmup: What each instance answers before the model is ready: True for inputs of zeros, a list of
             dicts with a value for each input, a callable that makes them, or a `Warmup`.
         buckets: The ascending upper bounds of the buckets of the histograms that the handler keeps with

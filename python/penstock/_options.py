@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from penstock.batching import Batching
+from penstock.caching import Cache
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
@@ -109,6 +110,18 @@ def _bounds(name: object, bounds: Any, where: str) -> list[float]:
     return numbers
 
 
+def check_cache(cache: Cache | None, *, streams: bool, sequences: bool, where: str) -> None:
+    """Checks that a model's answers can be kept as it is declared.
+
+    Raises:
+        SignatureError: they cannot.
+    """
+    if cache is not None and streams:
+        raise SignatureError(f"{where}: the answers of a model that streams are not kept; leave cache out")
+    if cache is not None and sequences:
+        raise SignatureError(f"{where}: in a sequence equal requests have different answers; leave cache out")
+
+
 def description_of(given: object, target: Any, method: str, where: str) -> str:
     """What the author says of a model, or else what its docstring does.
 
@@ -123,6 +136,20 @@ def description_of(given: object, target: Any, method: str, where: str) -> str:
         return inspect.cleandoc(given)
     # Of the class itself: a base's docstring is of something more general.
     return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
+
+
+def streams_of(asked: bool | None, handler: Callable[..., Any], where: str) -> bool:
+    """Whether a handler gives any number of answers.
+
+    Raises:
+        SignatureError: it does, and says that it does not.
+    """
+    from penstock._kinds import is_generator
+
+    is_one = is_generator(handler)
+    if is_one and asked is False:
+        raise SignatureError(f"{where}: the handler is a generator, so it streams; leave streams=False out")
+    return is_one or bool(asked)
 
 
 def concurrency_of(asked: object, handler: Callable[..., Any], *, batched: bool, where: str) -> int | None:

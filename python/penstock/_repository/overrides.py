@@ -183,7 +183,9 @@ def _is_as_it_is(definition: Definition, key: str, value: Any) -> bool:
         return _are(value, tensors)
     if key == "parameters":
         return isinstance(value, dict) and value.keys() <= set(_OWN_PARAMETERS)
-    return (key, value) in (("model_transaction_policy", {"decoupled": False}), ("response_cache", {"enable": False}))
+    if key == "response_cache":
+        return bool(value == {"enable": definition.cache is not None})
+    return (key, value) == ("model_transaction_policy", {"decoupled": False})
 
 
 def _are(value: Any, tensors: tuple[Tensor, ...]) -> bool:

@@ -13,6 +13,7 @@
 mod admission;
 pub mod batch;
 pub mod bytes_tensor;
+pub mod cache;
 mod changes;
 pub mod classify;
 pub mod copies;

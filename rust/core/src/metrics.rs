@@ -100,6 +100,10 @@ pub struct Metrics {
     sequences_lapsed: Family<ModelLabels, Counter>,
     processes: Family<ModelLabels, Gauge>,
     restarts: Family<RestartLabels, Counter>,
+    cache_hits: Family<ModelLabels, Counter>,
+    cache_misses: Family<ModelLabels, Counter>,
+    cache_evictions: Family<ModelLabels, Counter>,
+    cache_bytes: Family<ModelLabels, Gauge>,
     /// Open connections.
     pub connections: Gauge,
     /// Bytes of request bodies that are held.
@@ -144,6 +148,10 @@ impl Default for Metrics {
             sequences_lapsed: Family::default(),
             processes: Family::default(),
             restarts: Family::default(),
+            cache_hits: Family::default(),
+            cache_misses: Family::default(),
+            cache_evictions: Family::default(),
+            cache_bytes: Family::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
             refused: Counter::default(),
@@ -207,6 +215,10 @@ impl Metrics {
         );
         registry.register("processes", "Instances whose process takes batches", self.processes.clone());
         registry.register("restarts", "Processes that were replaced, by the reason", self.restarts.clone());
+        registry.register("cache_hits", "Requests answered without computing them", self.cache_hits.clone());
+        registry.register("cache_misses", "Requests whose answer was not kept", self.cache_misses.clone());
+        registry.register("cache_evictions", "Answers no longer kept, for room or age", self.cache_evictions.clone());
+        registry.register("cache_bytes", "Bytes of the answers that are kept", self.cache_bytes.clone());
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
         registry.register("refused", "Requests refused before their model was known", self.refused.clone());
@@ -257,6 +269,12 @@ impl Metrics {
             queue_depth: self.queue_depth.get_or_create(&labels).clone(),
             in_flight: self.in_flight.get_or_create(&labels).clone(),
             statistics: Statistics::default(),
+            cache: spec.cache.as_ref().map_or_else(CacheMetrics::default, |_| CacheMetrics {
+                hits: self.cache_hits.get_or_create(&labels).clone(),
+                misses: self.cache_misses.get_or_create(&labels).clone(),
+                evictions: self.cache_evictions.get_or_create(&labels).clone(),
+                bytes: self.cache_bytes.get_or_create(&labels).clone(),
+            }),
             sequences: spec
                 .sequences
                 .as_ref()
@@ -313,10 +331,25 @@ pub struct ModelMetrics {
     pub in_flight: Gauge,
     /// The protocol's statistics, from zero at each load.
     pub statistics: Statistics,
+    /// Those of its cache; of no model's where it has none.
+    pub cache: CacheMetrics,
     /// Sequences that are active.
     pub sequences: Gauge,
     /// Sequences given up after their idle timeout.
     pub sequences_lapsed: Counter,
+}
+
+/// The metrics of one model's cache.
+#[derive(Clone, Debug, Default)]
+pub struct CacheMetrics {
+    /// Requests answered without computing them.
+    pub hits: Counter,
+    /// Requests whose answer was not kept.
+    pub misses: Counter,
+    /// Answers no longer kept, for room or age.
+    pub evictions: Counter,
+    /// Bytes of the answers that are kept.
+    pub bytes: Gauge,
 }
 
 impl ModelMetrics {

@@ -3,6 +3,7 @@
 use crate::{
     Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result,
     batch::gather::{concatenate_outputs, split},
+    cache::Cache,
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
     successor::Replaced,
@@ -30,6 +31,7 @@ pub struct Model {
     spec: Arc<ModelSpec>,
     queue: Arc<Queue>,
     readiness: AtomicU8,
+    cache: Option<Arc<Cache>>,
     /// Those of the table that it is in.
     changes: OnceLock<Arc<Changes>>,
     /// Those that it took the place of.
@@ -41,11 +43,15 @@ impl Model {
     pub fn new(spec: ModelSpec, metrics: &Metrics) -> Self {
         let spec = Arc::new(spec);
         let metrics = Arc::new(metrics.model(&spec));
+        // What answers in parts, or by what came before, is not kept.
+        let caching = spec.cache.as_ref().filter(|_| !spec.streams && spec.sequences.is_none());
+        let cache = caching.map(|caching| Arc::new(Cache::new(caching, spec.max_queue, metrics.cache.clone())));
         let queue = Arc::new(Queue::new(Arc::clone(&spec), metrics));
         Self {
             spec,
             queue,
             readiness: AtomicU8::new(Readiness::Loading as u8),
+            cache,
             changes: OnceLock::new(),
             replaced: Replaced::default(),
         }
@@ -64,6 +70,11 @@ impl Model {
     /// Its metrics.
     pub fn metrics(&self) -> &Arc<ModelMetrics> {
         self.queue.metrics()
+    }
+
+    /// Its answers since its load that are kept, if it is so declared.
+    pub fn cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.as_ref()
     }
 
     /// Whether it takes requests.

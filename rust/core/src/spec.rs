@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Queueing, Result, RowCost, Sequences};
+use crate::{Datatype, Error, Queueing, Result, RowCost, Sequences, cache::Caching};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -140,6 +140,8 @@ pub struct ModelSpec {
     pub queueing: Queueing,
     /// Whether it keeps state between the requests of a sequence.
     pub sequences: Option<Sequences>,
+    /// How its answers are kept; `None` for not at all.
+    pub cache: Option<Caching>,
     /// How many batches may be computed at once.
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
@@ -165,6 +167,7 @@ impl Default for ModelSpec {
             max_queue: 1024,
             queueing: Queueing::default(),
             sequences: None,
+            cache: None,
             instances: 1,
             wants_context: false,
             streams: false,

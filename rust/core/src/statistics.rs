@@ -79,6 +79,10 @@ pub struct Snapshot {
     pub queue: Total,
     /// The computing of the requests that were answered well: each counts its whole batch.
     pub compute: ComputeTotals,
+    /// Requests answered from the cache: the search.
+    pub cache_hit: Total,
+    /// Requests whose answer was not in the cache: the search, and putting it there.
+    pub cache_miss: Total,
     /// Batches that were computed well, by rows.
     pub batches: BTreeMap<usize, ComputeTotals>,
     /// The responses of models that stream, by their place in the stream from 0.
@@ -114,6 +118,24 @@ impl Statistics {
     /// One request was refused or failed.
     pub fn failed(&self, duration: Duration) {
         self.lock().fail.add(1, ns(duration));
+    }
+
+    /// One request was answered from the cache. It waited for no instance, and nothing was computed for it.
+    pub fn cache_hit(&self, duration: Duration) {
+        let mut now = self.lock();
+        now.cache_hit.add(1, ns(duration));
+        now.success.add(1, ns(duration));
+        now.queue.add(1, 0);
+    }
+
+    /// The answer to a request was not in the cache.
+    pub fn cache_miss(&self, search: Duration) {
+        self.lock().cache_miss.add(1, ns(search));
+    }
+
+    /// That answer was put there.
+    pub fn cache_kept(&self, duration: Duration) {
+        self.lock().cache_miss.add(0, ns(duration));
     }
 
     /// One response of a stream: the `place`-th from 0, and the times for it.
@@ -210,6 +232,19 @@ mod tests {
         let parts = [now.batches[&8].input, now.batches[&8].infer, now.batches[&8].output];
         assert_eq!(parts, [6, 3, 1].map(|ms| Total { count: 1, ns: ms * MS }));
         assert!(now.last_inference_ms > 0);
+    }
+
+    #[test]
+    fn what_the_cache_answers_is_computed_by_nobody() {
+        let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
+        statistics.cache_miss(ms);
+        statistics.ended(&ended(8, 1));
+        statistics.cache_kept(ms);
+        statistics.cache_hit(ms);
+        let now = statistics.snapshot();
+        assert_eq!((now.cache_hit, now.cache_miss), (Total { count: 1, ns: MS }, Total { count: 1, ns: 2 * MS }));
+        assert_eq!((now.success.count, now.queue.count, now.compute.infer.count), (2, 2, 1));
+        assert_eq!((now.inferences, now.executions), (8, 1));
     }
 
     #[test]

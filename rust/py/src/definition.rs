@@ -9,7 +9,7 @@ use crate::{
 use numpy::PyArrayDescr;
 use penstock_core::{
     Batching, Datatype, Dim, Document, Level, ModelSpec, Overdue, Oversize, Padding, Queueing, RowCost, Sequences,
-    TensorSpec, Term, VersionPolicy,
+    TensorSpec, Term, VersionPolicy, cache::Caching,
 };
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -34,6 +34,7 @@ struct Definition {
     factory: Py<PyAny>,
     queueing: Option<DeclaredQueueing>,
     sequences: Option<DeclaredSequences>,
+    cache: Option<DeclaredCache>,
     version_policy: Option<DeclaredPolicy>,
     processes: Option<Spawning>,
     buckets: Vec<(String, Vec<f64>)>,
@@ -70,6 +71,14 @@ struct DeclaredLevel {
 struct DeclaredSequences {
     idle_timeout: f64,
     max_active: usize,
+}
+
+/// The fields of `Cache`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredCache {
+    max_bytes: usize,
+    ttl: Option<f64>,
+    vary: Vec<String>,
 }
 
 /// JSON documents by the tensors that carry them.
@@ -168,6 +177,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         instances: definition.instances.max(1),
         queueing: definition.queueing.map(queueing).unwrap_or_default(),
         sequences: definition.sequences.map(sequences),
+        cache: definition.cache.map(caching),
         wants_context: definition.wants_context,
         streams: definition.streams,
         buckets: definition.buckets.into(),
@@ -224,6 +234,11 @@ fn queueing(declared: DeclaredQueueing) -> Queueing {
     };
     let levels = policies.into_iter().map(level).collect();
     Queueing { priorities, default_priority, timeout: timeout.and_then(duration), max_rows, max_bytes, levels }
+}
+
+fn caching(declared: DeclaredCache) -> Caching {
+    let DeclaredCache { max_bytes, ttl, vary } = declared;
+    Caching { max_bytes, ttl: ttl.and_then(duration), vary }
 }
 
 fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {

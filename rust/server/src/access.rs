@@ -175,6 +175,11 @@ impl Access {
         self.check(Category::of_call(path), headers, |rule| &rule.metadata)
     }
 
+    /// The headers that rules ask for, over REST and gRPC.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().flat_map(|rule| [rule.header.as_str(), rule.metadata.as_str()])
+    }
+
     fn check(&self, category: Category, headers: &HeaderMap, name: impl Fn(&Rule) -> &HeaderName) -> Result<()> {
         let own = || self.rules.iter().filter(|rule| discriminant(&rule.category) == discriminant(&category));
         let Some(first) = own().next() else { return self.check_key(category, headers) };

@@ -1,11 +1,14 @@
 //! From a decoded request to its answer, within its deadline.
 
 use crate::{
+    cached,
     front::Context,
+    headers::visible,
     offload,
     shared_memory::{SharedOutputs, fetch},
 };
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, classify};
+use http::HeaderMap;
+use penstock_core::{AnswerPlan, Error, InferRequest, InferResponse, Kind, Model, Result, classify};
 use penstock_wire::Decoded;
 use std::{
     pin::pin,
@@ -22,10 +25,10 @@ pub(crate) async fn compute(
     model: &Model,
     mut decoded: Decoded,
     deadline: Option<Instant>,
-    headers: impl FnOnce() -> Vec<(String, String)>,
+    headers: &HeaderMap,
 ) -> Result<(AnswerPlan, InferResponse)> {
     if let Some(caller) = &mut decoded.request.caller {
-        caller.headers = headers();
+        caller.headers = visible(headers);
     }
     let mut outputs = SharedOutputs::default();
     if decoded.shared.is_some() {
@@ -35,7 +38,7 @@ pub(crate) async fn compute(
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
     let limit = model.spec().queueing.patience(decoded.request.schedule.priority);
-    let answer = within_queue(model, limit, model.infer(decoded.request, context.desk.as_ref()));
+    let answer = within_queue(model, limit, infer(context, model, decoded.request, headers));
     let response = match deadline {
         None => answer.await?,
         Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
@@ -44,6 +47,15 @@ pub(crate) async fn compute(
     };
     let response = if outputs.is_empty() { response } else { outputs.write(model.spec(), response).await? };
     finish(model, decoded.plan, response).await
+}
+
+/// Computes an answer, or finds it in the model's cache.
+async fn infer(context: &Context, model: &Model, request: InferRequest, headers: &HeaderMap) -> Result<InferResponse> {
+    match model.cache() {
+        None => model.infer(request, context.desk.as_ref()).await,
+        // Apart, so that the others' future is as small as it was.
+        Some(cache) => Box::pin(cached::infer(context, (model, cache), request, headers)).await,
+    }
 }
 
 /// Makes of a computed answer what was asked for.

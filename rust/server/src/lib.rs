@@ -10,6 +10,7 @@ mod activity;
 mod answers;
 mod app;
 mod body;
+mod cached;
 mod compute;
 mod config;
 mod connection;

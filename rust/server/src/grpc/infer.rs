@@ -6,7 +6,6 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
-    headers::visible,
     observed::{Observed, timing_headers},
 };
 use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
@@ -92,7 +91,7 @@ pub(crate) async fn call(
         let asked = headers.get("grpc-timeout").and_then(|value| wire::timeout(value.as_bytes()));
         let asked = [asked, decoded.timeout].into_iter().flatten().min();
         let deadline = observed.deadline(asked);
-        compute(context, &model, decoded, deadline, || visible(headers)).await
+        compute(context, &model, decoded, deadline, headers).await
     };
     let result = result.await;
     drop(guard);

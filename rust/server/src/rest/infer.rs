@@ -11,7 +11,6 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
-    headers::visible,
     observed::{Observed, timing_headers},
     offload,
 };
@@ -80,7 +79,7 @@ async fn answer<B: Incoming>(
         pattern.forward(headers, &mut decoded)?;
     }
     let deadline = observed.deadline(decoded.timeout);
-    let (plan, response) = compute(context, &model, decoded, deadline, || visible(headers)).await?;
+    let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
     let timings = response.timings;
     let start = Instant::now();
     let (mut answer, plan) = match formats.answer {

@@ -13,7 +13,6 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
-    headers::visible,
     observed::{Observed, timing_headers},
     offload,
 };
@@ -158,7 +157,7 @@ async fn respond<B: Incoming>(
         if let Some(pattern) = &app.config.http_forward {
             pattern.forward(headers, &mut decoded)?;
         }
-        let answer = compute(context, model, decoded, deadline, || visible(headers)).await;
+        let answer = compute(context, model, decoded, deadline, headers).await;
         let (_, response) = answer.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
         Ok::<_, Error>(response)
     });

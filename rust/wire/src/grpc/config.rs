@@ -29,7 +29,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         scheduling_choice: scheduling(spec),
         parameters: parameters(spec),
         model_transaction_policy: Some(pb::ModelTransactionPolicy { decoupled: spec.streams }),
-        response_cache: Some(pb::ModelResponseCache { enable: false }),
+        response_cache: Some(pb::ModelResponseCache { enable: spec.cache.is_some() }),
         ..pb::ModelConfig::default()
     }
 }

@@ -19,7 +19,7 @@ pub fn statistics(models: &[Arc<Model>]) -> ModelStatisticsResponse {
     ModelStatisticsResponse { model_stats: models.iter().map(one).collect() }
 }
 
-/// One model version's entry. There is no cache, so nothing was looked for in it.
+/// One model version's entry.
 pub(crate) fn entry(name: &str, version: &str, now: &Snapshot) -> ModelStatistics {
     ModelStatistics {
         name: name.to_owned(),
@@ -34,8 +34,8 @@ pub(crate) fn entry(name: &str, version: &str, now: &Snapshot) -> ModelStatistic
             compute_input: duration(now.compute.input),
             compute_infer: duration(now.compute.infer),
             compute_output: duration(now.compute.output),
-            cache_hit: duration(Total::default()),
-            cache_miss: duration(Total::default()),
+            cache_hit: duration(now.cache_hit),
+            cache_miss: duration(now.cache_miss),
         }),
         batch_stats: now
             .batches

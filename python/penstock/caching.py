@@ -1,0 +1,59 @@
+"""`Cache`: answers that are kept, so that an equal request need not be computed again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+__all__ = ["Cache"]
+
+_HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Cache:
+    """Keeps a model's answers in memory, and gives them to equal requests without computing them again.
+
+    For a handler that gives the same answer to the same request, whatever comes before it and whatever shares its
+    batch. Requests are equal if the handler could not tell them apart and their callers show the same credentials. A
+    reload of the model begins with an empty cache.
+
+    Args:
+        max_bytes: The most bytes that are kept; who was asked for longest ago goes first.
+        ttl: For how long an answer is given, in seconds or as a `timedelta`; None for as long as there is room.
+        vary: Names of headers whose values set callers apart, beside those that hold credentials.
+
+    Raises:
+        ValueError: a value is out of its range; the message names it.
+
+    Example:
+        >>> Cache(max_bytes=256 << 20, ttl=300.0, vary=["x-tenant"])
+    """
+
+    max_bytes: int
+    """The most bytes that are kept."""
+    ttl: float | None
+    """For how many seconds an answer is given."""
+    vary: tuple[str, ...]
+    """Headers whose values set callers apart, in lower case."""
+
+    def __init__(
+        self,
+        max_bytes: int = 64 << 20,
+        *,
+        ttl: float | timedelta | None = None,
+        vary: str | Iterable[str] = (),
+    ) -> None:
+        if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or not 1 <= max_bytes < 2**63:
+            raise ValueError(f"Cache: max_bytes must be an integer of 1 or more, not {max_bytes!r}")
+        seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else None if ttl is None else float(ttl)
+        if seconds is not None and not 0.0 < seconds < float("inf"):
+            raise ValueError(f"Cache: ttl must be more than 0 seconds or None, not {ttl!r}")
+        names = tuple(str(name).lower() for name in ([vary] if isinstance(vary, str) else vary))
+        for name in names:
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"Cache: vary: {name!r} is not a header's name")
+        for field, value in zip(self.__slots__, (int(max_bytes), seconds, names), strict=True):
+            object.__setattr__(self, field, value)

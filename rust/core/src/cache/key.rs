@@ -1,0 +1,215 @@
+//! What makes two requests equal: everything that the model may see of them, and who asks.
+//!
+//! The key is BLAKE3's digest of 256 bits over all of it, each part behind its length, so that no two requests
+//! have the same input to it. Nobody knows how to find two inputs with the same digest, not even on purpose, so
+//! digests are compared in place of requests, and the requests need not be kept.
+
+use crate::{InferRequest, ModelSpec, Parameter, Tensor};
+use std::fmt;
+
+/// Sets these digests apart from all others. It changes with what is digested.
+const CONTEXT: &str = "penstock: the key of a cached response, form 1";
+
+/// Who asks: names of headers in lower case, and the values that this caller sent.
+pub type Identity = Vec<(String, Vec<u8>)>;
+
+/// The key of one request to one model. Only a server makes one: no client can name it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The key of `request`, asked by `identity`.
+    ///
+    /// Which outputs were asked for is no part of it: a model computes all of them, and the encoder selects. Its
+    /// deadline is none either.
+    pub fn new(spec: &ModelSpec, request: &InferRequest, identity: &Identity) -> Self {
+        let mut digest = Digest(blake3::Hasher::new_derive_key(CONTEXT));
+        digest.text(&spec.name);
+        digest.text(&spec.version);
+        digest.number(identity.len() as u64);
+        for (name, value) in identity {
+            digest.text(name);
+            digest.bytes(value);
+        }
+        digest.number(request.inputs.len() as u64);
+        request.inputs.iter().for_each(|input| digest.input(input.as_ref()));
+        // A handler that asks for its caller may answer by anything that it learns there.
+        digest.number(u64::from(request.caller.is_some()));
+        if let Some(caller) = &request.caller {
+            digest.number(request.schedule.priority);
+            digest.text(&caller.id);
+            digest.number(caller.parameters.len() as u64);
+            for (name, value) in &caller.parameters {
+                digest.text(name);
+                digest.parameter(value);
+            }
+            digest.number(caller.headers.len() as u64);
+            for (name, value) in &caller.headers {
+                digest.text(name);
+                digest.text(value);
+            }
+        }
+        Self(digest.0.finalize().into())
+    }
+
+    /// The digest.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", blake3::Hash::from(self.0).to_hex())
+    }
+}
+
+struct Digest(blake3::Hasher);
+
+impl Digest {
+    fn number(&mut self, number: u64) {
+        self.0.update(&number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.update(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn input(&mut self, input: Option<&Tensor>) {
+        self.number(u64::from(input.is_some()));
+        let Some(tensor) = input else { return };
+        self.text(tensor.datatype().name());
+        self.number(tensor.shape().len() as u64);
+        tensor.shape().iter().for_each(|&axis| self.number(axis as u64));
+        self.bytes(tensor.as_slice());
+    }
+
+    fn parameter(&mut self, value: &Parameter) {
+        match value {
+            Parameter::Bool(value) => [0, u64::from(*value)].into_iter().for_each(|number| self.number(number)),
+            Parameter::Int(value) => [1, value.cast_unsigned()].into_iter().for_each(|number| self.number(number)),
+            Parameter::Uint(value) => [2, *value].into_iter().for_each(|number| self.number(number)),
+            Parameter::Float(value) => [3, value.to_bits()].into_iter().for_each(|number| self.number(number)),
+            Parameter::String(value) => {
+                self.number(4);
+                self.text(value);
+            }
+            Parameter::List(values) => {
+                [5, values.len() as u64].into_iter().for_each(|number| self.number(number));
+                values.iter().for_each(|value| self.parameter(value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, CallerInfo, Datatype, Protocol, Schedule, TensorSpec, aligned_zeroed};
+    use proptest::prelude::*;
+    use smallvec::SmallVec;
+    use std::collections::HashSet;
+
+    fn spec() -> ModelSpec {
+        let input = |name| TensorSpec { optional: true, ..TensorSpec::new(name, Datatype::Uint8, vec![None]) };
+        ModelSpec { name: "m".into(), inputs: vec![input("a"), input("b")], ..ModelSpec::default() }
+    }
+
+    fn tensor(bytes: &[u8], shape: &[usize]) -> Tensor {
+        let mut buffer = aligned_zeroed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        Tensor::new(Datatype::Uint8, shape.into(), Buffer::Aligned(buffer)).unwrap()
+    }
+
+    fn request(inputs: [Option<&[u8]>; 2]) -> InferRequest {
+        let inputs = inputs.into_iter().map(|bytes| bytes.map(|bytes| tensor(bytes, &[bytes.len()])));
+        let (inputs, protocol) = (inputs.collect(), Protocol::InProcess);
+        InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() }
+    }
+
+    fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let caller = CallerInfo { id: id.to_owned(), parameters, headers };
+        InferRequest { caller: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
+    }
+
+    #[test]
+    fn whatever_the_model_may_see_makes_another_key() {
+        let spec = spec();
+        let list = |values: &[i64]| Parameter::List(values.iter().map(|&value| Parameter::Int(value)).collect());
+        let mut requests = vec![
+            request([None, None]),
+            request([Some(b""), None]),
+            request([None, Some(b"")]),
+            request([Some(b"x"), None]),
+            request([Some(b"x"), Some(b"")]),
+            request([Some(b""), Some(b"x")]),
+            request([Some(b"xy"), None]),
+            caller("", &[], &[]),
+            caller("1", &[], &[]),
+            caller("", &[("p", Parameter::Int(1))], &[]),
+            caller("", &[("p", Parameter::Uint(1))], &[]),
+            caller("", &[("p", Parameter::Bool(true))], &[]),
+            caller("", &[("p", Parameter::Float(1.0))], &[]),
+            caller("", &[("p", Parameter::String("1".into()))], &[]),
+            caller("", &[("p", list(&[1]))], &[]),
+            caller("", &[("p", list(&[1, 2]))], &[]),
+            caller("", &[("p", list(&[])), ("q", list(&[]))], &[]),
+            caller("", &[], &[("p", "1")]),
+            caller("", &[], &[("p", ""), ("1", "")]),
+        ];
+        let mut shaped = request([None, None]);
+        shaped.inputs = SmallVec::from_vec(vec![Some(tensor(b"xy", &[2, 1])), None]);
+        requests.push(shaped);
+        let mut urgent = caller("", &[], &[]);
+        urgent.schedule.priority = 1;
+        requests.push(urgent);
+        let keys: HashSet<Key> = requests.iter().map(|request| Key::new(&spec, request, &Identity::new())).collect();
+        assert_eq!(keys.len(), requests.len());
+        // Who cannot see its priority does not answer by it, nor by its deadline.
+        let mut same = request([Some(b"x"), None]);
+        (same.schedule.priority, same.deadline) = (3, Some(std::time::Instant::now()));
+        assert!(keys.contains(&Key::new(&spec, &same, &Identity::new())));
+    }
+
+    #[test]
+    fn another_model_version_or_caller_is_another_key() {
+        let one = request([Some(b"x"), None]);
+        let named = |name: &str, version: &str| ModelSpec { name: name.into(), version: version.into(), ..spec() };
+        let who = |pairs: &[(&str, &str)]| -> Identity {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()
+        };
+        let asked = [
+            (named("m", "1"), who(&[])),
+            (named("m1", ""), who(&[])),
+            (named("m", "2"), who(&[])),
+            (named("m", "1"), who(&[("authorization", "a")])),
+            (named("m", "1"), who(&[("authorization", "b")])),
+            (named("m", "1"), who(&[("x", "a")])),
+            (named("m", "1"), who(&[("authorization", "a"), ("authorization", "b")])),
+        ];
+        let keys: HashSet<Key> = asked.iter().map(|(spec, who)| Key::new(spec, &one, who)).collect();
+        assert_eq!(keys.len(), asked.len());
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_equal_just_when_the_inputs_are(
+            one in any::<[Option<Vec<u8>>; 2]>(), other in any::<[Option<Vec<u8>>; 2]>(),
+        ) {
+            let spec = spec();
+            let key = |inputs: &[Option<Vec<u8>>; 2]| {
+                let inputs = inputs.each_ref().map(|bytes| bytes.as_deref());
+                Key::new(&spec, &request(inputs), &Identity::new())
+            };
+            prop_assert_eq!(key(&one) == key(&other), one == other);
+            prop_assert_eq!(key(&one), key(&one.clone()));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Answers that are kept, so that an equal request need not be computed again.
+
+mod key;
+mod response;
+mod store;
+
+pub use self::{
+    key::{Identity, Key},
+    response::{Asked, Cache, Caching, Lead},
+};

@@ -1,0 +1,263 @@
+//! What is kept, within a number of bytes: who was asked for longest ago goes first.
+
+use super::Key;
+use crate::{Buffer, InferResponse, Parameter, Parameters, Tensor, Timings};
+use bytes::Bytes;
+use lru::LruCache;
+use std::{
+    mem::size_of,
+    time::{Duration, Instant},
+};
+
+/// What an entry takes beside its tensors and parameters: its own two structs, and its places in the table and the
+/// list, roughly.
+pub(super) const OVERHEAD: usize = size_of::<Entry>() + size_of::<Key>() + 64;
+
+#[derive(Debug)]
+struct Entry {
+    response: InferResponse,
+    bytes: usize,
+    kept: Instant,
+}
+
+/// What a look has found.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is matched at once and kept nowhere")]
+pub(super) enum Found {
+    Fresh(InferResponse),
+    /// It was too old, and is gone; so many bytes are free again.
+    Stale(usize),
+    Nothing,
+}
+
+/// Entries that went to make room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) entries: usize,
+    pub(super) bytes: usize,
+}
+
+/// Answers by key.
+#[derive(Debug)]
+pub(super) struct Store {
+    entries: LruCache<Key, Entry>,
+    bytes: usize,
+    max_bytes: usize,
+    ttl: Option<Duration>,
+}
+
+impl Store {
+    pub(super) fn new(max_bytes: usize, ttl: Option<Duration>) -> Self {
+        Self { entries: LruCache::unbounded(), bytes: 0, max_bytes, ttl }
+    }
+
+    /// What all entries take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The answer of that key; views of the memory that is kept.
+    pub(super) fn find(&mut self, key: &Key, now: Instant) -> Found {
+        let Some(entry) = self.entries.get(key) else { return Found::Nothing };
+        if self.ttl.is_none_or(|ttl| now.saturating_duration_since(entry.kept) < ttl) {
+            return Found::Fresh(entry.response.clone());
+        }
+        let freed = self.entries.pop(key).map_or(0, |entry| entry.bytes);
+        self.bytes -= freed;
+        Found::Stale(freed)
+    }
+
+    /// Whether an answer of so many bytes is kept at all.
+    pub(super) fn fits(&self, bytes: usize) -> bool {
+        bytes <= self.max_bytes
+    }
+
+    /// Keeps an answer that fits and takes `bytes`; says what went for it.
+    pub(super) fn put(&mut self, key: Key, response: InferResponse, bytes: usize, now: Instant) -> Gone {
+        if let Some(old) = self.entries.put(key, Entry { response, bytes, kept: now }) {
+            self.bytes -= old.bytes;
+        }
+        self.bytes += bytes;
+        let mut gone = Gone::default();
+        // The newest is the last to go, and fits alone.
+        while self.bytes > self.max_bytes
+            && let Some((_, entry)) = self.entries.pop_lru()
+        {
+            self.bytes -= entry.bytes;
+            gone.entries += 1;
+            gone.bytes += entry.bytes;
+        }
+        gone
+    }
+}
+
+/// What it takes to keep an answer.
+pub(super) fn cost(response: &InferResponse) -> usize {
+    let tensors = response.outputs.iter().map(|tensor| size_of::<Tensor>() + tensor.as_slice().len());
+    OVERHEAD + tensors.sum::<usize>() + weight(&response.parameters)
+}
+
+fn weight(parameters: &Parameters) -> usize {
+    parameters.iter().map(|(name, value)| size_of::<(String, Parameter)>() + name.len() + value_weight(value)).sum()
+}
+
+fn value_weight(value: &Parameter) -> usize {
+    match value {
+        Parameter::String(text) => text.len(),
+        Parameter::List(values) => values.iter().map(|value| size_of::<Parameter>() + value_weight(value)).sum(),
+        Parameter::Bool(_) | Parameter::Int(_) | Parameter::Uint(_) | Parameter::Float(_) => 0,
+    }
+}
+
+/// The answer in memory of its own. It may be a view of what belongs to a whole batch, to an array in Python, or to
+/// another process, and would keep all of that alive.
+pub(super) fn owned(response: &InferResponse) -> InferResponse {
+    let copy = |tensor: &Tensor| {
+        let bytes = Bytes::copy_from_slice(tensor.as_slice());
+        Tensor::joined(tensor.datatype(), tensor.shape().into(), Buffer::Shared(bytes))
+    };
+    let outputs = response.outputs.iter().map(copy).collect();
+    // Nobody waited or computed for the next one who asks.
+    InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Datatype, InferRequest, ModelSpec, Protocol, Schedule, cache::Identity};
+    use proptest::prelude::*;
+    use smallvec::smallvec;
+
+    fn key(number: u64) -> Key {
+        let identity: Identity = vec![(String::new(), number.to_le_bytes().to_vec())];
+        let (inputs, protocol) = (smallvec![], Protocol::InProcess);
+        let request =
+            InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() };
+        Key::new(&ModelSpec::default(), &request, &identity)
+    }
+
+    fn answer(length: usize) -> InferResponse {
+        let buffer = Buffer::Shared(vec![7; length].into());
+        let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default() }
+    }
+
+    fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Gone {
+        let answer = answer(length);
+        let bytes = cost(&answer);
+        store.put(key(number), answer, bytes, now)
+    }
+
+    fn has(store: &mut Store, number: u64, now: Instant) -> bool {
+        matches!(store.find(&key(number), now), Found::Fresh(_))
+    }
+
+    #[test]
+    fn who_was_asked_for_longest_ago_goes_first() {
+        let now = Instant::now();
+        let one = cost(&answer(100));
+        let mut store = Store::new(2 * one, None);
+        assert_eq!(put(&mut store, 1, 100, now), Gone::default());
+        assert_eq!(put(&mut store, 2, 100, now), Gone::default());
+        assert!(has(&mut store, 1, now));
+        assert_eq!(put(&mut store, 3, 100, now), Gone { entries: 1, bytes: one });
+        assert!(has(&mut store, 1, now) && has(&mut store, 3, now) && !has(&mut store, 2, now));
+        assert!(!store.fits(2 * one + 1));
+    }
+
+    #[test]
+    fn what_is_too_old_is_gone_when_it_is_asked_for() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut store = Store::new(1 << 20, Some(second));
+        put(&mut store, 1, 10, now);
+        assert!(has(&mut store, 1, now + second - Duration::from_nanos(1)));
+        assert!(matches!(store.find(&key(1), now + second), Found::Stale(bytes) if bytes == cost(&answer(10))));
+        assert!(matches!(store.find(&key(1), now), Found::Nothing));
+        assert_eq!((store.bytes(), store.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_kept_holds_on_to_nothing_else() {
+        let batch = Bytes::from(vec![1_u8; 1 << 20]);
+        let tensor = Tensor::new(Datatype::Uint8, smallvec![4], Buffer::Shared(batch.slice(8..12))).unwrap();
+        let response = InferResponse { outputs: smallvec![tensor], ..answer(0) };
+        let kept = owned(&response);
+        drop(response);
+        assert!(batch.is_unique(), "the batch's memory is still held");
+        assert_eq!(kept.outputs[0].as_slice(), [1; 4]);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u64, usize),
+        Find(u64),
+        Wait(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (0..12_u64, 0..900_usize).prop_map(|(number, length)| Step::Put(number, length)),
+            (0..12_u64).prop_map(Step::Find),
+            (0..40_u64).prop_map(Step::Wait),
+        ];
+        proptest::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// Against a model that is a list: the same entries in the same order, and bytes that are their sum.
+        #[test]
+        fn it_keeps_what_a_simple_list_would(steps in steps(), room in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
+            let mut store = Store::new(room, ttl.map(Duration::from_millis));
+            // Oldest use first: number, bytes, and when it was put there.
+            let mut list: Vec<(u64, usize, u64)> = Vec::new();
+            let (start, mut now) = (Instant::now(), 0_u64);
+            for step in steps {
+                let instant = start + Duration::from_millis(now);
+                match step {
+                    Step::Wait(millis) => now += millis,
+                    Step::Put(number, length) => {
+                        let bytes = cost(&answer(length));
+                        if !store.fits(bytes) {
+                            prop_assert!(bytes > room);
+                            continue;
+                        }
+                        let gone = put(&mut store, number, length, instant);
+                        list.retain(|(known, ..)| *known != number);
+                        list.push((number, bytes, now));
+                        let mut expected = Gone::default();
+                        while list.iter().map(|(_, bytes, _)| bytes).sum::<usize>() > room {
+                            expected.bytes += list.remove(0).1;
+                            expected.entries += 1;
+                        }
+                        prop_assert_eq!(gone, expected);
+                    }
+                    Step::Find(number) => {
+                        let place = list.iter().position(|(known, ..)| *known == number);
+                        let entry = place.map(|place| list.remove(place));
+                        match (store.find(&key(number), instant), entry) {
+                            (Found::Nothing, None) => {}
+                            (Found::Fresh(response), Some(entry)) => {
+                                prop_assert!(ttl.is_none_or(|ttl| now - entry.2 < ttl));
+                                prop_assert_eq!(cost(&response), entry.1);
+                                list.push(entry);
+                            }
+                            (Found::Stale(freed), Some(entry)) => {
+                                prop_assert!(ttl.is_some_and(|ttl| now - entry.2 >= ttl));
+                                prop_assert_eq!(freed, entry.1);
+                            }
+                            (found, entry) => prop_assert!(false, "{found:?} where {entry:?} is"),
+                        }
+                    }
+                }
+                prop_assert_eq!(store.len(), list.len());
+                prop_assert_eq!(store.bytes(), list.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
+                prop_assert!(store.bytes() <= room);
+            }
+        }
+    }
+}

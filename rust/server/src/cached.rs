@@ -1,0 +1,72 @@
+//! Requests to models whose answers are kept.
+
+use crate::{access::Access, front::Context, offload};
+use http::HeaderMap;
+use penstock_core::{
+    InferRequest, InferResponse, Model, Result,
+    cache::{Asked, Cache, Identity, Key},
+};
+use std::{sync::Arc, time::Instant};
+
+/// Headers that prove who a caller is, to this server or to a proxy before it.
+const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+/// Answers from the cache what it has, and computes the rest, once for all who ask the same meanwhile.
+pub(crate) async fn infer(
+    context: &Context,
+    (model, cache): (&Model, &Arc<Cache>),
+    request: InferRequest,
+    headers: &HeaderMap,
+) -> Result<InferResponse> {
+    let start = Instant::now();
+    let metrics = model.metrics();
+    let hit = |response| {
+        cache.metrics().hits.inc();
+        metrics.statistics.cache_hit(start.elapsed());
+        Ok(response)
+    };
+    let level = model.spec().queueing.level(request.schedule.priority);
+    let (request, key) = key(model, request, identity(model, &context.app.config.access, headers)).await?;
+    let lead = match cache.ask(key, level, start) {
+        Asked::Answer(response) => return hit(response),
+        Asked::Lead(lead) => Some(lead),
+        Asked::Follow(other) => match other.await {
+            Ok(response) => return hit(response),
+            // Its own request may fare better.
+            Err(_) => None,
+        },
+        Asked::Alone => None,
+    };
+    cache.metrics().misses.inc();
+    metrics.statistics.cache_miss(start.elapsed());
+    let response = model.infer(request, context.desk.as_ref()).await?;
+    let computed = Instant::now();
+    match lead {
+        Some(lead) => lead.answered(&response, computed),
+        None => drop(cache.keep(key, &response, computed)),
+    }
+    metrics.statistics.cache_kept(computed.elapsed());
+    Ok(response)
+}
+
+/// The request, and its key. Much is digested on a thread of its own.
+async fn key(model: &Model, request: InferRequest, identity: Identity) -> Result<(InferRequest, Key)> {
+    let bytes = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
+    let spec = Arc::clone(model.spec());
+    offload::run(bytes, move || {
+        let key = Key::new(&spec, &request, &identity);
+        Ok((request, key))
+    })
+    .await
+}
+
+/// What sets the caller apart: credentials, what the server's rules ask for, and what the model names.
+fn identity(model: &Model, access: &Access, headers: &HeaderMap) -> Identity {
+    let vary = model.spec().cache.iter().flat_map(|caching| &caching.vary);
+    let names = CREDENTIALS.into_iter().chain(access.headers()).chain(vary.map(String::as_str));
+    let mut identity = Identity::new();
+    for name in names {
+        identity.extend(headers.get_all(name).iter().map(|value| (name.to_owned(), value.as_bytes().to_vec())));
+    }
+    identity
+}
