@@ -185,6 +185,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "cache": None,
         "version_policy": None,
         "warmup": None,
+        "buckets": (),
     }
     handler = definition.factory()
     assert handler.call is double.__wrapped__
