@@ -44,6 +44,7 @@ from penstock.errors import (
     UnsupportedEncoding,
 )
 from penstock.instances import Processes, Threads
+from penstock.pipeline import Pipeline, Step
 from penstock.rows import RowErrors
 from penstock.scheduling import Level, Queueing, Sequences
 from penstock.server import Server, serve
@@ -52,7 +53,7 @@ from penstock.tensor import Tensor
 from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
-    from penstock._core import Context, RequestInfo, SequenceInfo
+    from penstock._core import Context, Moved, RequestInfo, SequenceInfo
     from penstock.client import AsyncClient, Client
 
     __version__: str
@@ -79,9 +80,11 @@ __all__ = [
     "LoadError",
     "MethodNotAllowed",
     "Model",
+    "Moved",
     "NotFound",
     "Overloaded",
     "PenstockError",
+    "Pipeline",
     "Processes",
     "Queueing",
     "RequestInfo",
@@ -92,6 +95,7 @@ __all__ = [
     "ServerConfig",
     "SignatureError",
     "StartupError",
+    "Step",
     "Tensor",
     "Threads",
     "Timeout",
@@ -107,7 +111,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Loaded at first use: describing models does not need the compiled part.
-    if name in ("Context", "RequestInfo", "SequenceInfo"):
+    if name in ("Context", "Moved", "RequestInfo", "SequenceInfo"):
         from penstock import _core
 
         return getattr(_core, name)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from penstock._definition import Definition
+from penstock._peers import Peers
 from penstock.client._base import Ask, How
 from penstock.client._call import Call as ClientCall
 from penstock.client._options import Settings
@@ -18,11 +19,16 @@ __all__ = [
     "Command",
     "Context",
     "HandlerMetrics",
+    "Held",
     "InProcess",
+    "Link",
     "Mailbox",
     "Models",
+    "Moved",
     "News",
+    "PeerCall",
     "Port",
+    "Post",
     "Prepared",
     "RequestInfo",
     "Running",
@@ -366,6 +372,10 @@ class Context:
         """Whether every caller left, so that no answer is awaited."""
 
     @property
+    def models(self) -> Peers:
+        """The other models of the server, to be called: `ctx.models["b"](x)`, or with `.aio(x)` to await."""
+
+    @property
     def logger(self) -> logging.Logger:
         """The logger `penstock.<model>`."""
 
@@ -424,6 +434,65 @@ class HandlerMetrics:
         Raises:
             ValueError: the value is below 0, or the name or a label cannot be that of a metric.
         """
+
+@final
+class Link:
+    """One batch's way to other models."""
+
+    def begin(self, name: str, version: str | None, positional: list[Any], named: dict[str, Any]) -> PeerCall:
+        """Makes a call, which is sent when it is first waited for.
+
+        Raises:
+            PenstockError: there is no such model, it may not be called from here, or it takes no such arrays.
+        """
+
+@final
+class PeerCall:
+    """One call of a model by a model."""
+
+    def wait(self) -> dict[str, Any]:
+        """Waits for the outputs by name, without the interpreter."""
+
+    def poll(self, post: Post, ticket: int, held: bool) -> dict[str, Any] | None:
+        """The outputs if they are there, as `Held` if asked; else the ticket is left when it is worth asking again."""
+
+    @property
+    def patience(self) -> float | None:
+        """In how many seconds it is worth asking again, whatever happens; None if there is no such time."""
+
+    def cancel(self) -> None:
+        """Abandons the call, if it has not ended."""
+
+@final
+class Post:
+    """Tells an event loop which of its calls are worth asking again."""
+
+    def __new__(cls) -> Post: ...
+    def fileno(self) -> int:
+        """What the loop watches for reading: `take` has something then."""
+
+    def take(self) -> list[int]:
+        """The tickets that were left since the last time."""
+
+@final
+class Held:
+    """A tensor that is only handed on, from one model to another."""
+
+    def share(self) -> Held:
+        """The same tensor once more, for one more model. Copies nothing."""
+
+@final
+class Moved:
+    """An array that is given away: a model that is called with it gets its memory, and no copy.
+
+    The called handler may write to it, so it must not be used afterwards. It can be passed once. Where the array cannot
+    be handed over as it lies, because it is read-only or not C-contiguous, it is copied like any other.
+
+    Example:
+        >>> ranks = ctx.models["rank"](Moved(vectors))
+    """
+
+    def __new__(cls, array: Any) -> Moved: ...
 
 def client_forked() -> None:
     """To be called in the child after a fork."""

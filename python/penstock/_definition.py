@@ -109,3 +109,7 @@ class Definition:
     """How the instances are started, where each is a process; None where each is a thread."""
     buckets: Sequence[tuple[str, list[float]]] = ()
     """Names of histograms that the handler keeps, and the ascending bounds of their buckets."""
+    calls: tuple[str, ...] | None = None
+    """The models that it says it calls, by name; None if it does not say."""
+    opaque: bool = False
+    """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""

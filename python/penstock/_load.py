@@ -16,6 +16,7 @@ from typing import Any
 from penstock._model import Model
 from penstock._repository.fresh import FreshLoader
 from penstock.errors import LoadError, StartupError
+from penstock.pipeline import Pipeline
 
 _loading = threading.local()
 """In `path`, what this thread is importing now; empty outside of it."""
@@ -34,7 +35,7 @@ def load(target: str) -> list[Any]:
         found = _named(module, path, name)
         return list(found) if isinstance(found, (list, tuple)) else [found]
     # By identity: one model under two names is served once.
-    models = {id(value): value for value in vars(module).values() if isinstance(value, Model)}
+    models = {id(value): value for value in vars(module).values() if isinstance(value, (Model, Pipeline))}
     if not models:
         raise StartupError(f"{path} has no @model; decorate one, or name a function or class, as in {path}:NAME")
     return list(models.values())
@@ -140,7 +141,7 @@ def _named(module: ModuleType, path: str, name: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            models = [key for key, value in vars(module).items() if isinstance(value, Model)]
+            models = [key for key, value in vars(module).items() if isinstance(value, (Model, Pipeline))]
             raise StartupError(f"{path} has no object {name!r}; its models are {', '.join(models) or 'none'}")
         found = getattr(found, part)
     return found

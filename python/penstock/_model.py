@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
+from penstock._calls import names_of
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._options import (
+    DEFAULT_MAX_QUEUE,
     buckets_of,
-    check_cost,
     check_cache,
+    check_cost,
     check_processes,
     check_sequences,
+    checked_count,
     checked_name,
     checked_option,
     concurrency_of,
@@ -26,7 +29,6 @@ from penstock._options import (
 )
 from penstock.batching import Batching
 from penstock.caching import Cache
-from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
@@ -42,9 +44,6 @@ __all__ = ["Model", "ModelOptions", "model"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-DEFAULT_MAX_QUEUE = 1024
-"""Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
 
 
 class ModelOptions(TypedDict, total=False):
@@ -65,6 +64,7 @@ class ModelOptions(TypedDict, total=False):
     cache: Cache | None
     warmup: bool | Samples | Warmup | None
     buckets: Mapping[str, Iterable[float]] | None
+    calls: Iterable[str] | None
 
 
 class Model(Generic[P, R]):
@@ -102,6 +102,8 @@ class Model(Generic[P, R]):
     """How it keeps state between requests; None where it keeps none."""
     cache: Cache | None
     """How its answers are kept; None where each request is computed."""
+    calls: tuple[str, ...] | None
+    """The only models that its handler may call; None for any."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -111,26 +113,21 @@ class Model(Generic[P, R]):
         self.name = checked_name("name", options.get("name") or name_of(target))
         where = f"model {self.name!r}"
         self.version = checked_name("version", str(options.get("version", "1")), where)
-        self.batching = options.get("batching")
+        self.batching = checked_option(options.get("batching"), Batching, f"{where}: batching")
         self.instances, self.processes = instances_of(options.get("instances", 1), where)
-        check_processes(self.processes, self.batching, where)
-        self.max_queue = options.get("max_queue", DEFAULT_MAX_QUEUE)
-        if not isinstance(self.max_queue, int) or isinstance(self.max_queue, bool) or self.max_queue < 1:
-            raise SignatureError(f"{where}: max_queue must be an integer of 1 or more, not {self.max_queue!r}")
-        if self.batching is not None and not isinstance(self.batching, Batching):
-            raise SignatureError(f"{where}: batching must be a Batching, not {self.batching!r}")
+        check_processes(self.processes, self.batching, options.get("max_concurrency"), where)
+        self.max_queue = checked_count(options.get("max_queue", DEFAULT_MAX_QUEUE), f"{where}: max_queue")
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self.cache = checked_option(options.get("cache"), Cache, f"{where}: cache")
         self._warmup = read_warmup(options.get("warmup"), where)
         self._buckets = buckets_of(options.get("buckets"), where)
+        self.calls = names_of(options.get("calls"), where, processes=self.processes is not None)
         self._method = method_of(target, where)
         self.streams = streams_of(options.get("streams"), self._unbound(), where)
         self.max_concurrency = concurrency_of(
             options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
         )
-        if self.processes is not None and options.get("max_concurrency") is not None:
-            raise SignatureError(f"{where}: max_concurrency is for threads; a process computes one call at a time")
         self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self._explainer = self._read_explainer(where)
@@ -192,6 +189,7 @@ class Model(Generic[P, R]):
             cache=self.cache,
             warmup=self._warmup,
             buckets=self._buckets,
+            calls=self.calls,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -282,6 +280,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
             dicts with a value for each input, a callable that makes them, or a `Warmup`.
         buckets: The ascending upper bounds of the buckets of the histograms that the handler keeps with
             `ctx.metrics.observe(name, value)`, by name.
+        calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

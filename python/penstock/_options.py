@@ -18,6 +18,9 @@ from penstock.tensor import Tensor
 
 T = TypeVar("T")
 
+DEFAULT_MAX_QUEUE = 1024
+"""Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
+
 DEFAULT_CONCURRENCY = 64
 """Of async handlers without batching. With batching it is 1, so that rows join as they do for a plain handler."""
 # Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
@@ -48,6 +51,17 @@ def checked_name(kind: str, value: object, where: str = "model") -> str:
     """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
+    return value
+
+
+def checked_count(value: object, what: str) -> int:
+    """A number of things.
+
+    Raises:
+        SignatureError: it is not an integer of 1 or more.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SignatureError(f"{what} must be an integer of 1 or more, not {value!r}")
     return value
 
 
@@ -201,14 +215,20 @@ def check_cost(batching: Batching | None, inputs: Iterable[Tensor], where: str) 
             )
 
 
-def check_processes(processes: Processes | None, batching: Batching | None, where: str) -> None:
-    """Checks that batches can be joined for a process as they are declared.
+def check_processes(
+    processes: Processes | None, batching: Batching | None, max_concurrency: object, where: str
+) -> None:
+    """Checks that batches can be joined for a process, and be computed in it, as they are declared.
 
     Raises:
         SignatureError: they cannot.
     """
-    if processes is not None and isinstance(batching, Batching) and batching.sizes and batching.split_on_memory:
+    if processes is None:
+        return
+    if batching is not None and batching.sizes and batching.split_on_memory:
         raise SignatureError(f"{where}: Processes go with Batching(sizes=...) or split_on_memory=True, not with both")
+    if max_concurrency is not None:
+        raise SignatureError(f"{where}: max_concurrency is for threads; a process computes one call at a time")
 
 
 def method_of(target: object, where: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import _exit, _interpreter
+from penstock import _calls, _exit, _interpreter
 from penstock._definition import Definition
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
+from penstock.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,7 +28,7 @@ class Server:
     """Serves models until it is stopped; a context manager that starts on entry and drains on exit.
 
     Args:
-        models: What to serve: models, or functions and classes whose annotations say enough. None are
+        models: What to serve: models, pipelines, or functions and classes whose annotations say enough. None are
             needed where `repository` names a folder of models.
         config: Every setting at once, instead of environment and `penstock.toml`.
         options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
@@ -184,25 +185,37 @@ def serve(
 
 
 def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:
-    """The definitions of models, definitions, and plain functions or classes; no two alike.
+    """The definitions of models, pipelines, definitions, and plain functions or classes; no two alike.
+
+    Each stands behind those that it says it calls.
 
     Raises:
         StartupError: there is none, or two have the same name and version.
+        SignatureError: what they say of each other does not fit.
     """
     found: dict[tuple[str, str], Definition] = {}
+    models = list(models)
+    pipelines = [one for one in models if isinstance(one, Pipeline)]
     for one in models:
-        definition = _definition_of(one)
-        if (key := (definition.name, definition.version)) in found:
-            raise StartupError(
-                f"model {definition.name!r} version {definition.version!r} is given twice; "
-                "give one of them another name= or version="
-            )
-        found[key] = definition
-        if (explainer := definition.explainer) is not None:
-            found[explainer.name, explainer.version] = explainer
+        if not isinstance(one, Pipeline):
+            _add(found, _definition_of(one))
+    # One may be a step of another.
+    for one in _calls.ordered(pipelines, lambda one: one.name, lambda one: [step.model for step in one.steps]):
+        _add(found, one.definition(found.values()))
     if required and not found:
         raise StartupError("there is no model to serve; give at least one")
-    return list(found.values())
+    return _calls.check([*found.values()], all_known=required)
+
+
+def _add(found: dict[tuple[str, str], Definition], definition: Definition) -> None:
+    if (key := (definition.name, definition.version)) in found:
+        raise StartupError(
+            f"model {definition.name!r} version {definition.version!r} is given twice; "
+            "give one of them another name= or version="
+        )
+    found[key] = definition
+    if (explainer := definition.explainer) is not None:
+        found[explainer.name, explainer.version] = explainer
 
 
 def _let_go() -> Any:

@@ -164,6 +164,8 @@ def test_a_definition_holds_what_the_server_reads() -> None:
     definition = served.definition()
     shown = {one.name: getattr(definition, one.name) for one in dataclasses.fields(definition) if one.name != "factory"}
     assert shown == {
+        "calls": None,
+        "opaque": False,
         "name": "d",
         "version": "3",
         "platform": "penstock",

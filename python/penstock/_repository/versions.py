@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ALL", "VersionPolicy", "in_order"]
+__all__ = ["ALL", "VersionPolicy", "in_order", "version_key"]
 
 _EXPECTED = "latest:N, all, or specific:V,V,..."
 
@@ -76,7 +76,10 @@ ALL = VersionPolicy()
 
 def in_order(versions: Iterable[str]) -> list[str]:
     """Ascending: numbers by value, then other texts."""
+    return sorted(versions, key=version_key)
+
+
+def version_key(version: str) -> tuple[int, int, str]:
+    """By what versions are ordered."""
     # isdecimal alone would take digits of other scripts too.
-    return sorted(
-        versions, key=lambda text: (0, int(text), "") if text.isascii() and text.isdecimal() else (1, 0, text)
-    )
+    return (0, int(version), "") if version.isascii() and version.isdecimal() else (1, 0, version)

@@ -198,6 +198,7 @@ impl Job {
         let parts = std::mem::take(&mut self.parts);
         self.answered = true;
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
+        let takes = matches!(&parts[..], [only] if only.request.takes_memory);
         let padded = self.padded();
         let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
         // The policy must know of the answer before the first caller can come back.
@@ -207,7 +208,7 @@ impl Job {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
             Ok(BatchOutput { outputs, failed, parameters, .. }) => {
                 let mut first = 0;
-                for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded)) {
+                for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded, takes)) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
                     let answer = failed.of(first, &part.request);
                     first += part.request.rows;

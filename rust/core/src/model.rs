@@ -171,14 +171,14 @@ impl Model {
                 request.rows, self.spec.name
             )));
         }
-        let InferRequest { inputs, rows, caller, deadline, protocol, schedule } = request;
+        let InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory } = request;
         let tickets = split(inputs, rows, max_rows)
             .into_iter()
             .zip((0..).step_by(max_rows))
             .map(|((inputs, rows), before)| {
                 let (caller, mut schedule) = (caller.clone(), schedule.clone());
                 schedule.rows_before = Some(before);
-                let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule };
+                let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory };
                 self.queue.submit(part, desk)
             })
             .collect::<Result<Vec<_>>>()?;

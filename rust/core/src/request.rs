@@ -76,6 +76,8 @@ pub struct InferRequest {
     pub protocol: Protocol,
     /// Its priority, and its place in a sequence.
     pub schedule: Schedule,
+    /// Its caller takes over the memory of outputs that are its own alone; others are shared, so that they can be sent.
+    pub takes_memory: bool,
 }
 
 /// How an output is to be sent.
@@ -167,7 +169,15 @@ impl InferRequest {
                 return Err(Error::invalid(format!("input '{}' is given twice", spec.inputs[index].name)));
             }
         }
-        Ok(Self { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() })
+        Ok(Self {
+            inputs,
+            rows: 1,
+            caller: None,
+            deadline: None,
+            protocol,
+            schedule: Schedule::default(),
+            takes_memory: false,
+        })
     }
 
     /// Checks the inputs together, and counts their rows.

@@ -120,7 +120,7 @@ impl Streaming {
             return Ok(());
         }
         let sizes: Vec<usize> = self.job.parts().iter().map(|part| part.request.rows).collect();
-        for (caller, outputs) in scatter_padded(outputs, sizes, self.job.padded()).into_iter().enumerate() {
+        for (caller, outputs) in scatter_padded(outputs, sizes, self.job.padded(), false).into_iter().enumerate() {
             self.push_to(caller, outputs, parameters, last, now);
         }
         self.resumed = now;

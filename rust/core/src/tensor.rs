@@ -141,9 +141,20 @@ impl Tensor {
         self.buffer.as_slice()
     }
 
-    /// The same tensor over shared memory, so that an encoder can send its bytes without a copy.
-    pub(crate) fn into_shared(self) -> Self {
+    /// The same tensor over shared memory, so that it can be sent, or read by several, without a copy.
+    #[must_use]
+    pub fn into_shared(self) -> Self {
         Self { buffer: Buffer::Shared(self.buffer.into_bytes()), ..self }
+    }
+
+    /// The same tensor, in which lent memory that others hold too is shared memory, and not to be written to.
+    #[must_use]
+    pub fn alone_or_shared(mut self) -> Self {
+        let alone = match &mut self.buffer {
+            Buffer::Lent(memory) => Arc::get_mut(memory).is_some(),
+            Buffer::Aligned(_) | Buffer::Shared(_) => true,
+        };
+        if alone { self } else { self.into_shared() }
     }
 
     /// The parts, to be put together again elsewhere.
@@ -228,6 +239,27 @@ mod tests {
         bytes[2] = 1;
         let tensor = Tensor::new(Datatype::Bool, smallvec![3], Buffer::Aligned(bytes)).unwrap();
         assert_eq!(tensor.as_slice(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn lent_memory_that_others_hold_is_shared() {
+        struct Bytes4([u8; 4]);
+        impl Memory for Bytes4 {
+            fn as_slice(&self) -> &[u8] {
+                &self.0
+            }
+            fn as_mut_ptr(&self) -> *mut u8 {
+                self.0.as_ptr().cast_mut()
+            }
+        }
+        let tensor = Tensor::new(Datatype::Fp32, smallvec![1], Buffer::Lent(Arc::new(Bytes4([1, 2, 3, 4])))).unwrap();
+        let other = tensor.clone();
+        let shared = tensor.alone_or_shared();
+        assert!(matches!(shared.buffer, Buffer::Shared(_)));
+        assert_eq!(shared.as_slice(), [1, 2, 3, 4]);
+        assert!(matches!(other.clone().alone_or_shared().buffer, Buffer::Shared(_)));
+        drop(shared);
+        assert!(matches!(other.alone_or_shared().buffer, Buffer::Lent(_)));
     }
 
     #[test]

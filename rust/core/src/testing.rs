@@ -76,5 +76,6 @@ pub fn request(tensor: Tensor) -> InferRequest {
         deadline: None,
         protocol: Protocol::InProcess,
         schedule: Schedule::default(),
+        takes_memory: false,
     }
 }

@@ -224,7 +224,7 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
         })),
     };
     let schedule = Schedule { priority, step, rows_before: None };
-    Some(InferRequest { inputs: Inputs::new(), rows, caller, deadline, protocol, schedule })
+    Some(InferRequest { inputs: Inputs::new(), rows, caller, deadline, protocol, schedule, takes_memory: false })
 }
 
 fn read_sequence(from: &mut Reader<'_>) -> Option<SequenceId> {

@@ -59,7 +59,7 @@ pub(crate) fn arguments<'py>(
     let mut arguments = arrays.collect::<PyResult<Vec<_>>>()?;
     let mut context = None;
     if job.spec().wants_context {
-        let made = Bound::new(py, Context::of(py, job, sequences)?)?;
+        let made = Bound::new(py, Context::of(py, job, sequences, &handling.caller)?)?;
         arguments.push(made.clone().into_any());
         context = Some(made);
     }

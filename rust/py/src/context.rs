@@ -2,6 +2,7 @@
 
 use crate::{
     handler_metrics::HandlerMetrics,
+    peers::{Caller, Carried, Link},
     sequences::{SequenceInfo, Sequences},
 };
 use penstock_core::{
@@ -10,6 +11,7 @@ use penstock_core::{
 };
 use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError, PyValueError},
+    intern,
     prelude::*,
     types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
@@ -79,11 +81,13 @@ pub(crate) struct Context {
     spec: Arc<ModelSpec>,
     metrics: Arc<ModelMetrics>,
     answer: Mutex<Parameters>,
+    /// Whom it may call.
+    caller: Arc<Caller>,
 }
 
 impl Context {
     /// The context of one batch.
-    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences) -> PyResult<Self> {
+    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
         let keeps = spec.splits_on_memory();
         let requests = job
@@ -102,7 +106,23 @@ impl Context {
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
-        Ok(Self { requests, spec, metrics, answer: Mutex::default() })
+        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller: Arc::clone(caller) })
+    }
+
+    /// What of the callers holds for models that the handler calls.
+    fn carried(&self) -> Carried {
+        let requests = || self.requests.iter().map(Py::get);
+        let caller = match &self.requests[..] {
+            [one] => CallerInfo { parameters: Parameters::new(), ..one.get().caller.clone() },
+            _ => CallerInfo::default(),
+        };
+        Carried {
+            // As long as any of them waits.
+            deadline: requests().map(|one| one.until).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()),
+            priority: requests().map(|one| one.priority).filter(|&priority| priority > 0).min().unwrap_or(0),
+            probes: requests().map(|one| one.probe.clone()).collect::<Option<_>>().unwrap_or_default(),
+            caller,
+        }
     }
 
     /// The parameters that the handler set.
@@ -166,6 +186,12 @@ impl Context {
     #[getter]
     fn model_version(&self) -> &str {
         &self.spec.version
+    }
+
+    #[getter]
+    fn models<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let link = Link::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
+        py.import(intern!(py, "penstock._peers"))?.call_method1(intern!(py, "Peers"), (link,))
     }
 
     #[getter]

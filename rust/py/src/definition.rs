@@ -4,6 +4,7 @@
 use crate::{
     config::duration,
     errors::startup,
+    peers::Caller,
     processes::{Processes, Spawning},
 };
 use numpy::PyArrayDescr;
@@ -38,6 +39,8 @@ struct Definition {
     version_policy: Option<DeclaredPolicy>,
     processes: Option<Spawning>,
     buckets: Vec<(String, Vec<f64>)>,
+    calls: Option<Vec<String>>,
+    opaque: bool,
 }
 
 /// The fields of `VersionPolicy`.
@@ -137,6 +140,8 @@ pub(crate) struct ArrayForm {
     pub(crate) widened: bool,
     /// An output that is copied into shared memory as soon as it is taken.
     pub(crate) copied_at_once: bool,
+    /// A tensor that Python only hands on, as it is: `_core.Held`.
+    pub(crate) opaque: bool,
 }
 
 /// What a handler's thread needs to build and call a handler.
@@ -152,6 +157,8 @@ pub(crate) struct Handling {
     pub(crate) concurrency: Option<usize>,
     /// How its instances are started, where they are processes.
     pub(crate) processes: Option<Processes>,
+    /// Whom its handler may call.
+    pub(crate) caller: Arc<Caller>,
 }
 
 /// Reads a definition.
@@ -162,8 +169,9 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
     let py = object.py();
     let definition: Definition = object.extract()?;
     let name = definition.name;
-    let (inputs, input_forms) = tensors(py, &name, definition.inputs, definition.input_documents)?;
-    let (outputs, output_forms) = tensors(py, &name, definition.outputs, definition.output_documents)?;
+    let (inputs, mut input_forms) = tensors(py, &name, definition.inputs, definition.input_documents)?;
+    let (outputs, mut output_forms) = tensors(py, &name, definition.outputs, definition.output_documents)?;
+    input_forms.iter_mut().chain(&mut output_forms).for_each(|form| form.opaque = definition.opaque);
     let spec = ModelSpec {
         name: name.as_str().into(),
         version: definition.version.as_str().into(),
@@ -190,6 +198,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         outputs: output_forms,
         concurrency: definition.concurrency.map(|count| count.max(1)),
         processes: definition.processes.map(|spawning| Processes::read(spawning, &spec)),
+        caller: Arc::new(Caller::new(definition.calls)),
     };
     Ok((spec, Arc::new(handling)))
 }
@@ -220,7 +229,7 @@ fn tensors(
                 .remove(&tensor.name)
                 .map(|DeclaredDocument { schema, example }| Arc::new(Document { schema, example })),
         };
-        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened, copied_at_once: false }))
+        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened, copied_at_once: false, opaque: false }))
     };
     declared.into_iter().map(read).collect::<PyResult<Vec<_>>>().map(|pairs| pairs.into_iter().unzip())
 }

@@ -9,7 +9,7 @@
 //! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become
 //! Python objects, one by one. BF16 is widened to float32 unless the signature asks otherwise.
 
-use crate::definition::ArrayForm;
+use crate::{definition::ArrayForm, peers::Held};
 use half::bf16;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
@@ -31,12 +31,13 @@ use std::sync::Arc;
 
 /// Owns the memory of an array that was handed to a handler.
 #[pyclass(frozen, name = "_TensorMemory", module = "penstock._core")]
-struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
+pub(crate) struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
 
 /// Memory that nobody else refers to.
 enum Owned {
     Heap(AlignedBuffer),
-    /// Of an instance that is a process: shared with the server, which does not touch it until it is given up.
+    /// Of an instance that is a process: shared with the server, which does not touch it until it is given up. Or
+    /// of another model, which gave it away.
     Lent(Arc<dyn Memory>),
 }
 
@@ -51,6 +52,9 @@ impl Owned {
 
 /// The array of one input.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
+    if form.opaque {
+        return Ok(Bound::new(py, Held::new(tensor))?.into_any());
+    }
     let (_, shape, buffer) = tensor.into_parts();
     let Some(dtype) = &form.dtype else {
         return objects(py, buffer.as_slice(), &shape, form.text);

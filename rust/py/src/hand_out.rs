@@ -6,18 +6,18 @@
 //! a buffer that it returned and write to it again.
 //!
 //! # Limitations
-//! An array counts as ours alone when its reference count is one, it owns its data and has no base.
+//! An array counts as ours alone when its reference count is one, and it owns its data or has memory of ours to
+//! itself: that of an input, or of another model's answer.
 //! Code that keeps a bare pointer to such memory is not seen.
 
-use crate::{definition::ArrayForm, scalar};
-use bytes::Bytes;
+use crate::{definition::ArrayForm, hand_in::TensorMemory, peers::Held, scalar};
 use half::bf16;
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
     npyffi::{NPY_ARRAY_OWNDATA, PyArrayObject},
 };
 use penstock_core::{
-    Buffer, Error, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
+    Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
     copies::{self, Step},
 };
 use pyo3::{
@@ -26,6 +26,7 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Arrays from this size on are borrowed; below it a copy is cheaper than the bookkeeping.
 const BORROW_FROM: usize = 64 << 10;
@@ -113,6 +114,9 @@ fn check_count(spec: &ModelSpec, count: usize) -> Result<()> {
 
 fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
     let declared = &spec.outputs[index];
+    if form.opaque {
+        return Held::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
+    }
     let Some(dtype) = &form.dtype else { return objects(spec, index, &item) };
     if let Some(number) = scalar::number(&item, declared.datatype) {
         return Tensor::new(declared.datatype, Shape::new(), number)
@@ -180,12 +184,19 @@ struct Borrowed {
 // refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
 // `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
 unsafe impl Send for Borrowed {}
+// SAFETY: as above; through a shared reference it is only read.
+unsafe impl Sync for Borrowed {}
 
-impl AsRef<[u8]> for Borrowed {
-    fn as_ref(&self) -> &[u8] {
+impl Memory for Borrowed {
+    fn as_slice(&self) -> &[u8] {
         // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
-        // alive and that nothing else refers to, so it is neither freed nor written.
+        // alive and that nothing else refers to, so it is neither freed nor written. Whoever holds the only
+        // reference to this, and writes to it by `as_mut_ptr`, has let go of the slice.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+
+    fn as_mut_ptr(&self) -> *mut u8 {
+        self.data.cast_mut()
     }
 }
 
@@ -194,10 +205,10 @@ impl AsRef<[u8]> for Borrowed {
 fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
     let (data, len) = memory(&array);
     if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
-        return Buffer::Shared(Bytes::from_owner(Borrowed { data, len, _array: array.unbind() }));
+        return Buffer::Lent(Arc::new(Borrowed { data, len, _array: array.unbind() }));
     }
     copies::count(Step::HandOut, len);
-    // SAFETY: as in `Borrowed::as_ref`, and the interpreter is held, so no Python code runs meanwhile.
+    // SAFETY: as in `Borrowed::as_slice`, and the interpreter is held, so no Python code runs meanwhile.
     let bytes = unsafe { std::slice::from_raw_parts(data, len) };
     let mut copy = aligned_with_capacity(len);
     copy.extend_from_slice(bytes);
@@ -216,11 +227,17 @@ fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
 
 fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
     let object: *mut PyArrayObject = array.as_array_ptr();
-    // SAFETY: `object` is a live array object and the interpreter is held.
+    // SAFETY: `object` is a live array object, which holds a reference to its base, and the interpreter is held.
     unsafe {
-        ffi::Py_REFCNT(array.as_ptr()) == 1
-            && (*object).fields.base.is_null()
-            && (*object).fields.flags & NPY_ARRAY_OWNDATA != 0
+        if ffi::Py_REFCNT(array.as_ptr()) != 1 {
+            return false;
+        }
+        let (base, flags) = ((*object).fields.base, (*object).fields.flags);
+        if base.is_null() {
+            return flags & NPY_ARRAY_OWNDATA != 0;
+        }
+        // No other array, view or buffer refers to it.
+        ffi::Py_REFCNT(base) == 1 && Bound::from_borrowed_ptr(array.py(), base).is_instance_of::<TensorMemory>()
     }
 }
 

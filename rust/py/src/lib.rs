@@ -18,6 +18,7 @@ mod in_process;
 mod instance;
 mod loaded;
 mod models;
+mod peers;
 mod processes;
 mod rows;
 mod scalar;
@@ -58,6 +59,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<handler_metrics::HandlerMetrics>()?;
     module.add_class::<sequences::SequenceInfo>()?;
+    peers::register(module)?;
     module.add_class::<event_loop::Port>()?;
     module.add_class::<event_loop::News>()?;
     module.add_class::<event_loop::Call>()?;

@@ -5,6 +5,7 @@ use crate::{
     definition::{self, Handling},
     errors::startup,
     instance::{self, Built},
+    peers::Peers,
     processes, warm,
 };
 use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics, queue::Queue};
@@ -30,6 +31,7 @@ pub(crate) struct Loaded {
     pub(crate) metrics: Arc<Metrics>,
     /// Clients' wishes to load and unload models.
     pub(crate) control: Control,
+    peers: Arc<Peers>,
     starting: Mutex<Vec<Starting>>,
     instances: Mutex<Vec<(String, JoinHandle<()>)>>,
     stuck: Mutex<Vec<String>>,
@@ -49,6 +51,7 @@ impl Loaded {
             starting.push((model, handling));
         }
         Ok(Self {
+            peers: Arc::new(Peers::new(Arc::clone(&registry))),
             registry,
             metrics,
             control: Control::default(),
@@ -77,6 +80,7 @@ impl Loaded {
         lock(&self.instances).retain(|(_, thread)| !thread.is_finished());
         let mut waiting = Vec::new();
         for (model, handling) in starting {
+            handling.caller.join(&self.peers, model.spec());
             let (built, receiver) = mpsc::channel::<Built>();
             let (spec, fleet) = (model.spec(), Arc::new(Fleet::default()));
             for index in 0..spec.instances {

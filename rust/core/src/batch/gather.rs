@@ -151,11 +151,12 @@ pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
     sets
 }
 
-/// As [`scatter`], for outputs of `padded` rows of which the last ones are nobody's.
-pub(crate) fn scatter_padded(outputs: Outputs, mut rows: Vec<usize>, padded: usize) -> Vec<Outputs> {
+/// As [`scatter`], for outputs of `padded` rows of which the last ones are nobody's. If the only caller `takes` their
+/// memory, it is left as it is.
+pub(crate) fn scatter_padded(outputs: Outputs, mut rows: Vec<usize>, padded: usize, takes: bool) -> Vec<Outputs> {
     let beyond = padded.saturating_sub(rows.iter().sum());
     if beyond == 0 {
-        return scatter(outputs, &rows);
+        return if takes { vec![outputs] } else { scatter(outputs, &rows) };
     }
     rows.push(beyond);
     let mut sets = scatter(outputs, &rows);

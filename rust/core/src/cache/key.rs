@@ -129,7 +129,15 @@ mod tests {
     fn request(inputs: [Option<&[u8]>; 2]) -> InferRequest {
         let inputs = inputs.into_iter().map(|bytes| bytes.map(|bytes| tensor(bytes, &[bytes.len()])));
         let (inputs, protocol) = (inputs.collect(), Protocol::InProcess);
-        InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() }
+        InferRequest {
+            inputs,
+            rows: 1,
+            caller: None,
+            deadline: None,
+            protocol,
+            schedule: Schedule::default(),
+            takes_memory: false,
+        }
     }
 
     fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {

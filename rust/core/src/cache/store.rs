@@ -136,8 +136,15 @@ mod tests {
     fn key(number: u64) -> Key {
         let identity: Identity = vec![(String::new(), number.to_le_bytes().to_vec())];
         let (inputs, protocol) = (smallvec![], Protocol::InProcess);
-        let request =
-            InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() };
+        let request = InferRequest {
+            inputs,
+            rows: 1,
+            caller: None,
+            deadline: None,
+            protocol,
+            schedule: Schedule::default(),
+            takes_memory: false,
+        };
         Key::new(&ModelSpec::default(), &request, &identity)
     }
 

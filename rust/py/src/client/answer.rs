@@ -3,7 +3,7 @@
 use crate::{definition::ArrayForm, hand_in};
 use numpy::PyArrayDescr;
 use penstock_client::{Answer, Failure};
-use penstock_core::{Datatype, Kind, Parameter};
+use penstock_core::{Datatype, Error, Kind, Parameter};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -53,7 +53,7 @@ pub(super) fn bytes<'py>(py: Python<'py>, answer: &[u8]) -> Bound<'py, PyBytes> 
 }
 
 /// How the arrays of a datatype look: BYTES are objects, brain floats are float32.
-fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
+pub(crate) fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
     let dtype: Option<Bound<'_, PyArrayDescr>> = match datatype {
         Datatype::Bool => Some(numpy::dtype::<bool>(py)),
         Datatype::Uint8 => Some(numpy::dtype::<u8>(py)),
@@ -74,7 +74,20 @@ fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
         text: false,
         widened: datatype == Datatype::Bf16,
         copied_at_once: false,
+        opaque: false,
     }
+}
+
+/// The exception of an error that another model answered with.
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let raised = of_kind(py, error.kind(), error.message())?;
+        if let Some(after) = error.retry_hint() {
+            raised.setattr("retry_after", after.as_secs_f64())?;
+        }
+        Ok(PyErr::from_value(raised))
+    };
+    made().unwrap_or_else(|_| PyRuntimeError::new_err(error.message().to_owned()))
 }
 
 /// The exception of a call that failed.

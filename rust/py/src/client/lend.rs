@@ -12,17 +12,18 @@ use super::answer::invalid;
 use bytes::Bytes;
 use half::bf16;
 use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _, npyffi::PyArrayObject};
-use penstock_core::{AlignedBuffer, Buffer, Datatype, Shape, Tensor, aligned_with_capacity, bytes_tensor};
+use penstock_core::{AlignedBuffer, Buffer, Datatype, Memory, Shape, Tensor, aligned_with_capacity, bytes_tensor};
 use pyo3::{
     prelude::*,
     types::{PyByteArray, PyBytes, PyDict, PyString},
 };
+use std::sync::Arc;
 
 /// The tensor of an array. `datatype` is the wire's, where the array's own does not say it.
 ///
 /// # Errors
 /// `InvalidInput` that names the input, and what it is.
-pub(super) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>) -> PyResult<Tensor> {
+pub(crate) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>) -> PyResult<Tensor> {
     let py = value.py();
     let array = value.cast_into::<PyUntypedArray>().map_err(|error| {
         let class = class_of(&error.into_inner());
@@ -101,12 +102,30 @@ struct Lent {
 // that reads an array without the interpreter: a broken one sends a mixture, and nothing else reads it.
 unsafe impl Send for Lent {}
 
+// SAFETY: as above; through a shared reference it is only read.
+unsafe impl Sync for Lent {}
+
+impl Memory for Lent {
+    fn as_slice(&self) -> &[u8] {
+        self.as_ref()
+    }
+
+    fn as_mut_ptr(&self) -> *mut u8 {
+        self.data.cast_mut()
+    }
+}
+
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
         // alive and, by its reference, from being resized.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
+}
+
+/// The memory of a C-contiguous, writable array whose owner will not touch it any more: it may be written to.
+pub(crate) fn given_away(array: &Bound<'_, PyUntypedArray>) -> Buffer {
+    Buffer::Lent(Arc::new(lend(array)))
 }
 
 /// The memory of a C-contiguous array.

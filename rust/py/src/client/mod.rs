@@ -6,6 +6,8 @@ mod lend;
 mod shared;
 mod sync;
 
+pub(crate) use answer::{form, raised};
+pub(crate) use lend::{given_away, tensor as lent};
 use pyo3::prelude::*;
 
 /// Adds the client's part to `penstock._core`.

@@ -13,6 +13,7 @@ mod port;
 mod shared;
 mod watch;
 
+pub(crate) use bell::Bell;
 pub(crate) use call::Call;
 pub(crate) use instance::spawn;
 pub(crate) use port::{News, Port};

@@ -1,0 +1,138 @@
+"""`ctx.models`: the other models of a server, for a handler that calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock import _core
+
+if TYPE_CHECKING:
+    from penstock._core import Link
+
+__all__ = ["Peer", "Peers"]
+
+
+class Peers:
+    """The models of the server that runs a handler, by name, or by name and version.
+
+    Example:
+        >>> @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])])
+        ... def twice(x, ctx: Context):
+        ...     return ctx.models["double"](x) + ctx.models["double", "2"](x=x)
+    """
+
+    __slots__ = ("_link",)
+    # Else `in` and `for` would ask for models named 0, 1, 2 without end.
+    __contains__: ClassVar[None] = None
+    __iter__: ClassVar[None] = None
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getitem__(self, which: str | tuple[str, str | int]) -> Peer:
+        """A model. Whether it is there is seen when it is called."""
+        name, version = (which, None) if isinstance(which, str) else which
+        if not isinstance(name, str):
+            raise TypeError(f"a model's name is a str, not {name!r}")
+        return Peer(self._link, name, None if version is None else str(version))
+
+
+class Peer:
+    """A model that can be called: through its own queue and batches, on behalf of who calls the caller.
+
+    Takes arrays by position, in declared order, by name, or as one dict by name; with the batch axis where the model
+    has one. Numbers, texts and lists take the declared datatype. Gives the array of the only output, else a dict by
+    name. The arrays are the caller's own.
+
+    Raises:
+        PenstockError: what the model answers with, as the class of its kind: `InvalidInput`, `Overloaded`,
+            `HandlerError`; `Timeout` when the callers' deadline has passed, `Cancelled` when all of them have left.
+    """
+
+    __slots__ = ("_link", "name", "version")
+
+    name: str
+    """The model's name."""
+    version: str | None
+    """The version that is asked for; None for the one that the server chooses."""
+
+    def __init__(self, link: Link, name: str, version: str | None) -> None:
+        self._link, self.name, self.version = link, name, version
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        """Waits for the answer, without the interpreter. For plain handlers."""
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError(
+                f"the call would block the event loop: write `await ctx.models[{self.name!r}].aio(...)` "
+                "in an async handler"
+            )
+        return _plain(self._link.begin(self.name, self.version, *_given(arrays, named)).wait())
+
+    async def aio(self, /, *arrays: Any, **named: Any) -> Any:
+        """As a call, for async handlers: other calls run meanwhile. Do not change the arrays until it has ended."""
+        return _plain(await self._outputs(*_given(arrays, named), held=False))
+
+    async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        call = self._link.begin(self.name, self.version, positional, named)
+        waiting = _waiting_of(loop)
+        ticket = next(waiting.tickets)
+        try:
+            while True:
+                news = waiting.futures[ticket] = loop.create_future()
+                if (outputs := call.poll(waiting.post, ticket, held)) is not None:
+                    return outputs
+                if (patience := call.patience) is None:
+                    await news
+                else:
+                    await asyncio.wait([news], timeout=patience)
+        finally:
+            del waiting.futures[ticket]
+            call.cancel()
+
+    def __repr__(self) -> str:
+        version = f" version {self.version!r}" if self.version else ""
+        return f"<model {self.name!r}{version}>"
+
+
+class _Waiting:
+    """The calls that one event loop waits for."""
+
+    def __init__(self) -> None:
+        self.post = _core.Post()
+        self.tickets = itertools.count()
+        self.futures: dict[int, asyncio.Future[None]] = {}
+
+    def deliver(self) -> None:
+        for ticket in self.post.take():
+            news = self.futures.get(ticket)
+            if news is not None and not news.done():
+                news.set_result(None)
+
+
+_OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakref.WeakKeyDictionary()
+
+
+def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
+    waiting = _OF_LOOPS.get(loop)
+    if waiting is None:
+        waiting = _OF_LOOPS[loop] = _Waiting()
+        loop.add_reader(waiting.post.fileno(), waiting.deliver)
+    return waiting
+
+
+def _given(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+        return [], {**arrays[0], **named}
+    return [*arrays], named
+
+
+def _plain(outputs: dict[str, Any]) -> Any:
+    if len(outputs) == 1:
+        (value,) = outputs.values()
+        return value
+    return outputs

@@ -1,0 +1,84 @@
+//! `_core.PeerCall`: one call of a model by a model, to be waited for on a thread or on an event loop.
+
+use super::{
+    link::Carried,
+    post::Post,
+    request::arrays_of,
+    wait::{Pending, block},
+};
+use crate::{attach::detached, client::raised};
+use penstock_core::{InferRequest, InferResponse, Model, ModelSpec, Result};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyDict};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+/// A call. Dropped or cancelled before its answer came, it is abandoned.
+#[pyclass(frozen, module = "penstock._core")]
+pub(crate) struct PeerCall {
+    spec: Arc<ModelSpec>,
+    pending: Mutex<Option<Pending>>,
+}
+
+impl PeerCall {
+    pub(super) fn new(model: Arc<Model>, request: InferRequest, carried: Carried) -> Self {
+        let spec = Arc::clone(model.spec());
+        Self { spec, pending: Mutex::new(Some(Pending::new(model, request, carried))) }
+    }
+
+    fn take(&self) -> PyResult<Pending> {
+        self.lock().take().ok_or_else(|| PyRuntimeError::new_err("the call has ended"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outputs<'py>(&self, py: Python<'py>, answer: Result<InferResponse>, held: bool) -> PyResult<Bound<'py, PyDict>> {
+        let response = answer.map_err(|error| raised(py, &error))?;
+        arrays_of(py, &self.spec, response.outputs, held)
+    }
+}
+
+#[pymethods]
+impl PeerCall {
+    /// Waits for the outputs by name, without the interpreter.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let pending = self.take()?;
+        let answer = detached(py, || block(pending));
+        self.outputs(py, answer, false)
+    }
+
+    /// The outputs if they are there; else `ticket` is left at the post when it is worth asking again.
+    fn poll<'py>(&self, py: Python<'py>, post: &Post, ticket: u64, held: bool) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut pending = self.take()?;
+        let waker = post.waker(ticket);
+        let (pending, polled) = detached(py, move || {
+            let polled = pending.poll(&mut Context::from_waker(&waker));
+            (pending, polled)
+        });
+        match polled {
+            Poll::Ready(answer) => {
+                detached(py, move || drop(pending));
+                self.outputs(py, answer, held).map(Some)
+            }
+            Poll::Pending => {
+                *self.lock() = Some(pending);
+                Ok(None)
+            }
+        }
+    }
+
+    /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
+    #[getter]
+    fn patience(&self) -> Option<f64> {
+        self.lock().as_ref().and_then(Pending::patience).map(|patience| patience.as_secs_f64())
+    }
+
+    /// Abandons the call, if it has not ended.
+    fn cancel(&self, py: Python<'_>) {
+        let pending = self.lock().take();
+        detached(py, move || drop(pending));
+    }
+}

@@ -1,0 +1,35 @@
+//! Models that call models of the same server: through the called one's own queue, with the caller's deadline,
+//! priority, request id and cancellation.
+//!
+//! # Rationale
+//! What one model gives another needs no socket and no format, and in a large tensor no copy either. An answer that
+//! goes to one caller only is that caller's memory. An array that the caller keeps is copied once, where the called
+//! model's batch is made, because its handler may write to what it gets; one that is given away ([`held::Moved`])
+//! is not.
+//!
+//! # Limitations
+//! Only models of the same server, and only from handlers on its threads. Answers that come out of a batch of several
+//! requests, or of another process, are copied once, so that they can be written to.
+
+mod call;
+mod held;
+mod link;
+mod post;
+mod request;
+mod table;
+mod wait;
+
+pub(crate) use held::Held;
+pub(crate) use link::{Carried, Link};
+pub(crate) use table::{Caller, Peers};
+
+use pyo3::prelude::*;
+
+/// Adds the classes to `penstock._core`.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<link::Link>()?;
+    module.add_class::<call::PeerCall>()?;
+    module.add_class::<post::Post>()?;
+    module.add_class::<held::Held>()?;
+    module.add_class::<held::Moved>()
+}

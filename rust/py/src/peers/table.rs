@@ -1,0 +1,146 @@
+//! Who calls whom.
+//!
+//! # Rationale
+//! A caller keeps its instance while it waits. If models called each other in a circle, all their instances could wait
+//! for one another for ever. So the calls that were declared or made are kept as a graph, and a call that would close a
+//! circle is refused: at its first time, under any load, and not only when all instances happen to be busy. Versions
+//! of a model count as one.
+
+use penstock_core::{Error, Kind, Model, ModelSpec, Registry, Result};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// The models that can be called, and who calls whom.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    registry: Arc<Registry>,
+    edges: Mutex<Vec<Edge>>,
+}
+
+/// One loaded model calls another. What is replaced takes its edges along.
+#[derive(Debug)]
+struct Edge {
+    caller: Weak<ModelSpec>,
+    callee: Arc<str>,
+}
+
+impl Edge {
+    fn is(&self, caller: &Arc<ModelSpec>, callee: &str) -> bool {
+        self.caller.as_ptr() == Arc::as_ptr(caller) && &*self.callee == callee
+    }
+}
+
+/// One loaded model, as a caller of others.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    /// The models that it says it calls; `None` if it does not say.
+    calls: Option<Vec<String>>,
+    /// Set when it is loaded by a server; never in a process of its own.
+    peers: OnceLock<Weak<Peers>>,
+}
+
+impl Caller {
+    pub(crate) fn new(calls: Option<Vec<String>>) -> Self {
+        Self { calls, peers: OnceLock::new() }
+    }
+
+    /// Lets the model call others, and notes whom it says it calls.
+    pub(crate) fn join(&self, peers: &Arc<Peers>, spec: &Arc<ModelSpec>) {
+        let mut edges = peers.lock();
+        for callee in self.calls.iter().flatten() {
+            edges.push(Edge { caller: Arc::downgrade(spec), callee: callee.as_str().into() });
+        }
+        let _ = self.peers.set(Arc::downgrade(peers));
+    }
+
+    /// The model that `spec`, which this is, wants to call.
+    ///
+    /// # Errors
+    /// As [`Registry::find`]; `Handler` for a call that the model may not make.
+    pub(super) fn find(&self, spec: &Arc<ModelSpec>, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+        let Some(peers) = self.peers.get() else {
+            return Err(Error::handler(format!(
+                "model '{}' runs in a process of its own, from where no model can be called: give it \
+                 instances=Threads(n), or have a Pipeline call both",
+                spec.name
+            )));
+        };
+        let Some(peers) = peers.upgrade() else {
+            return Err(Error::new(Kind::Unavailable, "the server is shutting down"));
+        };
+        let model = peers.registry.find(name, version)?;
+        self.check_declared(spec, name)?;
+        peers.allow(spec, &model.spec().name)?;
+        Ok(model)
+    }
+
+    fn check_declared(&self, spec: &ModelSpec, name: &str) -> Result<()> {
+        match &self.calls {
+            Some(calls) if !calls.iter().any(|known| known == name) => Err(Error::handler(format!(
+                "model '{}' calls '{name}', which its calls={calls:?} does not name",
+                spec.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Peers {
+    /// Nobody calls anybody yet.
+    pub(crate) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, edges: Mutex::default() }
+    }
+
+    fn allow(&self, caller: &Arc<ModelSpec>, callee: &Arc<str>) -> Result<()> {
+        let mut edges = self.lock();
+        if edges.iter().any(|edge| edge.is(caller, callee)) {
+            return Ok(());
+        }
+        edges.retain(|edge| edge.caller.strong_count() > 0);
+        if let Some(path) = path(&edges, callee, &caller.name) {
+            let names: Vec<_> = [&caller.name].into_iter().chain(&path).map(|name| format!("'{name}'")).collect();
+            return Err(Error::handler(format!(
+                "model '{}' cannot call '{callee}': models that call each other in a circle can wait for one another \
+                 for ever ({})",
+                caller.name,
+                names.join(" -> ")
+            )));
+        }
+        edges.push(Edge { caller: Arc::downgrade(caller), callee: Arc::clone(callee) });
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Edge>> {
+        self.edges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The calls that lead from one model to another, both ends included; `None` if none do.
+fn path(edges: &[Edge], from: &Arc<str>, to: &str) -> Option<Vec<Arc<str>>> {
+    // Names that were reached, and from where.
+    let mut reached: Vec<(Arc<str>, usize)> = vec![(Arc::clone(from), 0)];
+    let mut next = 0;
+    while let Some((name, _)) = reached.get(next).cloned() {
+        if &*name == to {
+            return Some(way_back(&reached, next));
+        }
+        let called_by = |edge: &&Edge| edge.caller.upgrade().is_some_and(|caller| caller.name == name);
+        for edge in edges.iter().filter(called_by) {
+            if !reached.iter().any(|(known, _)| *known == edge.callee) {
+                reached.push((Arc::clone(&edge.callee), next));
+            }
+        }
+        next += 1;
+    }
+    None
+}
+
+fn way_back(reached: &[(Arc<str>, usize)], end: usize) -> Vec<Arc<str>> {
+    let mut names = vec![Arc::clone(&reached[end].0)];
+    let mut at = end;
+    while at != 0 {
+        at = reached[at].1;
+        names.push(Arc::clone(&reached[at].0));
+    }
+    names.reverse();
+    names
+}

@@ -1,0 +1,266 @@
+"""Pipelines as they are served: branches at once, stages of requests at once, nothing copied in between."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Batching, Context, InvalidInput, Pipeline, Server, Step, Tensor, _core, model
+from penstock.testing import Client
+from repositories import Caller
+from waiting import PATIENCE, Gate, at_once, until
+
+X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+LARGE: Any = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+ONE = np.ones(1, np.float32)
+BYTES = 1 << 20
+
+CHAIN = [Step("first", {"x": "x"}, {"y": "between"}), Step("second", {"x": "between"}, {"y": "y"})]
+
+
+def address(array: Any) -> int:
+    # `ctypes` would leave a reference behind until the next collection.
+    return int(array.__array_interface__["data"][0])
+
+
+def times(name: str, factor: float, **options: Any) -> Any:
+    return model(name=name, **{**X, **options})(lambda x: x * factor)
+
+
+def chain(**options: Any) -> Pipeline:
+    return Pipeline("p", CHAIN, inputs=["x"], outputs=["y"], **options)
+
+
+def metric(client: Client, line: str) -> bool:
+    return line in client.get("/metrics").body.decode()
+
+
+@model(name="sum", inputs=[Tensor("a", np.float32, [1]), Tensor("b", np.float32, [1])], outputs=X["outputs"])
+def total(a, b):
+    return a + b
+
+
+BRANCHES = [
+    Step(total, {"a": "left", "b": "right"}, {"y": "y"}),
+    Step("two", {"x": "x"}, {"y": "left"}),
+    Step("three", {"x": "x"}, {"y": "right"}),
+]
+
+
+def test_steps_follow_each_other_and_look_like_a_model() -> None:
+    batched: Any = {"batching": Batching(max_size=8)}
+    with Client(times("first", 2, **batched), times("second", 3, **batched), chain(description="Six times.")) as client:
+        answer = client.infer("p", {"x": np.float32([[1], [2]])}, request_id="r")
+        assert answer["y"].tolist() == [[6.0], [12.0]]
+        assert client.last_response is not None
+        assert client.last_response.json()["id"] == "r"
+        described = client.get("/v2/models/p").json()
+        assert described["platform"] == "penstock_pipeline"
+        assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 1]}]
+        assert described["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [-1, 1]}]
+        assert client.get("/v2/models/p/config").json()["name"] == "p"
+        assert client.get("/v2/models/p/ready").status == 200
+        statistics = client.get("/v2/models/p/stats").json()["model_stats"][0]
+        assert statistics["inference_stats"]["success"]["count"] == 1
+        assert "/v2/models/p/infer" in client.get("/openapi.json").json()["paths"]
+        assert metric(client, 'penstock_requests_total{model="first",version="1",protocol="inprocess",outcome="ok"} 1')
+
+
+def test_branches_run_at_once() -> None:
+    both = threading.Barrier(2, timeout=PATIENCE)
+
+    def branch(name: str, factor: int) -> Any:
+        def handler(x):
+            both.wait()
+            return x * factor
+
+        return model(name=name, **X)(handler)
+
+    pipeline = Pipeline("p", BRANCHES, inputs=["x"], outputs=["y", "left"])
+    with Client(branch("two", 2), branch("three", 3), total, pipeline) as client:
+        answer = client.infer("p", {"x": ONE * 7})
+    assert {name: value.tolist() for name, value in answer.items()} == {"y": [35.0], "left": [14.0]}
+
+
+def test_stages_overlap_and_batch_on_their_own() -> None:
+    # Of each stage, for its first and its second batch; later ones go through.
+    gates = {"first": [Gate(), Gate()], "second": [Gate()]}
+    sizes: dict[str, list[int]] = {"first": [], "second": []}
+
+    def stage(name: str) -> Any:
+        def handler(x):
+            sizes[name].append(len(x))
+            for gate in gates[name][len(sizes[name]) - 1 :][:1]:
+                gate.enter()
+            return x * 2
+
+        return model(name=name, batching=Batching(max_size=8, hold=False), **X)(handler)
+
+    with Client(stage("first"), stage("second"), chain()) as client:
+        asks = [lambda i=i: client.infer("p", {"x": np.float32([[i]])})["y"].tolist() for i in range(5)]
+        asked = at_once(asks[:1])
+        gates["first"][0].await_entered()
+        asked += at_once(asks[1:4])
+        until(lambda: metric(client, 'penstock_queue_depth{model="first",version="1"} 3'))
+        gates["first"][0].open()
+        # One is in the second stage while three are in the first, and then wait for it while another comes along.
+        gates["first"][1].await_entered()
+        gates["second"][0].await_entered()
+        gates["first"][1].open()
+        until(lambda: metric(client, 'penstock_queue_depth{model="second",version="1"} 3'))
+        asked += at_once(asks[4:])
+        until(lambda: metric(client, 'penstock_queue_depth{model="second",version="1"} 4'))
+        gates["second"][0].open()
+        assert [one.result(PATIENCE) for one in asked] == [[[4.0 * i]] for i in range(5)]
+    assert sizes == {"first": [1, 3, 1], "second": [1, 4]}
+
+
+def test_nothing_is_copied_between_steps() -> None:
+    """Each step writes to what it gets, and gets what the one before it returned."""
+    seen: dict[str, int] = {}
+
+    def stage(name: str) -> Any:
+        def handler(x):
+            seen[f"{name} gets"] = address(x)
+            x += 1
+            answer = x * 2
+            seen[f"{name} gives"] = address(answer)
+            return answer
+
+        return model(name=name, **LARGE)(handler)
+
+    with Client(stage("first"), stage("second"), chain()) as client:
+        before = _core.copies()
+        answer = client.infer("p", {"x": np.zeros(BYTES // 4, np.float32)})["y"]
+        after = _core.copies()
+    assert (answer.min(), answer.max()) == (6, 6)
+    assert seen["second gets"] == seen["first gives"]
+    assert {step: after[step] - before[step] for step in after if after[step] != before[step]} == {"receive": BYTES}
+
+
+def test_a_tensor_that_several_take_is_each_ones_own() -> None:
+    gate = threading.Barrier(2, timeout=PATIENCE)
+
+    def stage(name: str, factor: float) -> Any:
+        def handler(x):
+            gate.wait()
+            x *= factor
+            gate.wait()
+            return x[:1]
+
+        return model(name=name, **LARGE)(handler)
+
+    summed = [Tensor("a", np.float32, [-1]), Tensor("b", np.float32, [-1])]
+    add = model(name="sum", inputs=summed, outputs=LARGE["outputs"])(lambda a, b: a * 10 + b)
+    pipeline = Pipeline("p", BRANCHES, inputs=["x"], outputs=["y"])
+    with Client(stage("two", 2), stage("three", 3), add, pipeline) as client:
+        assert client.infer("p", {"x": np.ones(BYTES, np.float32)})["y"].tolist() == [23.0]
+
+
+def test_texts_bytes_and_brain_floats_are_handed_on() -> None:
+    kinds = {"text": str, "raw": bytes, "half": "BF16"}
+    tensors = [Tensor(name, kind, [-1]) for name, kind in kinds.items()]
+    optional = Tensor("more", str, [-1], optional=True)
+
+    @model(name="first", inputs=[*tensors, optional], outputs=tensors)
+    def first(text, raw, half, more):
+        return {"text": text[::-1].copy(), "raw": raw, "half": half}
+
+    @model(name="second", inputs=tensors, outputs=tensors)
+    def second(text, raw, half):
+        return {"text": text + "!", "raw": raw[::-1].copy(), "half": half * 2}
+
+    names = {name: f"{name} of first" for name in kinds}
+    last = {name: f"{name} of second" for name in kinds}
+    steps = [Step(first, None, names), Step(second, names, last)]
+    pipeline = Pipeline("p", steps, inputs=[*kinds, "more"], outputs=[*last.values()])
+    with Client(first, second, pipeline) as client:
+        answer = client.infer(
+            "p",
+            {"text": np.array(["ä", "b"], object), "raw": np.array([b"\xff", b"x"], object), "half": np.float32([1.5])},
+        )
+    assert answer["text of second"].tolist() == [b"b!", "ä!".encode()]
+    assert answer["raw of second"].tolist() == [b"x", b"\xff"]
+    assert answer["half of second"].tolist() == [3.0]
+
+
+def test_what_a_step_answers_with_is_the_answer_and_ends_the_others() -> None:
+    gate, left = Gate(), threading.Event()
+
+    @model(name="two", **X)
+    def two(x, ctx: Context):
+        gate.enter()
+        until(lambda: ctx.cancelled)
+        left.set()
+        return x
+
+    @model(name="three", **X)
+    def three(x):
+        gate.await_entered()
+        gate.open()
+        raise InvalidInput("input 'x' is not mine")
+
+    pipeline = Pipeline("p", BRANCHES, inputs=["x"], outputs=["y"])
+    with Client(two, three, total, pipeline) as client:
+        with pytest.raises(InvalidInput, match="input 'x' is not mine"):
+            client.infer("p", {"x": ONE})
+        assert left.wait(PATIENCE)
+
+
+def test_pipelines_can_be_steps_and_be_called() -> None:
+    outer = Pipeline(
+        "outer", [Step("p", {"x": "x"}, {"y": "z"}), Step("first", {"x": "z"}, {"y": "y"})], inputs=["x"], outputs=["y"]
+    )
+
+    @model(name="caller", calls=["outer"], **X)
+    def caller(x, ctx: Context):
+        return ctx.models["outer"](x) + 1
+
+    with Client(outer, caller, chain(), times("second", 3), times("first", 2)) as client:
+        assert client.infer("caller", {"x": ONE})["y"].tolist() == [13.0]
+
+
+def test_a_step_may_name_a_version() -> None:
+    steps = [Step("first", {"x": "x"}, {"y": "between"}, version=1), CHAIN[1]]
+    pipeline = Pipeline("p", steps, inputs=["x"], outputs=["y"])
+    versions = [times("first", 2), times("first", 20, version=2)]
+    with Client(*versions, times("second", 3), chain(version=2), pipeline) as client:
+        assert client.infer("p", {"x": ONE}, version="1")["y"].tolist() == [6.0]
+        assert client.infer("p", {"x": ONE})["y"].tolist() == [60.0]
+
+
+def test_members_are_replaced_under_load_and_nothing_is_lost() -> None:
+    with Server(times("first", 2), times("second", 3), chain(), http="127.0.0.1:0", grpc=None) as server:
+        caller, done = Caller(server.http_url), threading.Event()
+        one = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
+
+        def ask() -> str:
+            status, answer = caller("POST", "/v2/models/p/infer", one)
+            return str(answer["outputs"][0]["data"] if status == 200 else answer)
+
+        def asking() -> set[str]:
+            answers = {ask()}
+            while not done.is_set():
+                answers.add(ask())
+            return answers
+
+        askers = at_once([asking] * 2)
+        for factor in (5, 7):
+            server.reload(lambda factor=factor: [times("first", factor), times("second", 3), chain()])
+            assert ask() == f"[{3.0 * factor}]"
+        done.set()
+        for asker in askers:
+            assert asker.result(PATIENCE) <= {"[6.0]", "[15.0]", "[21.0]"}
+
+
+def test_a_member_that_is_gone_is_named() -> None:
+    with Server(
+        times("first", 2), times("second", 3), chain(), http="127.0.0.1:0", grpc=None, model_control="explicit"
+    ) as server:
+        caller = Caller(server.http_url)
+        assert caller.unload("second")[0] == 200
+        one = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
+        assert caller("POST", "/v2/models/p/infer", one) == (503, {"error": "model 'second' is not loaded"})
