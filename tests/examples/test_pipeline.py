@@ -1,0 +1,44 @@
+"""The pipeline example: what its README says it prints, over a real socket, and rows that join in batches."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import Server
+
+Load = Callable[[str], ModuleType]
+
+README = Path(__file__).resolve().parents[2] / "examples" / "pipeline" / "README.md"
+
+
+@pytest.fixture(scope="module")
+def served(example: Load) -> Iterator[Any]:
+    app = example("app")
+    models = (app.shrink, app.colour, app.edges, app.words, app.describe, app.compare)
+    with Server(*models, http="127.0.0.1:0", grpc=None) as server:
+        yield server
+
+
+def test_it_prints_what_its_readme_says(
+    example: Load, served: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tritonclient.http", reason="client.py needs tritonclient")
+    monkeypatch.setattr(sys, "argv", ["client.py", "--http", served.http_url.removeprefix("http://")])
+    example("client").main()
+    said = re.search(r"It prints\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
+    assert said
+    assert capsys.readouterr().out == said[1]
+
+
+def test_a_line_says_what_a_picture_looks_like(example: Load) -> None:
+    line = example("app").line
+    assert line(np.float32([0.2, 0.9, 0.3]), 0.5) == "dark, green, busy"
+    assert line(np.float32([0.9, 0.9, 0.95]), 0.0) == "bright, grey, calm"
