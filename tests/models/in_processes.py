@@ -13,7 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Batching, Context, InvalidInput, Overloaded, Processes, Sequences, Tensor, model
+from penstock import (
+    Batching,
+    BatchTooLarge,
+    Context,
+    InvalidInput,
+    Overloaded,
+    Processes,
+    RowErrors,
+    Sequences,
+    Tensor,
+    model,
+)
 
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 ROWS: dict[str, Any] = {**FLOATS, "batching": Batching(max_size=8)}
@@ -205,3 +216,30 @@ DTYPES = {
 def every(*inputs: Any) -> Any:
     given = zip(inputs, DTYPES.values(), strict=True)
     return tuple(np.empty(0, dtype) if one is None else one for one, dtype in given)
+
+
+COLUMN: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+
+
+@model(name="raises_rows", instances=Processes(1), batching=Batching(3, max_delay=60), **COLUMN)
+def raises_rows(x: Any) -> Any:
+    raise RowErrors({row: InvalidInput(f"no {x[row, 0]:.0f}") for row in np.flatnonzero(x[:, 0] < 0)}, x * 10)
+
+
+@model(name="lists_rows", instances=Processes(1), batching=Batching(3, max_delay=60), **COLUMN)
+def lists_rows(x: Any) -> Any:
+    return [InvalidInput(f"no {row[0]:.0f}") if row[0] < 0 else row * 10 for row in x]
+
+
+@model(name="padded", instances=Processes(1), batching=Batching(sizes=[4, 8], pad="zeros"), **COLUMN)
+def padded(x: Any) -> Any:
+    """How many rows it sees, and their sum."""
+    return np.full_like(x, 100 * len(x) + x.sum())
+
+
+@model(name="short", instances=Processes(1), batching=Batching(8, max_delay=60, split_on_memory=True), **COLUMN)
+def short_of_memory(x: Any) -> Any:
+    """Holds two rows."""
+    if len(x) > 2:
+        raise BatchTooLarge(f"{len(x)} rows")
+    return x * 10 + len(x)
