@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from penstock import (
     model,
 )
 from penstock.testing import Client
-from repositories import Caller
+from repositories import Caller, Repository
 from waiting import PATIENCE, Gate, at_once, until
 
 X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -449,7 +451,7 @@ def test_a_deadline_that_passes_ends_the_inner_call(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_a_caller_that_leaves_takes_the_inner_call_along(kind: str) -> None:
-    """T22: what nobody waits for is not computed, however many models it has come through."""
+    """What nobody waits for is not computed, however many models it has come through."""
     gate, blocked, computed, ended = Gate(), Gate(), [], threading.Event()
 
     @model(name="slow", **X)
@@ -605,3 +607,109 @@ def test_calls_that_are_declared_are_checked() -> None:
 
     with pytest.raises(SignatureError, match="model 'a' calls 'pieces', which streams its answers: a client can"):
         definitions_of([calling("a", "pieces"), pieces])
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_handler_that_streams_may_call_between_its_pieces(kind: str) -> None:
+    @model(name="outer", **X)
+    def plain(x, ctx: Context):
+        for factor in (1, 2):
+            yield ctx.models["inner"](x * factor)
+
+    @model(name="outer", **X)
+    async def waiting(x, ctx: Context):
+        for factor in (1, 2):
+            yield await ctx.models["inner"].aio(x * factor)
+
+    document = {"x": [4.0]}
+    with Client(inner, plain if kind == "plain" else waiting) as client:
+        answer = client.post("/v2/models/outer/generate_stream", json.dumps(document))
+    events = [json.loads(line.removeprefix("data: ")) for line in answer.body.decode().splitlines() if line]
+    assert [event["y"] for event in events] == [8.0, 16.0]
+
+
+def test_a_batch_calls_for_all_of_its_callers() -> None:
+    seen: list[Any] = []
+
+    @model(name="inner", queueing=Queueing(priorities=3), **X)
+    def told_all(x, ctx: Context):
+        request = ctx.requests[0]
+        seen.append((request.id, request.priority, request.deadline))
+        return x
+
+    gate = Gate()
+
+    @model(name="outer", batching=Batching(max_size=8, hold=False), queueing=Queueing(priorities=3), **X)
+    def outer(x, ctx: Context):
+        if len(ctx.requests) == 1:
+            gate.enter()
+        ctx.models["inner"](x[0])
+        return x
+
+    def asking(client: Client, **parameters: Any) -> Callable[[], Any]:
+        return lambda: client.infer("outer", {"x": ONE[None]}, request_id="r", parameters=parameters)
+
+    with Client(told_all, outer) as client:
+        asked = at_once([asking(client)])
+        gate.await_entered()
+        asked += at_once(
+            [asking(client, priority=2, timeout=40_000_000), asking(client, priority=2, timeout=30_000_000)]
+        )
+        until(lambda: metric(client, 'penstock_queue_depth{model="outer",version="1"} 2'))
+        gate.open()
+        for one in asked:
+            one.result(PATIENCE)
+    assert seen[0] == ("r", 0, None)
+    request_id, priority, deadline = seen[1]
+    # The latest deadline, and nobody's id.
+    assert (request_id, priority) == ("", 2)
+    assert 30 < deadline <= 40
+
+
+def test_the_hint_when_to_retry_is_handed_on() -> None:
+    gate = Gate()
+
+    @model(name="slow", max_queue=1, **X)
+    def slow(x):
+        gate.enter()
+        return x
+
+    @model(name="outer", instances=3, **X)
+    def outer(x, ctx: Context):
+        return ctx.models["slow"](x)
+
+    with Client(slow, outer) as client:
+        asked = at_once([lambda: client.infer("outer", {"x": ONE})])
+        gate.await_entered()
+        asked += at_once([lambda: client.infer("outer", {"x": ONE})])
+        until(lambda: metric(client, 'penstock_queue_depth{model="slow",version="1"} 1'))
+        with pytest.raises(Overloaded, match="model 'slow' has its maximum of 1 requests waiting"):
+            client.infer("outer", {"x": ONE})
+        assert client.last_response is not None
+        assert int(client.last_response.headers["retry-after"]) >= 1
+        gate.open()
+        for one in asked:
+            one.result(PATIENCE)
+
+
+def test_a_circle_that_models_of_a_repository_declare_is_refused_when_it_is_called(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "models")
+    for name, other in (("a", "b"), ("b", "a")):
+        repository.write(
+            name,
+            "1",
+            f"""
+            import numpy as np
+            from penstock import Context, Tensor, model
+
+            @model(
+                inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], calls=["{other}"]
+            )
+            def calling(x, ctx: Context):
+                return ctx.models["{other}"](x)
+            """,
+        )
+    with serving(repository=repository.path) as server:
+        caller = Caller(server.http_url)
+        assert ask(caller, "a")[1].endswith("('a' -> 'b' -> 'a')")
+        assert ask(caller, "b")[1].endswith("('b' -> 'a' -> 'b')")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from penstock import Batching, Context, InvalidInput, Pipeline, Server, Step, Tensor, _core, model
+from http_by_hand import metric_at
+from penstock import Batching, Context, InvalidInput, LoadError, Pipeline, Server, Step, Tensor, _core, model
 from penstock.testing import Client
-from repositories import Caller
+from repositories import Caller, Repository
 from waiting import PATIENCE, Gate, at_once, until
 
 X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -264,3 +267,49 @@ def test_a_member_that_is_gone_is_named() -> None:
         assert caller.unload("second")[0] == 200
         one = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
         assert caller("POST", "/v2/models/p/infer", one) == (503, {"error": "model 'second' is not loaded"})
+
+
+def test_a_caller_that_leaves_takes_the_steps_along() -> None:
+    gate, computed = Gate(), []
+
+    @model(name="first", **X)
+    def first(x):
+        if x[0] == 0:
+            gate.enter()
+        computed.append(float(x[0]))
+        return x
+
+    with Server(first, times("second", 3), chain(), http="127.0.0.1:0", grpc=None) as server:
+        caller = Caller(server.http_url)
+
+        def ask(name: str, value: int) -> int:
+            one = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [value]}]}
+            return caller("POST", f"/v2/models/{name}/infer", one)[0]
+
+        (held,) = at_once([lambda: ask("first", 0)])
+        gate.await_entered()
+        body = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]}'
+        host, port = caller.address.split(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+            head = f"POST /v2/models/p/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            until(lambda: metric_at(server.http_url, "penstock_in_flight", model="first") == 2)
+        until(lambda: metric_at(server.http_url, "penstock_in_flight", model="first") == 1)
+        gate.open()
+        assert held.result(PATIENCE) == 200
+        assert ask("p", 2) == 200
+    assert computed == [0, 2]
+
+
+def test_a_pipeline_in_a_repository_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    Repository(tmp_path / "models").write(
+        "p",
+        "1",
+        """
+        from penstock import Pipeline, Step
+
+        p = Pipeline("p", [Step("first")], inputs=["x"], outputs=["y"])
+        """,
+    )
+    with pytest.raises(LoadError, match=r"model\.py has a Pipeline: give it to the server, beside the models that are"):
+        Server(times("first", 2), repository=tmp_path / "models", http="127.0.0.1:0", grpc=None).start()

@@ -15,6 +15,7 @@ from penstock._model import Model
 from penstock._repository import fresh
 from penstock._spawning import in_folder
 from penstock.errors import StartupError
+from penstock.pipeline import Pipeline
 
 __all__ = ["Native"]
 
@@ -64,6 +65,8 @@ def _model_in(module: ModuleType, name: str) -> Model[..., Any]:
     if len(found) == 1:
         return found[0]
     if not models:
+        if any(isinstance(value, Pipeline) for value in vars(module).values()):
+            raise StartupError(f"{_FILE} has a Pipeline: give it to the server, beside the models that are its steps")
         raise StartupError(f"{_FILE} has no @model")
     names = ", ".join(sorted(one.name for one in models.values()))
     raise StartupError(f"{_FILE} has {len(models)} models ({names}), expected one, or one named {name!r}")

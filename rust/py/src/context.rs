@@ -2,7 +2,7 @@
 
 use crate::{
     handler_metrics::HandlerMetrics,
-    peers::{Caller, Carried, Link},
+    peers::{Audience, Caller, Carried, Link},
     sequences::{SequenceInfo, Sequences},
 };
 use penstock_core::{
@@ -117,10 +117,15 @@ impl Context {
             _ => CallerInfo::default(),
         };
         Carried {
-            // As long as any of them waits.
-            deadline: requests().map(|one| one.until).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()),
+            audience: Audience {
+                // As long as any of them waits.
+                deadline: requests()
+                    .map(|one| one.until)
+                    .collect::<Option<Vec<_>>>()
+                    .and_then(|all| all.into_iter().max()),
+                probes: requests().map(|one| one.probe.clone()).collect::<Option<_>>().unwrap_or_default(),
+            },
             priority: requests().map(|one| one.priority).filter(|&priority| priority > 0).min().unwrap_or(0),
-            probes: requests().map(|one| one.probe.clone()).collect::<Option<_>>().unwrap_or_default(),
             caller,
         }
     }

@@ -1,6 +1,7 @@
 //! Errors between Rust and Python. The exception classes live in `penstock.errors`; each has a
 //! `kind` that names a core `Kind`.
 
+use crate::config::duration;
 use penstock_core::{Error, Kind, ModelSpec};
 use pyo3::{
     exceptions::{PyBaseException, PyRuntimeError},
@@ -26,6 +27,12 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
     match own_kind(py, raised) {
         Ok(Some(kind)) => {
             let error = Error::new(kind, raised.value(py).to_string());
+            // Of another model's answer, say.
+            let hint = raised.value(py).getattr("retry_after").and_then(|seconds| seconds.extract::<f64>());
+            let error = match hint.ok().and_then(duration) {
+                Some(hint) => error.retry_after(hint),
+                None => error,
+            };
             if is_too_large_batch(raised.value(py)) { error.of_a_too_large_batch() } else { error }
         }
         _ => {

@@ -1,7 +1,7 @@
 //! `_core.PeerCall`: one call of a model by a model, to be waited for on a thread or on an event loop.
 
 use super::{
-    link::Carried,
+    link::Audience,
     post::Post,
     request::arrays_of,
     wait::{Pending, block},
@@ -22,9 +22,9 @@ pub(crate) struct PeerCall {
 }
 
 impl PeerCall {
-    pub(super) fn new(model: Arc<Model>, request: InferRequest, carried: Carried) -> Self {
+    pub(super) fn new(model: Arc<Model>, request: InferRequest, audience: Audience) -> Self {
         let spec = Arc::clone(model.spec());
-        Self { spec, pending: Mutex::new(Some(Pending::new(model, request, carried))) }
+        Self { spec, pending: Mutex::new(Some(Pending::new(model, request, audience))) }
     }
 
     fn take(&self) -> PyResult<Pending> {

@@ -7,21 +7,27 @@ use pyo3::{prelude::*, types::PyDict};
 use std::{sync::Arc, time::Instant};
 
 /// What of a handler's callers holds for the models that it calls.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Carried {
-    /// When none of them waits any more.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) audience: Audience,
     /// The most urgent one's; 0 if none says.
     pub(crate) priority: u64,
-    /// Tell whether they have left; none if that cannot be told of each.
-    pub(crate) probes: Vec<CancelProbe>,
     /// Id and headers, if there is one only.
     pub(crate) caller: CallerInfo,
 }
 
-impl Carried {
+/// Those for whom a model is called.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Audience {
+    /// When none of them waits any more.
+    pub(crate) deadline: Option<Instant>,
+    /// Tell whether they have left; none if that cannot be told of each.
+    pub(crate) probes: Vec<CancelProbe>,
+}
+
+impl Audience {
     /// Whether nobody waits for the answer any more.
-    pub(super) fn is_cancelled(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         !self.probes.is_empty() && self.probes.iter().all(CancelProbe::is_cancelled)
     }
 }
@@ -64,11 +70,11 @@ impl Link {
             return Err(raised(py, &Error::new(Kind::Unsupported, text)));
         }
         let mut request = request::request(spec, positional, named)?;
-        request.deadline = self.carried.deadline;
+        request.deadline = self.carried.audience.deadline;
         request.schedule.priority = self.carried.priority;
         if spec.wants_context {
             request.caller = Some(Box::new(self.carried.caller.clone()));
         }
-        Ok(PeerCall::new(model, request, self.carried.clone()))
+        Ok(PeerCall::new(model, request, self.carried.audience.clone()))
     }
 }

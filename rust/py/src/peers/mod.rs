@@ -20,7 +20,7 @@ mod table;
 mod wait;
 
 pub(crate) use held::Held;
-pub(crate) use link::{Carried, Link};
+pub(crate) use link::{Audience, Carried, Link};
 pub(crate) use table::{Caller, Peers};
 
 use pyo3::prelude::*;

@@ -97,7 +97,7 @@ fn moved_in(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult
     Tensor::new(datatype, shape, given_away(&array)).map_err(|error| raised(array.py(), &error))
 }
 
-/// Whether the outputs are given as they are, or as arrays.
+/// The outputs by name, as arrays, or `held` as they are.
 pub(super) fn arrays_of<'py>(
     py: Python<'py>,
     spec: &ModelSpec,

@@ -21,6 +21,8 @@ pub(crate) struct Peers {
 struct Edge {
     caller: Weak<ModelSpec>,
     callee: Arc<str>,
+    /// It closed no circle when it was first made; one that was only declared has to be looked at yet.
+    checked: bool,
 }
 
 impl Edge {
@@ -47,7 +49,7 @@ impl Caller {
     pub(crate) fn join(&self, peers: &Arc<Peers>, spec: &Arc<ModelSpec>) {
         let mut edges = peers.lock();
         for callee in self.calls.iter().flatten() {
-            edges.push(Edge { caller: Arc::downgrade(spec), callee: callee.as_str().into() });
+            edges.push(Edge { caller: Arc::downgrade(spec), callee: callee.as_str().into(), checked: false });
         }
         let _ = self.peers.set(Arc::downgrade(peers));
     }
@@ -92,7 +94,7 @@ impl Peers {
 
     fn allow(&self, caller: &Arc<ModelSpec>, callee: &Arc<str>) -> Result<()> {
         let mut edges = self.lock();
-        if edges.iter().any(|edge| edge.is(caller, callee)) {
+        if edges.iter().any(|edge| edge.checked && edge.is(caller, callee)) {
             return Ok(());
         }
         edges.retain(|edge| edge.caller.strong_count() > 0);
@@ -105,7 +107,12 @@ impl Peers {
                 names.join(" -> ")
             )));
         }
-        edges.push(Edge { caller: Arc::downgrade(caller), callee: Arc::clone(callee) });
+        match edges.iter_mut().find(|edge| edge.is(caller, callee)) {
+            Some(declared) => declared.checked = true,
+            None => {
+                edges.push(Edge { caller: Arc::downgrade(caller), callee: Arc::clone(callee), checked: true });
+            }
+        }
         Ok(())
     }
 

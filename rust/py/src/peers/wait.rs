@@ -1,6 +1,6 @@
 //! Waiting for another model's answer: until it comes, the deadline passes, or nobody wants it any more.
 
-use super::link::Carried;
+use super::link::Audience;
 use penstock_core::{Error, InferRequest, InferResponse, Kind, Model, Protocol, Result};
 use std::{
     pin::Pin,
@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_millis(1);
 pub(super) struct Pending {
     answer: Pin<Box<dyn Future<Output = Result<InferResponse>> + Send>>,
     model: Arc<Model>,
-    carried: Carried,
+    audience: Audience,
     began: Instant,
     /// When the model's queue is to give it up, if it still waits there.
     expires: Option<Instant>,
@@ -28,12 +28,12 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Nothing is sent before it is polled.
-    pub(super) fn new(model: Arc<Model>, request: InferRequest, carried: Carried) -> Self {
+    pub(super) fn new(model: Arc<Model>, request: InferRequest, audience: Audience) -> Self {
         let began = Instant::now();
         let limit = model.spec().queueing.patience(request.schedule.priority);
         let expires = limit.and_then(|limit| began.checked_add(limit + LATE));
         let answer = Box::pin(answer(Arc::clone(&model), request));
-        Self { answer, model, carried, began, expires }
+        Self { answer, model, audience, began, expires }
     }
 
     /// The answer, or the error of who gives up. Counted like that of any caller.
@@ -61,11 +61,11 @@ impl Pending {
             return Poll::Ready(answer);
         }
         let name = &self.model.spec().name;
-        if self.carried.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        if self.audience.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             let text = format!("model '{name}' did not answer within the deadline");
             return Poll::Ready(Err(Error::new(Kind::Timeout, text)));
         }
-        if self.carried.is_cancelled() {
+        if self.audience.is_gone() {
             let text = format!("nobody waits for the answer of model '{name}' any more");
             return Poll::Ready(Err(Error::new(Kind::Cancelled, text)));
         }
@@ -74,7 +74,7 @@ impl Pending {
 
     /// In how long it is to be polled again, whatever happens.
     pub(super) fn patience(&self) -> Option<Duration> {
-        let next = self.carried.deadline.into_iter().chain(self.expires).min();
+        let next = self.audience.deadline.into_iter().chain(self.expires).min();
         next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 }
