@@ -39,8 +39,10 @@ __all__ = [
     "Worker",
     "client_forked",
     "copies",
+    "current",
     "debug_build",
     "version",
+    "want_origins",
 ]
 
 version: str
@@ -51,6 +53,12 @@ debug_build: bool
 
 def copies() -> dict[str, int]:
     """The bytes of tensors that were copied in this process, by step of a request's way. For tests."""
+
+def current() -> tuple[str, str, tuple[str, ...]] | None:
+    """What this thread computes now: a model, its version, and the ids of the requests."""
+
+def want_origins() -> None:
+    """From now on requests say who they are, for `current`."""
 
 @final
 class Server:
@@ -286,6 +294,10 @@ class Call:
         """The arguments of the handler."""
 
     @property
+    def current(self) -> tuple[str, str, tuple[str, ...]] | None:
+        """As `current` tells it of a thread."""
+
+    @property
     def wanted(self) -> bool:
         """Whether any caller still waits."""
 
@@ -378,6 +390,13 @@ class Context:
     @property
     def logger(self) -> logging.Logger:
         """The logger `penstock.<model>`."""
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """The same logger, whose records carry `request_id`, `model` and `version`.
+
+        Of a batch that joins several requests, `request_id` has their ids with commas in between.
+        """
 
     @property
     def model_name(self) -> str:

@@ -9,14 +9,17 @@ import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock._core import Call, Port
     from penstock._definition import Handler
 
-__all__ = ["new_loop", "report_blocked", "run"]
+__all__ = ["computes", "new_loop", "report_blocked", "run"]
 
+computes: ContextVar[Call | None] = ContextVar("computes", default=None)
+"""What the current task computes. The tasks that it starts know it too."""
 _OWN = ("asyncio", "uvloop", "penstock")
 """The packages whose frames are not the handler's."""
 
@@ -109,6 +112,7 @@ class _Instance:
         self._cancelled.discard(task)
 
     async def _answer(self, call: Call) -> None:
+        computes.set(call)
         try:
             returned = await self._handler(*call.arguments)
         except BaseException as raised:
@@ -118,6 +122,7 @@ class _Instance:
 
     async def _stream(self, call: Call) -> None:
         pieces: Any = None
+        computes.set(call)
         try:
             pieces = self._handler(*call.arguments)
             if inspect.isawaitable(pieces):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -136,6 +137,16 @@ def hoards(x: Any, ctx: Context) -> Any:
     """Keeps more series than it may."""
     for index in range(1100):
         ctx.metrics.counter("hoarded", user=index)
+    return x
+
+
+@model(name="talks", instances=Processes(1), **FLOATS)
+def talks(x: Any) -> Any:
+    """Logs and prints."""
+    logging.getLogger("of.library").warning("computing %d", int(x[0]))
+    print("printed", int(x[0]))
+    print('{"as": "json"}')
+    os.write(2, b"without its end")
     return x
 
 

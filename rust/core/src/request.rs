@@ -1,6 +1,6 @@
 //! One inference request and its answer, as plain data that no protocol owns.
 
-use crate::{Error, ModelSpec, Result, Schedule, Tensor, bytes_tensor, spec::names};
+use crate::{Error, ModelSpec, Origin, Result, Schedule, Tensor, bytes_tensor, spec::names};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -78,6 +78,8 @@ pub struct InferRequest {
     pub schedule: Schedule,
     /// Its caller takes over the memory of outputs that are its own alone; others are shared, so that they can be sent.
     pub takes_memory: bool,
+    /// Who it is; `None` when nobody asks.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// How an output is to be sent.
@@ -177,6 +179,7 @@ impl InferRequest {
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
+            origin: None,
         })
     }
 

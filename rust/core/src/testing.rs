@@ -77,5 +77,6 @@ pub fn request(tensor: Tensor) -> InferRequest {
         protocol: Protocol::InProcess,
         schedule: Schedule::default(),
         takes_memory: false,
+        origin: None,
     }
 }

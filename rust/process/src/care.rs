@@ -24,7 +24,7 @@ impl Serving<'_> {
         if Instant::now() < self.not_before || !self.instance.fleet.begin_replacing() {
             return;
         }
-        match Process::start(&self.instance.launch, self.instance.index) {
+        match Process::start(&self.instance.launch, &self.instance.queue.spec().name, self.instance.index) {
             Ok(next) => self.next = Some((next, end)),
             Err(failure) => self.not_replaced(&failure),
         }

@@ -41,7 +41,7 @@ impl Instance {
 
     /// A process that has loaded.
     pub(crate) fn start(&self) -> Result<Process, Failure> {
-        let mut process = Process::start(&self.launch, self.index)?;
+        let mut process = Process::start(&self.launch, &self.queue.spec().name, self.index)?;
         loop {
             if let Some(loaded) = process.loaded(self.launch.fingerprint) {
                 return loaded.map(|()| process);

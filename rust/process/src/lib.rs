@@ -19,6 +19,7 @@ mod frame;
 mod instance;
 mod kept;
 mod launch;
+mod lines;
 mod outputs;
 mod pack;
 mod process;

@@ -4,6 +4,7 @@ use crate::{
     end::{End, Failure, out_of_memory_kills},
     frame::{BRISK, Frame, KEPT, Kind, NEW},
     launch::Launch,
+    lines::Lines,
     outputs::Answers,
     pack::Reader,
     region::Region,
@@ -23,6 +24,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    lines: Lines,
     /// Ready to be read once it has ended; `None` where the kernel gives none.
     pidfd: Option<OwnedFd>,
     pub(crate) socket: Socket,
@@ -37,20 +39,23 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts one, and tells it what to load.
-    pub(crate) fn start(launch: &Launch, index: usize) -> Result<Self, Failure> {
+    pub(crate) fn start(launch: &Launch, model: &str, index: usize) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::of(format!("its process could not be started: {error}"));
         let (socket, end) = Socket::pair().map_err(failed)?;
         let mut command = Command::new(&launch.program);
-        // The socket takes the place of the standard input; no other descriptor is inherited but output's.
+        // The socket takes the place of the standard input; no other descriptor is inherited.
         command.args(&launch.arguments).stdin(Stdio::from(end.into_fd()));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(launch.environment(index).iter().map(|(name, value)| (name, value)));
         let kills_before = out_of_memory_kills();
-        let child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(failed)?;
         drop(command);
+        let lines = Lines::of(model, &mut child).map_err(failed)?;
         let pidfd = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pidfd = pidfd.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let mut process = Self {
             child,
+            lines,
             pidfd,
             socket,
             input: None,
@@ -209,6 +214,7 @@ impl Process {
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.lines.finish();
     }
 
     /// Its resident memory in bytes.
@@ -224,5 +230,6 @@ impl Drop for Process {
         if self.status().is_none() {
             self.kill();
         }
+        self.lines.finish();
     }
 }

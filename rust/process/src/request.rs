@@ -9,7 +9,7 @@ use crate::{
     tensors::{Places, describe, placed},
 };
 use penstock_core::{
-    CallerInfo, InferRequest, Inputs, Job, Presence, Protocol, Reply, Schedule, SequenceId, Step, Tensor,
+    CallerInfo, InferRequest, Inputs, Job, Origin, Presence, Protocol, Reply, Schedule, SequenceId, Step, Tensor,
     copies::{self, Step as Copied},
 };
 use std::{
@@ -84,6 +84,13 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
         Some(step) => {
             out.byte(1 + u8::from(step.start) + 2 * u8::from(step.end));
             sequence(out, &step.id);
+        }
+    }
+    match &request.origin {
+        None => out.byte(0),
+        Some(origin) => {
+            out.byte(1);
+            out.text(&origin.id);
         }
     }
     let Some(caller) = &request.caller else { return out.byte(0) };
@@ -215,6 +222,10 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
             Some(Box::new(Step { id: read_sequence(from)?, start: (marks - 1) & 1 != 0, end: (marks - 1) & 2 != 0 }))
         }
     };
+    let origin = match from.byte()? {
+        0 => None,
+        _ => Some(Box::new(Origin { id: from.text()? })),
+    };
     let caller = match from.byte()? {
         0 => None,
         _ => Some(Box::new(CallerInfo {
@@ -224,7 +235,8 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
         })),
     };
     let schedule = Schedule { priority, step, rows_before: None };
-    Some(InferRequest { inputs: Inputs::new(), rows, caller, deadline, protocol, schedule, takes_memory: false })
+    let (inputs, takes_memory) = (Inputs::new(), false);
+    Some(InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin })
 }
 
 fn read_sequence(from: &mut Reader<'_>) -> Option<SequenceId> {
@@ -264,6 +276,7 @@ mod tests {
         let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
         let first = InferRequest {
             caller: caller("one"),
+            origin: Some(Box::new(Origin { id: "ü".to_owned() })),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
             schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), rows_before: None },
             ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
@@ -282,6 +295,8 @@ mod tests {
         assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
         let [(first, first_reply), (second, second_reply)] = &requests[..] else { panic!("two requests") };
         assert_eq!((first.rows, second.rows), (2, 1));
+        assert_eq!(first.origin.as_deref(), Some(&Origin { id: "ü".to_owned() }));
+        assert!(second.origin.is_none());
         assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
         assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), rows_before: None });
         assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));

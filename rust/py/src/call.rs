@@ -1,6 +1,6 @@
 //! One call of a handler: arrays in, handler, tensors out, and where the time went.
 
-use crate::{context::Context, definition::Handling, errors, hand_in, rows, sequences::Sequences};
+use crate::{context::Context, current::Computing, definition::Handling, errors, hand_in, rows, sequences::Sequences};
 use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use rustix::time::{ClockId, clock_gettime};
@@ -20,6 +20,7 @@ pub(crate) fn call(
 ) -> Result<BatchOutput> {
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
+    let _computing = Computing::begin(job);
     let prepared = arguments(py, handling, sequences, job, inputs);
     let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
 

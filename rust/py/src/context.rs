@@ -204,6 +204,13 @@ impl Context {
         py.import("logging")?.call_method1("getLogger", (format!("penstock.{}", self.spec.name),))
     }
 
+    #[getter]
+    fn log<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ids = self.requests.iter().map(|request| request.get().id().to_owned()).collect::<Vec<_>>();
+        let who = (&*self.spec.name, &*self.spec.version, ids);
+        py.import("penstock.logs")?.call_method1("adapter", who)
+    }
+
     fn set_parameter(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = parameter(value)?;
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,6 +8,7 @@ mod call;
 mod client;
 mod config;
 mod context;
+mod current;
 mod definition;
 mod errors;
 mod event_loop;
@@ -48,6 +49,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("debug_build", cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(copies, module)?)?;
+    module.add_function(wrap_pyfunction!(current::current, module)?)?;
+    module.add_function(wrap_pyfunction!(current::want_origins, module)?)?;
     client::register(module)?;
     module.add_class::<server::Server>()?;
     module.add_class::<in_process::InProcess>()?;

@@ -5,6 +5,7 @@ use crate::{
     attach::detached,
     call::{arguments, panicked, thread_time},
     context::Context,
+    current::Computing,
     definition::Handling,
     errors, hand_out, rows,
     sequences::Sequences,
@@ -36,6 +37,7 @@ pub(crate) fn answer(
     inputs: Inputs,
 ) {
     let py = handler.py();
+    let _computing = Computing::begin(&job);
     let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, sequences, &mut job, inputs)));
     let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
     let generator = match begun {

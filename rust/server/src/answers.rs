@@ -1,6 +1,11 @@
 //! The answers to one request, one after the other, within its deadline.
 
-use crate::{app::RequestGuard, compute::LATE, front::Context, observed::Record};
+use crate::{
+    app::RequestGuard,
+    compute::{LATE, identify},
+    front::Context,
+    observed::Record,
+};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Piece, Pieces, Result, classify};
 use penstock_wire::Decoded;
 use std::{
@@ -49,7 +54,8 @@ impl Answers {
     ///
     /// # Errors
     /// What the model's queue refuses.
-    pub(crate) fn start(context: &Context, model: &Arc<Model>, decoded: Decoded, call: Call) -> Result<Self> {
+    pub(crate) fn start(context: &Context, model: &Arc<Model>, mut decoded: Decoded, call: Call) -> Result<Self> {
+        identify(&mut decoded);
         let Decoded { mut request, plan, .. } = decoded;
         let Call { record, guard, deadline } = call;
         request.deadline = deadline;

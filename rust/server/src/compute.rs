@@ -8,7 +8,9 @@ use crate::{
     shared_memory::{SharedOutputs, fetch},
 };
 use http::HeaderMap;
-use penstock_core::{AnswerPlan, Error, InferRequest, InferResponse, Kind, Model, Result, classify};
+use penstock_core::{
+    AnswerPlan, Error, InferRequest, InferResponse, Kind, Model, Origin, Result, are_origins_wanted, classify,
+};
 use penstock_wire::Decoded;
 use std::{
     pin::pin,
@@ -34,6 +36,7 @@ pub(crate) async fn compute(
     if decoded.shared.is_some() {
         (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
     }
+    identify(&mut decoded);
     decoded.request.deadline = deadline;
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
@@ -55,6 +58,13 @@ async fn infer(context: &Context, model: &Model, request: InferRequest, headers:
         None => model.infer(request, context.desk.as_ref()).await,
         // Apart, so that the others' future is as small as it was.
         Some(cache) => Box::pin(cached::infer(context, (model, cache), request, headers)).await,
+    }
+}
+
+/// Has a request say who it is, if anybody wants to know.
+pub(crate) fn identify(decoded: &mut Decoded) {
+    if are_origins_wanted() {
+        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone() }));
     }
 }
 

@@ -137,6 +137,7 @@ mod tests {
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
+            origin: None,
         }
     }
 

@@ -189,6 +189,7 @@ mod tests {
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
+            origin: None,
         };
         Key::new(&ModelSpec::default(), &request, &identity)
     }

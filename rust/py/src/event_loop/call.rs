@@ -1,7 +1,7 @@
 //! One batch that a task of the loop computes: `_core.Call`.
 
 use super::shared::Shared;
-use crate::{attach::detached, context::Context, definition::Handling, rows, stream};
+use crate::{attach::detached, context::Context, current::Current, definition::Handling, rows, stream};
 use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use std::{
@@ -16,6 +16,7 @@ pub(crate) struct Call {
     #[pyo3(get)]
     arguments: Py<PyTuple>,
     context: Option<Py<Context>>,
+    current: Option<Arc<Current>>,
     handling: Arc<Handling>,
     shared: Arc<Shared>,
     under_way: Mutex<UnderWay>,
@@ -38,6 +39,7 @@ pub(super) struct Parts {
     pub(super) job: Job,
     pub(super) arguments: Py<PyTuple>,
     pub(super) context: Option<Py<Context>>,
+    pub(super) current: Option<Arc<Current>>,
     pub(super) handling: Arc<Handling>,
     pub(super) shared: Arc<Shared>,
     pub(super) handed_in: Duration,
@@ -45,10 +47,10 @@ pub(super) struct Parts {
 
 impl Call {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { job, arguments, context, handling, shared, handed_in } = parts;
+        let Parts { job, arguments, context, current, handling, shared, handed_in } = parts;
         let under_way = if job.spec().streams { UnderWay::Many(job.stream()) } else { UnderWay::Once(job) };
         let under_way = Mutex::new(under_way);
-        Self { arguments, context, handling, shared, under_way, began: Instant::now(), handed_in }
+        Self { arguments, context, current, handling, shared, under_way, began: Instant::now(), handed_in }
     }
 
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
@@ -105,6 +107,12 @@ impl UnderWay {
 
 #[pymethods]
 impl Call {
+    /// As [`crate::current::current`] tells it of a thread.
+    #[getter]
+    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
+        self.current.as_ref().map(|current| current.tell(py)).transpose()
+    }
+
     /// Whether any caller still waits.
     #[getter]
     fn wanted(&self) -> bool {

@@ -4,7 +4,9 @@ use super::{
     call::{Call, Parts},
     shared::{Fed, Shared, Taken},
 };
-use crate::{attach::detached, call, definition::Handling, errors, instance::Built, sequences::Sequences};
+use crate::{
+    attach::detached, call, current::Current, definition::Handling, errors, instance::Built, sequences::Sequences,
+};
 use penstock_core::{Inputs, Job, PATIENCE, queue::Queue};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{
@@ -55,6 +57,7 @@ impl Port {
         let start = Instant::now();
         let inputs = if job.has_room() { detached(py, || job.admit_late_joiners(inputs)) } else { inputs };
         job.watch(&self.shared.waker());
+        let current = Current::of(&job);
         let arguments = match &mut *lock(&self.sequences) {
             Some(sequences) => call::arguments(py, &self.handling, sequences, &mut job, inputs),
             None => Err(PyRuntimeError::new_err("the handler is not built")),
@@ -74,6 +77,7 @@ impl Port {
                 job,
                 arguments: arguments.unbind(),
                 context: context.map(Bound::unbind),
+                current,
                 handling: Arc::clone(&self.handling),
                 shared: Arc::clone(&self.shared),
                 handed_in: start.elapsed(),

@@ -2,6 +2,7 @@
 
 use crate::{
     call,
+    current::Computing,
     definition::Handling,
     sequences::Sequences,
     stream::{self, Outputs, Pieces},
@@ -52,6 +53,7 @@ fn stream(
     mut job: Job,
     inputs: Inputs,
 ) -> Result<BatchOutput> {
+    let _computing = Computing::begin(&job);
     let begun = catch_unwind(AssertUnwindSafe(|| stream::begin(handler, handling, sequences, &mut job, inputs)));
     let generator = begun.unwrap_or_else(|_| Err(call::panicked(&job)))?;
     let times = generator.run_to_end(&mut ToServer { worker, job })?;

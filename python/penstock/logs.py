@@ -1,0 +1,153 @@
+"""What handlers log, tied to the requests that they compute.
+
+Any `logging.Handler` that has a `RequestFilter` shows which request a line belongs to, whoever logs it: the handler, or
+a library that it calls. `setup` does that for a whole program, in text or in JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+__all__ = ["JsonFormatter", "RequestFilter", "setup"]
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s [%(model)s/%(version)s %(request_id)s] %(message)s"
+_NOBODY = ("-", "-", ("-",))
+
+
+class RequestFilter(logging.Filter):
+    """Gives each record `request_id`, `model` and `version`: of what is computed where it is logged, else `-`.
+
+    Of a batch that joins several requests, `request_id` has their ids with commas in between. Requests say who they are
+    from the moment on when the first filter is made in the process. What a record has already is kept.
+
+    Example:
+        >>> handler = logging.StreamHandler()
+        >>> handler.addFilter(RequestFilter())
+        >>> handler.setFormatter(logging.Formatter("%(request_id)s %(message)s"))
+        >>> logging.getLogger().addHandler(handler)
+    """
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__(name)
+        from penstock import _core
+
+        _core.want_origins()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is of the filter's name, which is any by default."""
+        if not hasattr(record, "request_id"):
+            model, version, ids = _current() or _NOBODY
+            record.model, record.version, record.request_id = model, version, _joined(ids)
+        return super().filter(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """Makes a JSON object of each record, in one line.
+
+    `time` (seconds since 1970), `level`, `logger`, `message` and `process`; with a `RequestFilter` also `request_id`,
+    `model` and `version`, for what is logged while a request is computed; `error` with the traceback of an exception.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, without its end."""
+        line: dict[str, Any] = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        for name in ("request_id", "model", "version"):
+            if (value := getattr(record, name, "-")) != "-":
+                line[name] = value
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def setup(
+    *, level: int | str = logging.INFO, as_json: bool = False, prints: bool = False, stream: TextIO | None = None
+) -> None:
+    """Has the root logger write lines that say to which request they belong.
+
+    To be called at the top of the module that defines the models, so that processes of theirs do so as well.
+
+    Args:
+        level: The lowest level that is written.
+        as_json: Whether lines are JSON objects, as `JsonFormatter` makes them.
+        prints: Whether what handlers print becomes lines of the logger `penstock.<model>.print`.
+        stream: Where lines go; standard error by default.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RequestFilter())
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(_TEXT))
+    root = logging.getLogger()
+    for known in [one for one in root.handlers if getattr(one, "_penstock", False)]:
+        root.removeHandler(known)
+    handler._penstock = True  # type: ignore[attr-defined]
+    root.addHandler(handler)
+    root.setLevel(level)
+    if prints and not isinstance(sys.stdout, _Prints):
+        sys.stdout = _Prints(sys.stdout)
+
+
+def adapter(model: str, version: str, ids: Sequence[str]) -> logging.LoggerAdapter[logging.Logger]:
+    """`Context.log`."""
+    extra = {"request_id": _joined(ids), "model": model, "version": version}
+    return _Adapter(logging.getLogger(f"penstock.{model}"), extra)
+
+
+class _Adapter(logging.LoggerAdapter[logging.Logger] if TYPE_CHECKING else logging.LoggerAdapter):  # type: ignore[misc]
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+class _Prints(io.TextIOBase):
+    """Standard output, of which whole lines that handlers print go to the log."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._begun = threading.local()
+
+    def write(self, text: str) -> int:
+        current = _current()
+        if current is None:
+            return self._stream.write(text)
+        *lines, self._begun.text = (getattr(self._begun, "text", "") + text).split("\n")
+        for line in lines:
+            logging.getLogger(f"penstock.{current[0]}.print").info("%s", line)
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+
+def _current() -> tuple[str, str, Sequence[str]] | None:
+    from penstock import _core
+
+    if (current := _core.current()) is not None:
+        return current
+    # Only there if a model is async.
+    event_loop = sys.modules.get("penstock._event_loop")
+    call = event_loop.computes.get() if event_loop is not None else None
+    return call.current if call is not None else None
+
+
+def _joined(ids: Sequence[str]) -> str:
+    return ",".join(one or "-" for one in ids)

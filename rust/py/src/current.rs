@@ -1,0 +1,64 @@
+//! What a thread computes now, for whoever logs from inside of a handler.
+
+use penstock_core::{Job, ModelSpec};
+use pyo3::{prelude::*, types::PyTuple};
+use std::{cell::RefCell, sync::Arc};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
+}
+
+/// A batch that is computed, and the ids of its requests.
+#[derive(Debug)]
+pub(crate) struct Current {
+    spec: Arc<ModelSpec>,
+    ids: Vec<String>,
+}
+
+impl Current {
+    /// Nothing, if nobody asked for it when the requests came. To be called before the context takes what it needs.
+    pub(crate) fn of(job: &Job) -> Option<Arc<Self>> {
+        let ids: Vec<_> =
+            job.parts().iter().filter_map(|part| Some(part.request.origin.as_ref()?.id.clone())).collect();
+        (!ids.is_empty()).then(|| Arc::new(Self { spec: Arc::clone(job.spec()), ids }))
+    }
+
+    /// Model, version and ids.
+    pub(crate) fn tell<'py>(&self, py: Python<'py>) -> PyResult<(String, String, Bound<'py, PyTuple>)> {
+        Ok((self.spec.name.to_string(), self.spec.version.to_string(), PyTuple::new(py, &self.ids)?))
+    }
+}
+
+/// This thread computes a batch until this is dropped.
+pub(crate) struct Computing(bool);
+
+impl Computing {
+    pub(crate) fn begin(job: &Job) -> Self {
+        let current = Current::of(job);
+        let known = current.is_some();
+        if known {
+            CURRENT.set(current);
+        }
+        Self(known)
+    }
+}
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        if self.0 {
+            CURRENT.set(None);
+        }
+    }
+}
+
+/// From now on requests say who they are.
+#[pyfunction]
+pub(crate) fn want_origins() {
+    penstock_core::want_origins();
+}
+
+/// What this thread computes now: a model, its version, and the ids of the requests.
+#[pyfunction]
+pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(String, String, Bound<'_, PyTuple>)>> {
+    CURRENT.with_borrow(Clone::clone).map(|current| current.tell(py)).transpose()
+}

@@ -1,0 +1,205 @@
+"""`penstock.logs`: what is logged while a request is computed says which request that is."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from http_by_hand import infer
+from models import in_processes
+from penstock import Batching, Context, Model, Server, Tensor, logs, model
+from penstock.testing import Client
+from waiting import Gate, at_once, until
+
+FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+X = {"x": np.array([5], np.float32)}
+LIBRARY = logging.getLogger("of.library")
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """What `setup` writes, as JSON."""
+    stream, before = io.StringIO(), (sys.stdout, logging.getLogger().level, list(logging.getLogger().handlers))
+    logs.setup(as_json=True, stream=stream)
+    yield stream
+    sys.stdout, level, handlers = before
+    logging.getLogger().setLevel(level)
+    logging.getLogger().handlers[:] = handlers
+
+
+def read(lines: io.StringIO, logger: str = "of.library") -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in lines.getvalue().splitlines()]
+    return [line for line in found if line["logger"] == logger]
+
+
+def who(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line.get("model"), line.get("version"), line.get("request_id"), line["message"]
+
+
+@model(name="plain", version="3", **FLOATS)
+def plain(x: Any) -> Any:
+    LIBRARY.info("computing %d", x[0])
+    print("printed", int(x[0]))
+    return x
+
+
+@model(name="awaited", version="3", **FLOATS)
+async def awaited(x: Any) -> Any:
+    await asyncio.sleep(0)
+    await asyncio.create_task(nested(x))
+    print("printed", int(x[0]))
+    return x
+
+
+async def nested(x: Any) -> None:
+    await asyncio.sleep(0)
+    LIBRARY.info("computing %d", x[0])
+
+
+@model(name="yields", version="3", **FLOATS)
+def yields(x: Any) -> Iterator[Any]:
+    LIBRARY.info("computing %d", x[0])
+    yield x
+    print("printed", int(x[0]))
+    yield x
+
+
+@model(name="yields_async", version="3", **FLOATS)
+async def yields_async(x: Any) -> Any:
+    yield x
+    LIBRARY.info("computing %d", x[0])
+    print("printed", int(x[0]))
+
+
+@pytest.mark.parametrize("served", [plain, awaited, yields, yields_async], ids=lambda one: one.name)
+def test_lines_of_any_logger_and_prints_carry_the_request(lines: io.StringIO, served: Model[..., Any]) -> None:
+    # Not in the fixture: the output of a test begins after it.
+    logs.setup(as_json=True, prints=True, stream=lines)
+    with Client(served) as client:
+        for request_id in ("r-1", "r-2"):
+            if served.streams:
+                body = json.dumps({"id": request_id, "x": [5]})
+                assert client.post(f"/v2/models/{served.name}/generate_stream", body).status == 200
+            else:
+                client.infer(served.name, X, request_id=request_id)
+    LIBRARY.info("outside")
+    of = [(served.name, "3", request_id) for request_id in ("r-1", "r-2")]
+    assert [who(line) for line in read(lines)] == [
+        *((*one, "computing 5") for one in of),
+        (None, None, None, "outside"),
+    ]
+    assert [who(line) for line in read(lines, f"penstock.{served.name}.print")] == [(*one, "printed 5") for one in of]
+
+
+def test_calls_at_once_on_one_loop_are_told_apart(lines: io.StringIO) -> None:
+    barrier: list[asyncio.Event] = []
+
+    @model(name="m", max_concurrency=8, **FLOATS)
+    async def together(x: Any, ctx: Context) -> Any:
+        event = asyncio.Event()
+        barrier.append(event)
+        if len(barrier) == 8:
+            for one in barrier:
+                one.set()
+        await event.wait()
+        LIBRARY.info("%s", ctx.request_id)
+        return x
+
+    with Client(together) as client:
+        for one in at_once([lambda index=index: client.infer("m", X, request_id=f"r{index}") for index in range(8)]):
+            one.result()
+    found = read(lines)
+    assert sorted(line["message"] for line in found) == [f"r{index}" for index in range(8)]
+    assert all(line["request_id"] == line["message"] for line in found)
+
+
+def test_a_shared_batch_names_each_of_its_requests(lines: io.StringIO) -> None:
+    gate = Gate()
+
+    @model(name="m", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], batching=Batching())
+    def rows(x: Any) -> Any:
+        if len(x) == 1:
+            gate.enter()
+        else:
+            LIBRARY.info("computing")
+        return x
+
+    row = {"x": np.ones((1, 1), np.float32)}
+    with Client(rows) as client:
+        asked = at_once([lambda: client.infer("m", row, request_id="first")])
+        gate.await_entered()
+        asked += at_once([lambda: client.infer("m", row, request_id="a"), lambda: client.infer("m", row)])
+
+        def waiting() -> bool:
+            return b'penstock_queue_depth{model="m",version="1"} 2' in client.get("/metrics").body
+
+        until(waiting)
+        gate.open()
+        for one in asked:
+            one.result()
+    (line,) = read(lines)
+    assert sorted(line["request_id"].split(",")) == ["-", "a"]
+
+
+def test_the_contexts_logger_carries_it_without_any_setup(caplog: pytest.LogCaptureFixture) -> None:
+    @model(name="m", version="7", **FLOATS)
+    def handler(x: Any, ctx: Context) -> Any:
+        ctx.log.warning("of %s", "this", extra={"more": 1})
+        assert ctx.log.logger is ctx.logger
+        return x
+
+    with Client(handler) as client:
+        client.infer("m", X, request_id="r-1")
+    (record,) = [record for record in caplog.records if record.name == "penstock.m"]
+    assert (record.getMessage(), record.__dict__["more"]) == ("of this", 1)
+    assert tuple(record.__dict__[name] for name in ("model", "version", "request_id")) == ("m", "7", "r-1")
+
+
+def test_a_filter_keeps_what_a_record_has() -> None:
+    record = logging.makeLogRecord({"request_id": "own"})
+    assert logs.RequestFilter().filter(record)
+    assert record.__dict__["request_id"] == "own"
+    other = logging.makeLogRecord({"name": "a"})
+    assert not logs.RequestFilter("b").filter(other)
+    assert (other.__dict__["request_id"], other.__dict__["model"]) == ("-", "-")
+
+
+def test_setup_again_replaces_what_it_did_before(lines: io.StringIO) -> None:
+    other = io.StringIO()
+    logs.setup(stream=other)
+    LIBRARY.info("once")
+    assert lines.getvalue() == ""
+    assert other.getvalue().endswith("INFO of.library [-/- -] once\n")
+
+
+def test_an_exception_is_in_the_same_json_line(lines: io.StringIO) -> None:
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        LIBRARY.exception("failed")
+    (line,) = read(lines)
+    assert line["level"] == "error"
+    assert line["error"].endswith("ValueError: broken")
+
+
+def test_lines_of_a_process_say_whose_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+    with Server(in_processes.talks, http="127.0.0.1:0", grpc=None) as server:
+        assert infer(server.http_url, "talks", X).status == 200
+    out, err = capfd.readouterr()
+    prefix = "penstock: model 'talks' process "
+    printed, as_json = [line for line in out.splitlines() if line]
+    assert printed.startswith(prefix)
+    assert printed.endswith(": printed 5")
+    assert as_json == '{"as": "json"}'
+    process = printed.removeprefix(prefix).split(":")[0]
+    assert process.isdigit()
+    assert f"{prefix}{process}: computing 5\n" in err
+    assert f"{prefix}{process}: without its end\n" in err
