@@ -2,7 +2,8 @@
 
 use crate::{access_log::Entry, app::App, config::LogLevel};
 use http::{HeaderMap, HeaderValue};
-use penstock_core::{Error, Kind, Model, Protocol, Timings};
+use penstock_core::{Error, Kind, Model, Protocol, Result, Timings};
+use penstock_wire::grpc::timeout;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -21,12 +22,24 @@ impl<'a> Observed<'a> {
         Self { app, protocol, started: Instant::now() }
     }
 
-    /// When its deadline is, if the server or its caller set one.
-    pub(crate) fn deadline(&self, asked: Option<Duration>) -> Option<Instant> {
-        let limit = match (asked, self.app.config.request_timeout) {
-            (Some(asked), Some(most)) => Some(asked.min(most)),
-            (asked, most) => asked.or(most),
-        };
+    /// When its deadline is, if the server, its parameters (`asked`) or its header `grpc-timeout` set one: the soonest.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the header is no duration.
+    pub(crate) fn deadline(&self, headers: &HeaderMap, asked: Option<Duration>) -> Result<Option<Instant>> {
+        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_in(asked)) };
+        let told = timeout(value.as_bytes()).ok_or_else(|| {
+            let got = value.as_bytes().escape_ascii();
+            Error::invalid(format!(
+                "header 'grpc-timeout' must be one to eight digits and one of the units H M S m u n, got '{got}'"
+            ))
+        })?;
+        Ok(self.deadline_in([Some(told), asked].into_iter().flatten().min()))
+    }
+
+    /// The same for one of several requests that share their headers.
+    pub(crate) fn deadline_in(&self, asked: Option<Duration>) -> Option<Instant> {
+        let limit = [asked, self.app.config.request_timeout].into_iter().flatten().min();
         self.started.checked_add(limit?)
     }
 

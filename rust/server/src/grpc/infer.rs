@@ -88,9 +88,7 @@ pub(crate) async fn call(
         if let Some(pattern) = &context.app.config.grpc_forward {
             pattern.forward(headers, &mut decoded)?;
         }
-        let asked = headers.get("grpc-timeout").and_then(|value| wire::timeout(value.as_bytes()));
-        let asked = [asked, decoded.timeout].into_iter().flatten().min();
-        let deadline = observed.deadline(asked);
+        let deadline = observed.deadline(headers, decoded.timeout)?;
         compute(context, &model, decoded, deadline, headers).await
     };
     let result = result.await;

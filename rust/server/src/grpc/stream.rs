@@ -149,7 +149,7 @@ impl Calls {
         if let Some(pattern) = &app.config.grpc_forward {
             pattern.forward(&self.headers, &mut decoded).inspect_err(|error| record.fail(error))?;
         }
-        let deadline = observed.deadline(decoded.timeout);
+        let deadline = observed.deadline_in(decoded.timeout);
         Ok(Begun { model, decoded, call: Call { record, guard, deadline } })
     }
 

@@ -80,7 +80,7 @@ async fn answer<B: Incoming>(
     if let Some(caller) = &mut decoded.request.caller {
         caller.headers = visible(headers);
     }
-    let deadline = observed.deadline(decoded.timeout);
+    let deadline = observed.deadline(headers, decoded.timeout)?;
     let record = Record::new(app, observed, (&model, &decoded.plan.id), status);
     let call = Call { record, guard, deadline };
     let answers = Answers::start(context, &model, decoded, call);

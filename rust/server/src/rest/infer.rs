@@ -78,7 +78,7 @@ async fn answer<B: Incoming>(
     if let Some(pattern) = &app.config.http_forward {
         pattern.forward(headers, &mut decoded)?;
     }
-    let deadline = observed.deadline(decoded.timeout);
+    let deadline = observed.deadline(headers, decoded.timeout)?;
     let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
     let timings = response.timings;
     let start = Instant::now();

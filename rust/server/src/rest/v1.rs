@@ -149,7 +149,7 @@ async fn respond<B: Incoming>(
     let (mut guard, model) = admit(app, &mut body, seen, || verb.find(context, &path), |_| Ok(())).await?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
-    let deadline = observed.deadline(timeout);
+    let deadline = observed.deadline(headers, timeout)?;
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
