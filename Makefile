@@ -91,6 +91,10 @@ clean: ## Remove everything that was made, models included
 	@missing=()
 	command -v curl >/dev/null || missing+=(curl)
 	command -v cc >/dev/null || missing+=(gcc libc6-dev)
+	# Some tests use it, and are skipped where it is not.
+	if [[ $$(id -u) -eq 0 ]] && command -v apt-get >/dev/null; then
+	  command -v redis-server >/dev/null || missing+=(redis-server)
+	fi
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
 	if [[ $${#missing[@]} -gt 0 ]]; then
 	  if [[ $$(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then

@@ -23,6 +23,8 @@ class Cache:
     Args:
         max_bytes: The most bytes that are kept; who was asked for longest ago goes first.
         ttl: For how long an answer is given, in seconds or as a `timedelta`; None for as long as there is room.
+        revision: The name of the code and weights that compute. With it, and with the server's setting `cache_redis`,
+            servers whose models have the same name, version and revision share their answers; change it with them.
         vary: Names of headers whose values set callers apart, beside those that hold credentials.
 
     Raises:
@@ -38,6 +40,8 @@ class Cache:
     """For how many seconds an answer is given."""
     vary: tuple[str, ...]
     """Headers whose values set callers apart, in lower case."""
+    revision: str | None
+    """The name of the code and weights that compute, to share answers by."""
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Cache:
         *,
         ttl: float | timedelta | None = None,
         vary: str | Iterable[str] = (),
+        revision: str | None = None,
     ) -> None:
         if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or not 1 <= max_bytes < 2**63:
             raise ValueError(f"Cache: max_bytes must be an integer of 1 or more, not {max_bytes!r}")
@@ -55,5 +60,7 @@ class Cache:
         for name in names:
             if not _HEADER.fullmatch(name):
                 raise ValueError(f"Cache: vary: {name!r} is not a header's name")
-        for field, value in zip(self.__slots__, (int(max_bytes), seconds, names), strict=True):
+        if revision is not None and (not isinstance(revision, str) or not revision):
+            raise ValueError(f"Cache: revision must be text or None, not {revision!r}")
+        for field, value in zip(self.__slots__, (int(max_bytes), seconds, names, revision), strict=True):
             object.__setattr__(self, field, value)

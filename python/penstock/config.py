@@ -82,6 +82,9 @@ class ServerConfig:
     api_key: str | None = _setting(
         None, "secret", "the key that every request must carry; better env:NAME or file:/path than the key itself"
     )
+    cache_redis: str | None = _setting(
+        None, "secret", "the URL of a Redis where servers share what models with a revision keep; better env:NAME"
+    )
     cloud_events: bool = _setting(False, "switch", "take CloudEvents on the inference routes, and answer with events")
     cloud_events_merge: bool = _setting(False, "switch", "keep the attributes of a CloudEvent in its answer")
     cloud_events_source: str | None = _setting(None, "text|off", "the source of answering CloudEvents")
@@ -126,7 +129,7 @@ class ServerConfig:
             if kind == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
         # Read now, so that a secret that is not there is known before a model is loaded.
-        _ = self.access_rules, self.access_key
+        _ = self.access_rules, self.access_key, self.cache_url
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
         for name, (_, variable) in _VERTEX_ROUTES.items():
@@ -154,6 +157,14 @@ class ServerConfig:
             return _access.key(self.api_key, os.environ)
         except ValueError as error:
             raise ConfigError(f"api_key: {error}") from None
+
+    @property
+    def cache_url(self) -> str | None:
+        """The URL that `cache_redis` names. Rust reads it."""
+        try:
+            return _access.key(self.cache_redis, os.environ)
+        except ValueError as error:
+            raise ConfigError(f"cache_redis: {error}") from None
 
 
 class ServerOptions(TypedDict, total=False):
@@ -191,6 +202,7 @@ class ServerOptions(TypedDict, total=False):
     grpc_header_forward_pattern: str | None
     restricted_access: str | None
     api_key: str | None
+    cache_redis: str | None
     cloud_events: bool
     cloud_events_merge: bool
     cloud_events_source: str | None

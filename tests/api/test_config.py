@@ -60,6 +60,7 @@ def test_the_defaults() -> None:
         "grpc_header_forward_pattern": None,
         "restricted_access": None,
         "api_key": None,
+        "cache_redis": None,
         "cloud_events": False,
         "cloud_events_merge": False,
         "cloud_events_source": None,

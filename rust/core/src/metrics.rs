@@ -104,6 +104,9 @@ pub struct Metrics {
     cache_misses: Family<ModelLabels, Counter>,
     cache_evictions: Family<ModelLabels, Counter>,
     cache_bytes: Family<ModelLabels, Gauge>,
+    cache_shared_hits: Family<ModelLabels, Counter>,
+    /// Failures of the server where answers are shared.
+    pub cache_failures: Counter,
     /// Open connections.
     pub connections: Gauge,
     /// Bytes of request bodies that are held.
@@ -152,6 +155,8 @@ impl Default for Metrics {
             cache_misses: Family::default(),
             cache_evictions: Family::default(),
             cache_bytes: Family::default(),
+            cache_shared_hits: Family::default(),
+            cache_failures: Counter::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
             refused: Counter::default(),
@@ -218,6 +223,8 @@ impl Metrics {
         registry.register("cache_hits", "Requests answered without computing them", self.cache_hits.clone());
         registry.register("cache_misses", "Requests whose answer was not kept", self.cache_misses.clone());
         registry.register("cache_evictions", "Answers no longer kept, for room or age", self.cache_evictions.clone());
+        registry.register("cache_shared_hits", "Hits that another server computed", self.cache_shared_hits.clone());
+        registry.register("cache_failures", "Failures of the shared cache", self.cache_failures.clone());
         registry.register("cache_bytes", "Bytes of the answers that are kept", self.cache_bytes.clone());
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
@@ -272,6 +279,7 @@ impl Metrics {
             cache: spec.cache.as_ref().map_or_else(CacheMetrics::default, |_| CacheMetrics {
                 hits: self.cache_hits.get_or_create(&labels).clone(),
                 misses: self.cache_misses.get_or_create(&labels).clone(),
+                shared_hits: self.cache_shared_hits.get_or_create(&labels).clone(),
                 evictions: self.cache_evictions.get_or_create(&labels).clone(),
                 bytes: self.cache_bytes.get_or_create(&labels).clone(),
             }),
@@ -346,6 +354,8 @@ pub struct CacheMetrics {
     pub hits: Counter,
     /// Requests whose answer was not kept.
     pub misses: Counter,
+    /// Those of the hits that another server computed, or this one before.
+    pub shared_hits: Counter,
     /// Answers no longer kept, for room or age.
     pub evictions: Counter,
     /// Bytes of the answers that are kept.

@@ -3,7 +3,7 @@
 use crate::errors::startup;
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
-    Hosting, Limits, Listener, LogLevel, SharedMemory,
+    Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -45,6 +45,8 @@ pub(crate) struct ServerConfig {
     access_rules: Vec<(Vec<String>, String, String)>,
     /// The key itself; not a setting, but what one says.
     access_key: Option<String>,
+    /// The URL itself; not a setting, but what one says.
+    cache_url: Option<String>,
     cloud_events: bool,
     cloud_events_merge: bool,
     cloud_events_source: Option<String>,
@@ -86,6 +88,8 @@ impl ServerConfig {
     pub(crate) fn silent(self, py: Python<'_>) -> PyResult<Config> {
         let access = self.access(py)?;
         let hosting = self.hosting();
+        let wrong = |problem: String| startup(py, "ConfigError", &format!("cache_redis: {problem}"));
+        let shared_cache = self.cache_url.as_deref().map(SharedCache::new).transpose().map_err(wrong)?;
         Ok(Config {
             listeners: Vec::new(),
             hosting,
@@ -131,6 +135,7 @@ impl ServerConfig {
             http_forward: pattern(py, "http_header_forward_pattern", self.http_header_forward_pattern.as_deref())?,
             grpc_forward: pattern(py, "grpc_header_forward_pattern", self.grpc_header_forward_pattern.as_deref())?,
             access,
+            shared_cache,
             request_timeout: duration(self.request_timeout),
             control: None,
             shared_memory: match self.shared_memory.as_str() {

@@ -82,6 +82,7 @@ struct DeclaredCache {
     max_bytes: usize,
     ttl: Option<f64>,
     vary: Vec<String>,
+    revision: Option<String>,
 }
 
 /// JSON documents by the tensors that carry them.
@@ -246,8 +247,8 @@ fn queueing(declared: DeclaredQueueing) -> Queueing {
 }
 
 fn caching(declared: DeclaredCache) -> Caching {
-    let DeclaredCache { max_bytes, ttl, vary } = declared;
-    Caching { max_bytes, ttl: ttl.and_then(duration), vary }
+    let DeclaredCache { max_bytes, ttl, vary, revision } = declared;
+    Caching { max_bytes, ttl: ttl.and_then(duration), vary, revision }
 }
 
 fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {

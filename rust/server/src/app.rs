@@ -9,10 +9,10 @@ use crate::{
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
@@ -57,6 +57,8 @@ pub(crate) struct App {
     pub(crate) writing: Arc<AtomicUsize>,
     /// Sends at each change of a model's or of the server's readiness.
     pub(crate) changes: watch::Sender<()>,
+    /// When it was last said that the shared cache fails.
+    pub(crate) cache_failure_said: Mutex<Option<Instant>>,
     phase: AtomicU8,
     requests: AtomicUsize,
     next_id: AtomicU64,
@@ -77,6 +79,7 @@ impl App {
             writing: Arc::default(),
             regions: Regions::default(),
             changes,
+            cache_failure_said: Mutex::new(None),
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),

@@ -1,12 +1,21 @@
 //! Requests to models whose answers are kept.
 
+mod remote;
+
+pub(crate) use self::remote::Remote;
+pub use self::remote::SharedCache;
+
 use crate::{access::Access, front::Context, offload};
 use http::HeaderMap;
 use penstock_core::{
     InferRequest, InferResponse, Model, Result,
-    cache::{Asked, Cache, Identity, Key},
+    cache::{Asked, Cache, Identity, Key, Lead},
 };
-use std::{sync::Arc, time::Instant};
+use penstock_wire::cached as wire;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 /// Headers that prove who a caller is, to this server or to a proxy before it.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
@@ -37,16 +46,60 @@ pub(crate) async fn infer(
         },
         Asked::Alone => None,
     };
+    let elsewhere = Elsewhere::of(context, model, &key);
+    if let Some(elsewhere) = &elsewhere
+        && let Some((response, since)) = elsewhere.find(model, request.rows).await
+    {
+        keep(cache, lead, key, &response, since);
+        cache.metrics().shared_hits.inc();
+        return hit(response);
+    }
     cache.metrics().misses.inc();
     metrics.statistics.cache_miss(start.elapsed());
     let response = model.infer(request, context.desk.as_ref()).await?;
     let computed = Instant::now();
-    match lead {
-        Some(lead) => lead.answered(&response, computed),
-        None => drop(cache.keep(key, &response, computed)),
+    keep(cache, lead, key, &response, computed);
+    if let Some(elsewhere) = elsewhere {
+        elsewhere.put(&response);
     }
     metrics.statistics.cache_kept(computed.elapsed());
     Ok(response)
+}
+
+fn keep(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, since: Instant) {
+    match lead {
+        Some(lead) => lead.answered(response, since),
+        None => drop(cache.keep(key, response, since)),
+    }
+}
+
+/// The place of one answer among those that servers share.
+struct Elsewhere<'a> {
+    remote: &'a Arc<Remote>,
+    key: Key,
+    ttl: Option<Duration>,
+}
+
+impl<'a> Elsewhere<'a> {
+    fn of(context: &'a Context, model: &Model, key: &Key) -> Option<Self> {
+        let (remote, caching) = (context.remote.as_ref()?, model.spec().cache.as_ref()?);
+        let key = key.shared(model.spec(), caching.revision.as_ref()?);
+        Some(Self { remote, key, ttl: caching.ttl })
+    }
+
+    /// An answer that is not too old, and since when it is one.
+    async fn find(&self, model: &Model, rows: usize) -> Option<(InferResponse, Instant)> {
+        let bytes = self.remote.get(&self.key).await?;
+        let (response, age) = wire::decode(model.spec(), rows, &self.key, bytes, SystemTime::now())?;
+        let since = Instant::now().checked_sub(age).filter(|_| self.ttl.is_none_or(|ttl| age < ttl))?;
+        Some((response, since))
+    }
+
+    fn put(self, response: &InferResponse) {
+        if let Some(bytes) = wire::encode(&self.key, response, SystemTime::now()) {
+            self.remote.put(self.key, bytes, self.ttl);
+        }
+    }
 }
 
 /// The request, and its key. Much is digested on a thread of its own.

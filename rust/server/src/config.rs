@@ -2,6 +2,7 @@
 
 use crate::{
     access::Access,
+    cached::SharedCache,
     control::{BatchingDebug, Control},
     forward::HeaderPattern,
 };
@@ -55,6 +56,8 @@ pub struct Config {
     pub hosting: Option<Hosting>,
     /// Where clients' wishes to load and unload models go; `None` refuses them.
     pub control: Option<Control>,
+    /// Where answers are shared with other servers.
+    pub shared_cache: Option<SharedCache>,
     /// Who may register shared memory.
     pub shared_memory: SharedMemory,
 }
@@ -289,6 +292,7 @@ impl Default for Config {
             cloud_events: None,
             hosting: None,
             control: None,
+            shared_cache: None,
             shared_memory: SharedMemory::Off,
         }
     }

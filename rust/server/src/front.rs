@@ -4,6 +4,7 @@
 use crate::{
     app::{App, Phase},
     body::Body,
+    cached::Remote,
     config::SharedMemory,
     grpc,
     rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, Verb},
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) app: Arc<App>,
     /// `None` where there is no I/O thread: a call in this process.
     pub(crate) desk: Option<Desk>,
+    /// Where answers are shared with other servers; not for calls in this process.
+    pub(crate) remote: Option<Arc<Remote>>,
     /// Whether only programs on this machine come through here.
     pub(crate) local: bool,
 }
@@ -78,7 +81,8 @@ impl<B> Incoming for B where
 
 impl Front {
     pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, served: Served) -> Self {
-        let context = Context { app, desk, local: served.local };
+        let remote = desk.as_ref().and_then(|_| Remote::new(&app));
+        let context = Context { app, desk, remote, local: served.local };
         Self {
             guarded: !context.app.config.access.is_open(),
             rest: served.rest.then(|| rest::router(context.clone())),

@@ -36,6 +36,7 @@ mod trace;
 mod warm;
 
 pub use access::{Access, Category};
+pub use cached::SharedCache;
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
     SharedMemory,

@@ -1,6 +1,7 @@
 //! Bytes to core types and back. Sans-IO: nothing here knows a socket.
 #![forbid(unsafe_code)]
 
+pub mod cached;
 mod call;
 pub mod coding;
 mod decoded;

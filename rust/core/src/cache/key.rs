@@ -9,6 +9,8 @@ use std::fmt;
 
 /// Sets these digests apart from all others. It changes with what is digested.
 const CONTEXT: &str = "penstock: the key of a cached response, form 1";
+const SHARED: &str = "penstock: the key of a shared response, form 1";
+const CHECKSUM: &str = "penstock: the checksum of a shared response, form 1";
 
 /// Who asks: names of headers in lower case, and the values that this caller sent.
 pub type Identity = Vec<(String, Vec<u8>)>;
@@ -52,6 +54,24 @@ impl Key {
         Self(digest.0.finalize().into())
     }
 
+    /// The same request to any server whose model is of that revision, and gives the same outputs.
+    pub fn shared(&self, spec: &ModelSpec, revision: &str) -> Self {
+        let mut digest = Digest(blake3::Hasher::new_derive_key(SHARED));
+        digest.bytes(&self.0);
+        digest.text(revision);
+        digest.number(u64::from(spec.batching.is_some()));
+        for output in &spec.outputs {
+            digest.text(&output.name);
+            digest.text(output.datatype.name());
+            digest.number(output.dims.len() as u64);
+            output.dims.iter().for_each(|dim| digest.number(dim.map_or(u64::MAX, |dim| dim as u64)));
+        }
+        for input in &spec.inputs {
+            digest.text(&input.name);
+        }
+        Self(digest.0.finalize().into())
+    }
+
     /// The digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -62,6 +82,14 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({})", blake3::Hash::from(self.0).to_hex())
     }
+}
+
+/// Of what is laid aside under a key, to know it again whole and as the answer to that key.
+pub fn checksum(key: &Key, bytes: &[u8]) -> [u8; 32] {
+    let mut digest = Digest(blake3::Hasher::new_derive_key(CHECKSUM));
+    digest.bytes(&key.0);
+    digest.bytes(bytes);
+    digest.0.finalize().into()
 }
 
 struct Digest(blake3::Hasher);

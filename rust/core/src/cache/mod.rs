@@ -5,6 +5,6 @@ mod response;
 mod store;
 
 pub use self::{
-    key::{Identity, Key},
+    key::{Identity, Key, checksum},
     response::{Asked, Cache, Caching, Lead},
 };

@@ -20,6 +20,8 @@ pub struct Caching {
     pub ttl: Option<Duration>,
     /// Names, in lower case, of headers whose values set callers apart, beside those that prove who they are.
     pub vary: Vec<String>,
+    /// The name of what computes. With it, servers may share their answers; `None` keeps them here.
+    pub revision: Option<String>,
 }
 
 /// The answers of one model that are kept.
@@ -201,7 +203,7 @@ mod tests {
     }
 
     fn cache(max_bytes: usize) -> Arc<Cache> {
-        let caching = Caching { max_bytes, ttl: None, vary: Vec::new() };
+        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None };
         Arc::new(Cache::new(&caching, 2, CacheMetrics::default()))
     }
 

@@ -1,0 +1,215 @@
+"""Answers that servers share through a Redis: found by others, never believed unseen, missed by nobody."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from http_by_hand import json_body, metric_at, post
+from penstock import Batching, Cache, ConfigError, Server, Tensor, model
+from serving_process import Serving
+from waiting import until
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("redis-server") is None or shutil.which("redis-cli") is None,
+    reason="redis-server is not installed; apt-get install redis-server",
+)
+
+FLOATS = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
+
+
+class Redis:
+    """A Redis of this test's own, on a socket in its folder."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.path, self.arguments = folder / "redis.sock", arguments
+        self.url = f"redis+unix://{self.path}"
+        self.start()
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", "0", "--unixsocket", str(self.path), "--save", "", *self.arguments]
+        self.process = subprocess.Popen(command, cwd=self.path.parent, stdout=subprocess.DEVNULL)
+        until(lambda: self("PING") == "PONG", "Redis to be up")
+
+    def __call__(self, *command: str, stdin: bytes | None = None) -> str:
+        done = subprocess.run(
+            ["redis-cli", "-s", str(self.path), *command], input=stdin, capture_output=True, check=False, timeout=20
+        )
+        return done.stdout.decode(errors="replace").strip()
+
+    def count(self) -> int:
+        """How many answers lie there."""
+        return int(self("DBSIZE") or -1)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Redis]:
+    one = Redis(tmp_path)
+    yield one
+    one.stop()
+
+
+class Served:
+    """A server of its own with a model that counts its calls."""
+
+    def __init__(self, stack: ExitStack, url: str, **cache: Any) -> None:
+        self.calls = 0
+
+        def plain(x: Any) -> Any:
+            self.calls += 1
+            return x * 2
+
+        options: dict[str, Any] = {"batching": Batching(max_size=8), **FLOATS}
+        one = model(name="m", cache=Cache(**{"revision": "1", **cache}), **options)(plain)
+        self.server = stack.enter_context(Server(one, http="127.0.0.1:0", grpc=None, cache_redis=url))
+
+    def ask(self, value: float = 1, headers: dict[str, str] | None = None) -> list[float]:
+        body = json_body({"x": np.full((2, 1), value, np.float32)})
+        answer = post(self.server.http_url, "/v2/models/m/infer", body, headers)
+        assert answer.status == 200, answer.body
+        return list(answer.json()["outputs"][0]["data"])
+
+    def metric(self, name: str) -> float:
+        return metric_at(self.server.http_url, f"penstock_cache_{name}_total")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as one:
+        yield one
+
+
+def test_what_one_server_has_computed_another_finds(stack: ExitStack, redis: Redis) -> None:
+    one, other = Served(stack, redis.url), Served(stack, redis.url)
+    assert one.ask() == [2, 2]
+    until(lambda: redis.count() == 1, "the answer to be there")
+    assert [other.ask() for _ in range(2)] == [[2, 2], [2, 2]]
+    assert (one.calls, other.calls) == (1, 0)
+    # The second time from its own memory.
+    assert [other.metric(name) for name in ("hits", "shared_hits", "misses", "failures")] == [2, 1, 0, 0]
+    # And it outlives both.
+    third = Served(stack, redis.url)
+    assert (third.ask(), third.calls) == ([2, 2], 0)
+
+
+def test_another_revision_caller_or_server_is_another_answer(stack: ExitStack, redis: Redis) -> None:
+    one = Served(stack, redis.url)
+    one.ask(headers={"authorization": "Bearer a"})
+    until(lambda: redis.count() == 1, "the answer to be there")
+    stranger, newer, alone = Served(stack, redis.url), Served(stack, redis.url, revision="2"), None
+    stranger.ask(headers={"authorization": "Bearer b"})
+    newer.ask(headers={"authorization": "Bearer a"})
+    assert (stranger.calls, newer.calls) == (1, 1)
+    until(lambda: redis.count() == 3, "the answers to be there")
+    alone = Served(stack, redis.url, revision=None)
+    alone.ask(headers={"authorization": "Bearer a"})
+    assert alone.calls == 1
+    assert redis.count() == 3
+
+
+def test_what_was_damaged_there_is_computed(stack: ExitStack, redis: Redis) -> None:
+    Served(stack, redis.url).ask()
+    until(redis.count, "the answer to be there")
+    length = lambda: redis("EVAL", "return redis.call('STRLEN', redis.call('KEYS', '*')[1])", "0")  # noqa: E731
+    whole = length()
+    for value in (b"", b"PSC1", b"\x00" * 200):
+        # Who computed it laid it there again.
+        until(lambda: length() == whole, "the answer to be whole")
+        # The key is bytes that no argument can hold.
+        assert redis(
+            "EVAL",
+            f"return #redis.call('KEYS', '*') == 1 and redis.call('SET', redis.call('KEYS', '*')[1], '{shown(value)}')",
+            "0",
+        )
+        other = Served(stack, redis.url)
+        assert (other.ask(), other.calls, other.metric("failures")) == ([2, 2], 1, 0)
+
+
+def shown(value: bytes) -> str:
+    """As a text of Lua."""
+    return "".join(f"\\{byte:03d}" for byte in value)
+
+
+def test_the_age_goes_with_the_answer(stack: ExitStack, redis: Redis) -> None:
+    Served(stack, redis.url, ttl=1000.0).ask()
+    until(redis.count)
+    left = int(redis("EVAL", "return redis.call('PTTL', redis.call('KEYS', '*')[1])", "0"))
+    assert 0 < left <= 1_000_000
+    # One that keeps answers for less takes none that is older.
+    other = Served(stack, redis.url, ttl=1e-6)
+    assert (other.ask(), other.calls) == ([2, 2], 1)
+
+
+def test_nobody_hears_of_a_redis_that_is_gone_hangs_or_refuses(redis: Redis, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import numpy as np\n"
+        "from penstock import Cache, Tensor, model\n"
+        "@model(inputs=[Tensor('x', np.float32, [2, 1])], outputs=[Tensor('y', np.float32, [2, 1])],\n"
+        "       cache=Cache(revision='1'))\n"
+        "def m(x):\n"
+        "    return x * 2\n"
+    )
+    ports = ("--http", "127.0.0.1:0", "--grpc", "off")
+    environment = {"CACHE_URL": redis.url}
+    with Serving(
+        "app.py", *ports, "--cache-redis", "env:CACHE_URL", folder=tmp_path, environment=environment
+    ) as serving:
+        asked = iter(range(100_000))
+
+        def ask() -> None:
+            body = json_body({"x": np.full((2, 1), next(asked), np.float32)})
+            assert post(serving.http, "/v2/models/m/infer", body).status == 200
+
+        failures = lambda: metric_at(serving.http, "penstock_cache_failures_total")  # noqa: E731
+        ask()
+        until(redis.count)
+        for fail, mend in (
+            (redis.stop, redis.start),
+            (lambda: redis.process.send_signal(signal.SIGSTOP), lambda: redis.process.send_signal(signal.SIGCONT)),
+            (lambda: redis("CONFIG", "SET", "requirepass", "secret"), lambda: redis("-a", "secret", "FLUSHALL")),
+        ):
+            before = failures()
+            fail()
+            until(lambda before=before: (ask(), failures() > before)[1], "a failure to be counted")  # type: ignore[misc]
+            mend()
+            if fail == redis.stop:
+                known = redis.count()
+                until(lambda known=known: (ask(), redis.count() > known)[1], "it to be asked again")  # type: ignore[misc]
+        until(lambda: "the shared cache fails" in serving.err, "the log to say so")
+        assert len(re.findall("the shared cache fails", serving.err)) == 1
+        assert str(redis.path) not in serving.err
+
+
+def test_over_tcp_with_a_password(tmp_path: Path, stack: ExitStack) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    redis = Redis(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
+    stack.callback(redis.stop)
+    assert redis("CONFIG", "SET", "requirepass", "hush") == "OK"
+    one = Served(stack, f"redis://:hush@127.0.0.1:{port}/0")
+    assert one.ask() == [2, 2]
+    until(lambda: redis("-a", "hush", "DBSIZE") == "1", "the answer to be there")
+    assert one.metric("failures") == 0
+
+
+@pytest.mark.parametrize("url", ["http://top-secret", "top-secret", "rediss://:top-secret@here:1"])
+def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
+    one = model(name="m", **FLOATS)(lambda x: x)
+    with pytest.raises(ConfigError, match=r"^cache_redis: expected redis://") as refused:
+        Server(one, http="127.0.0.1:0", grpc=None, cache_redis=url).start()
+    assert "top-secret" not in str(refused.value)
