@@ -128,14 +128,12 @@ fn string(bytes: Bytes) -> Option<String> {
 mod tests {
     use super::*;
     use crate::rest::test_spec;
-    use penstock_core::{InferRequest, Protocol, Schedule, cache::Identity};
+    use penstock_core::{InferRequest, Protocol, cache::Identity};
     use proptest::prelude::*;
     use smallvec::smallvec;
 
     fn key(number: u8) -> Key {
-        let (inputs, protocol) = (smallvec![], Protocol::InProcess);
-        let request =
-            InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() };
+        let request = InferRequest::place(&test_spec::add(), [], Protocol::InProcess).unwrap();
         Key::new(&test_spec::add(), &request, &Identity::from([(String::new(), vec![number])]))
     }
 

@@ -7,7 +7,7 @@ use libfuzzer_sys::{
     fuzz_target,
 };
 use penstock_core::{
-    InferRequest, Protocol, Schedule,
+    InferRequest, Protocol,
     cache::{Identity, Key, checksum},
 };
 use penstock_wire::cached::{decode, encode};
@@ -23,9 +23,7 @@ struct Case {
 
 fuzz_target!(|case: Case| {
     let spec = case.declaration.spec();
-    let (inputs, protocol) = (Default::default(), Protocol::InProcess);
-    let request =
-        InferRequest { inputs, rows: 1, caller: None, deadline: None, protocol, schedule: Schedule::default() };
+    let Ok(request) = InferRequest::place(&spec, [], Protocol::InProcess) else { return };
     let key = Key::new(&spec, &request, &Identity::new());
     let read = |bytes: Vec<u8>| decode(&spec, case.rows.into(), &key, Bytes::from(bytes), UNIX_EPOCH);
     let sealed = [&b"PSC1"[..], &checksum(&key, &case.bytes), &case.bytes].concat();
