@@ -458,7 +458,14 @@ class HandlerMetrics:
 class Link:
     """One batch's way to other models."""
 
-    def begin(self, name: str, version: str | None, positional: list[Any], named: dict[str, Any]) -> PeerCall:
+    def begin(
+        self,
+        name: str,
+        version: str | None,
+        positional: list[Any],
+        named: dict[str, Any],
+        parameters: dict[str, bool | int | float | str],
+    ) -> PeerCall:
         """Makes a call, which is sent when it is first waited for.
 
         Raises:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock import _core
 
 if TYPE_CHECKING:
-    from penstock._core import Link
+    from penstock._core import Link, PeerCall
 
 __all__ = ["Peer", "Peers"]
+
+_Parameter = bool | int | float | str
 
 
 class Peers:
@@ -38,7 +40,7 @@ class Peers:
         name, version = (which, None) if isinstance(which, str) else which
         if not isinstance(name, str):
             raise TypeError(f"a model's name is a str, not {name!r}")
-        return Peer(self._link, name, None if version is None else str(version))
+        return Peer(self._link, name, None if version is None else str(version), {})
 
 
 class Peer:
@@ -53,15 +55,19 @@ class Peer:
             `HandlerError`; `Timeout` when the callers' deadline has passed, `Cancelled` when all of them have left.
     """
 
-    __slots__ = ("_link", "name", "version")
+    __slots__ = ("_link", "_parameters", "name", "version")
 
     name: str
     """The model's name."""
     version: str | None
     """The version that is asked for; None for the one that the server chooses."""
 
-    def __init__(self, link: Link, name: str, version: str | None) -> None:
-        self._link, self.name, self.version = link, name, version
+    def __init__(self, link: Link, name: str, version: str | None, parameters: dict[str, _Parameter]) -> None:
+        self._link, self.name, self.version, self._parameters = link, name, version, parameters
+
+    def with_parameters(self, **parameters: _Parameter) -> Peer:
+        """The same model, called with these as the request's parameters: its handler finds them in `ctx.parameters`."""
+        return Peer(self._link, self.name, self.version, {**self._parameters, **parameters})
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Waits for the answer, without the interpreter. For plain handlers."""
@@ -70,7 +76,7 @@ class Peer:
                 f"the call would block the event loop: write `await ctx.models[{self.name!r}].aio(...)` "
                 "in an async handler"
             )
-        return _plain(self._link.begin(self.name, self.version, *_given(arrays, named)).wait())
+        return _plain(self._begin(*_given(arrays, named)).wait())
 
     async def aio(self, /, *arrays: Any, **named: Any) -> Any:
         """As a call, for async handlers: other calls run meanwhile. Do not change the arrays until it has ended."""
@@ -78,7 +84,7 @@ class Peer:
 
     async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        call = self._link.begin(self.name, self.version, positional, named)
+        call = self._begin(positional, named)
         waiting = _waiting_of(loop)
         ticket = next(waiting.tickets)
         try:
@@ -93,6 +99,9 @@ class Peer:
         finally:
             del waiting.futures[ticket]
             call.cancel()
+
+    def _begin(self, positional: list[Any], named: dict[str, Any]) -> PeerCall:
+        return self._link.begin(self.name, self.version, positional, named, self._parameters)
 
     def __repr__(self) -> str:
         version = f" version {self.version!r}" if self.version else ""

@@ -713,3 +713,30 @@ def test_a_circle_that_models_of_a_repository_declare_is_refused_when_it_is_call
         caller = Caller(server.http_url)
         assert ask(caller, "a")[1].endswith("('a' -> 'b' -> 'a')")
         assert ask(caller, "b")[1].endswith("('b' -> 'a' -> 'b')")
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_parameters_are_the_calls_own(kind: str) -> None:
+    seen: list[Any] = []
+
+    @model(name="inner", **X)
+    def told_all(x, ctx: Context):
+        seen.append(ctx.parameters)
+        return x
+
+    def call(ctx: Context) -> Any:
+        return ctx.models["inner"].with_parameters(a=1, b=True).with_parameters(a="ä", c=0.5)
+
+    @model(name="outer", **X)
+    def plain(x, ctx: Context):
+        with pytest.raises(TypeError, match="a parameter is a bool, int, float or str, got list"):
+            ctx.models["inner"].with_parameters(a=[1])(x)
+        return ctx.models["inner"](call(ctx)(x))
+
+    @model(name="outer", **X)
+    async def waiting(x, ctx: Context):
+        return await ctx.models["inner"].aio(await call(ctx).aio(x))
+
+    with Client(told_all, plain if kind == "plain" else waiting) as client:
+        client.infer("outer", {"x": ONE}, parameters={"own": 1})
+    assert seen == [{"a": "ä", "b": True, "c": 0.5}, {}]

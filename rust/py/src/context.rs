@@ -247,7 +247,7 @@ fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bound<'py, PyA
 }
 
 /// A parameter of the four kinds that the protocol has. A Python bool is an int too, so it goes first.
-fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     if value.is_instance_of::<PyBool>() {
         return Ok(Parameter::Bool(value.extract()?));
     }

@@ -1,7 +1,7 @@
 //! `_core.Link`: what a handler calls other models by.
 
 use super::{call::PeerCall, request, table::Caller};
-use crate::{attach::detached, client::raised};
+use crate::{attach::detached, client::raised, context::parameter};
 use penstock_core::{CallerInfo, CancelProbe, Error, Kind, ModelSpec};
 use pyo3::{prelude::*, types::PyDict};
 use std::{sync::Arc, time::Instant};
@@ -59,6 +59,7 @@ impl Link {
         version: Option<String>,
         positional: Vec<Bound<'_, PyAny>>,
         named: &Bound<'_, PyDict>,
+        parameters: &Bound<'_, PyDict>,
     ) -> PyResult<PeerCall> {
         // The last reference to a model that is replaced may go here.
         let found = detached(py, || self.caller.find(&self.spec, &name, version.as_deref()));
@@ -73,7 +74,11 @@ impl Link {
         request.deadline = self.carried.audience.deadline;
         request.schedule.priority = self.carried.priority;
         if spec.wants_context {
-            request.caller = Some(Box::new(self.carried.caller.clone()));
+            let mut caller = Box::new(self.carried.caller.clone());
+            for (name, value) in parameters {
+                caller.parameters.push((name.extract()?, parameter(&value)?));
+            }
+            request.caller = Some(caller);
         }
         Ok(PeerCall::new(model, request, self.carried.audience.clone()))
     }
