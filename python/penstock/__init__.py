@@ -45,6 +45,7 @@ from penstock.errors import (
 )
 from penstock.instances import Processes, Threads
 from penstock.pipeline import Pipeline, Step
+from penstock.ragged import Padded, Ragged
 from penstock.rows import RowErrors
 from penstock.scheduling import Level, Queueing, Sequences
 from penstock.server import Server, serve
@@ -83,10 +84,12 @@ __all__ = [
     "Moved",
     "NotFound",
     "Overloaded",
+    "Padded",
     "PenstockError",
     "Pipeline",
     "Processes",
     "Queueing",
+    "Ragged",
     "RequestInfo",
     "RowErrors",
     "SequenceInfo",

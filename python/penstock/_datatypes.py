@@ -75,6 +75,33 @@ def wire_name(dtype: np.dtype[Any]) -> str | None:
     return _WIRE_NAMES.get(dtype)
 
 
+def element(value: object, datatype: Datatype) -> bytes:
+    """One element as it lies in a tensor's memory; of BYTES, without the length in front.
+
+    Raises:
+        ValueError: the value is not one of that datatype.
+    """
+    problem = f"pad {value!r} is no value of {datatype.name}"
+    if datatype.dtype is None:
+        if isinstance(value, str):
+            return value.encode()
+        if not isinstance(value, bytes):
+            raise ValueError(problem)
+        return value
+    if not isinstance(value, (bool, int, float, np.generic)):
+        raise ValueError(problem)
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            one = np.asarray(value).astype(datatype.dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(problem) from None
+    # A float that is no integer, or a number that is out of range, would come out as another one.
+    if datatype.dtype.kind in "iub" and one != value:
+        raise ValueError(problem)
+    data = one.tobytes()
+    return data[2:] if datatype.name == "BF16" and datatype.dtype == np.float32 else data
+
+
 def _from_numpy(datatype: object) -> Datatype:
     try:
         # None would be float64 to numpy, and an unknown class would be object.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import _hints
+from penstock._batching import check_batching
 from penstock._call import bind
 from penstock._definition import BoundHandler, Definition, Handler
-from penstock._options import check_cost
 from penstock._signature import Signature, documents, read_signature
 from penstock.batching import Batching
 from penstock.errors import Unavailable
@@ -77,7 +77,8 @@ def read_explainer(
         outputs=None,
         batched=batching is not None,
     )
-    check_cost(batching, [slot.tensor for slot in signature.inputs], f"{where}, method '{METHOD}'")
+    taken, given = ([slot.tensor for slot in slots] for slots in (signature.inputs, signature.outputs))
+    check_batching(batching, (taken, given), f"{where}, method '{METHOD}'")
     return Explainer(signature, batching, _hints.own_doc(method))
 
 

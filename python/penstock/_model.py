@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
 
+from penstock._batching import check_batching
 from penstock._calls import names_of
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._options import (
     DEFAULT_MAX_QUEUE,
     buckets_of,
     check_cache,
-    check_cost,
     check_processes,
     check_sequences,
     checked_count,
@@ -133,7 +133,8 @@ class Model(Generic[P, R]):
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
-        check_cost(self.batching, self.inputs, where)
+        both, processes = (self.inputs, self.outputs), self.processes is not None
+        check_batching(self.batching, both, where, streams=self.streams, processes=processes)
         check_cache(self.cache, streams=self.streams, sequences=self.sequences is not None, where=where)
         check_sequences(self.sequences, self.queueing, context=self._signature.wants_context, where=where)
 

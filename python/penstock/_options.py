@@ -6,7 +6,7 @@ import inspect
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from penstock.batching import Batching
@@ -14,7 +14,6 @@ from penstock.caching import Cache
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
 from penstock.scheduling import Queueing, Sequences
-from penstock.tensor import Tensor
 
 T = TypeVar("T")
 
@@ -195,24 +194,6 @@ def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
         raise SignatureError(
             f"{where}: instances must be 1 to 4096, Threads(n) or Processes(n), not {instances!r}"
         ) from None
-
-
-def check_cost(batching: Batching | None, inputs: Iterable[Tensor], where: str) -> None:
-    """Checks that what a row costs is made of sizes that its inputs have.
-
-    Raises:
-        SignatureError: it is not.
-    """
-    if batching is None or batching.cost is None:
-        return
-    axes = {tensor.name: len(tensor.shape) for tensor in inputs}
-    for name, axis in (one for _, sizes in batching.cost.terms for one in sizes):
-        if name not in axes:
-            raise SignatureError(f"{where}: cost has Dim({name!r}), which is none of the inputs ({', '.join(axes)})")
-        if axis >= axes[name]:
-            raise SignatureError(
-                f"{where}: cost has Dim({name!r}, {axis}), and input {name!r} has {axes[name]} axes without the batch's"
-            )
 
 
 def check_processes(

@@ -51,6 +51,9 @@ class Batching:
             cost at most `max_cost` together. A request that costs more is refused, or parted with
             `oversize="split"`.
         max_cost: The most that the rows of a batch cost together.
+        window: Which rows share a batch where their lengths may differ (`Tensor(ragged=True)` or `Tensor(pad=...)`):
+            those that are at most so many times as long, or as short, as the oldest one; or those between the same
+            two of a list of lengths.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -82,6 +85,8 @@ class Batching:
     """What a row costs by its sizes; None where batches are bounded by rows alone."""
     max_cost: int | None
     """The most that the rows of a batch cost together."""
+    window: float | tuple[int, ...] | None
+    """Which lengths share a batch: up to a ratio, or between boundaries, ascending; None for all."""
 
     def __init__(
         self,
@@ -97,6 +102,7 @@ class Batching:
         split_on_memory: bool = False,
         cost: Cost | None = None,
         max_cost: int | None = None,
+        window: float | Iterable[int] | None = None,
     ) -> None:
         allowed = _allowed(sizes, max_size)
         max_size = (allowed[-1] if allowed else DEFAULT_MAX_SIZE) if max_size is None else max_size
@@ -116,7 +122,7 @@ class Batching:
         _check_cost(cost, max_cost)
         filling = "last" if pad is True else pad
         values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
-        values += (allowed, filling, bool(split_on_memory), cost, max_cost)
+        values += (allowed, filling, bool(split_on_memory), cost, max_cost, _window(window))
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -130,6 +136,20 @@ def _allowed(sizes: Iterable[int], max_size: int | None) -> tuple[int, ...]:
     if allowed and max_size is not None and max_size != allowed[-1]:
         raise ValueError(f"Batching: max_size {max_size!r} is not the largest of the sizes, {allowed[-1]}")
     return allowed
+
+
+def _window(window: object) -> float | tuple[int, ...] | None:
+    if window is None:
+        return None
+    if isinstance(window, (int, float)) and not isinstance(window, bool):
+        if not 1.0 <= window < float("inf"):
+            raise ValueError(f"Batching: window must be a ratio of 1 or more, not {window!r}")
+        return float(window)
+    if isinstance(window, Iterable):
+        edges = tuple(window)
+        if edges and all(_is_int(edge) and 0 < edge < 2**63 for edge in edges):
+            return tuple(sorted(set(edges)))
+    raise ValueError(f"Batching: window must be a ratio, or lengths of 1 or more, not {window!r}")
 
 
 def _check_cost(cost: object, max_cost: object) -> None:

@@ -34,9 +34,13 @@ class Tensor:
             default. Inputs only.
         labels: The names of its elements in a row, for callers that ask for classification: a list, or
             the path of a UTF-8 text file with one in each line. Outputs of integers, FP32 or FP64 only.
+        ragged: Whether rows of different lengths (sizes of the first axis, which is -1) share a batch. The handler
+            gets a `Ragged` with the rows one behind another, and may return one, or a list, for an output.
+        pad: The same for an input whose rows are filled up to the longest of the batch with this value. The handler
+            gets a `Padded`.
 
     Raises:
-        ValueError: the datatype, shape, name or labels are not what a tensor can have.
+        ValueError: the datatype, shape, name, labels or pad are not what a tensor can have.
         OSError: the file of labels cannot be read.
 
     Example:
@@ -60,6 +64,10 @@ class Tensor:
     """The names of its elements in a row; empty for none."""
     document: bool
     """Whether it carries one JSON document, which the V1 protocol takes and gives as JSON."""
+    ragged: bool
+    """Whether rows of different lengths lie one behind another in a batch."""
+    pad: float | str | bytes | None
+    """What rows of different lengths are filled up with; None where they are not."""
 
     def __init__(
         self,
@@ -69,6 +77,8 @@ class Tensor:
         *,
         optional: bool = False,
         labels: Iterable[str] | os.PathLike[str] | None = None,
+        ragged: bool = False,
+        pad: float | str | bytes | None = None,
     ) -> None:
         shown = "a Tensor" if name is None else f"tensor {name!r}"
         if name is not None and not (isinstance(name, str) and name and name.isprintable()):
@@ -79,9 +89,20 @@ class Tensor:
             parsed = _datatypes.parse(datatype)
             axes = _axes(shape)
             names = _labels(labels, parsed.name, axes)
+            _check_ragged(parsed, axes, ragged=ragged, pad=pad)
         except ValueError as error:
             raise ValueError(f"{shown}: {error}") from None
-        values = (name or "", parsed.name, axes, bool(optional), parsed.dtype, parsed.text, names, False)
+        values: tuple[object, ...] = (
+            name or "",
+            parsed.name,
+            axes,
+            bool(optional),
+            parsed.dtype,
+            parsed.text,
+            names,
+            False,
+        )
+        values += (bool(ragged), pad)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -92,6 +113,13 @@ class Tensor:
     def made_optional(self) -> Tensor:
         """The same tensor, which a request may leave out."""
         return self if self.optional else self._with(optional=True)
+
+    @property
+    def pad_bytes(self) -> bytes | None:
+        """The element that rows are filled up with, as it lies in memory."""
+        if self.pad is None:
+            return None
+        return _datatypes.element(self.pad, _datatypes.Datatype(self.datatype, self.dtype, self.text))
 
     def made_document(self) -> Tensor:
         """The same tensor, whose one BYTES element is a JSON document."""
@@ -111,7 +139,8 @@ class Tensor:
         datatype = "str" if self.text else repr(self.datatype)
         optional = ", optional=True" if self.optional else ""
         labels = f", labels={list(self.labels)}" if self.labels else ""
-        return f"Tensor({self.name!r}, {datatype}, {list(self.shape)}{optional}{labels})"
+        lengths = ", ragged=True" if self.ragged else "" if self.pad is None else f", pad={self.pad!r}"
+        return f"Tensor({self.name!r}, {datatype}, {list(self.shape)}{optional}{labels}{lengths})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, tuple(getattr(self, field) for field in self.__slots__)
@@ -135,6 +164,17 @@ def _axes(shape: Iterable[int]) -> tuple[int, ...]:
     if any(axis < -1 for axis in axes):
         raise ValueError(problem)
     return axes
+
+
+def _check_ragged(datatype: _datatypes.Datatype, axes: tuple[int, ...], *, ragged: bool, pad: object) -> None:
+    if not ragged and pad is None:
+        return
+    if ragged and pad is not None:
+        raise ValueError("its rows are either ragged=True, one behind another, or filled up with pad=, not both")
+    if not axes or axes[0] != -1:
+        raise ValueError(f"rows of different lengths need -1 as their first axis, not shape {list(axes)}")
+    if pad is not None:
+        _datatypes.element(pad, datatype)
 
 
 _RANKED = (*(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "FP32", "FP64")

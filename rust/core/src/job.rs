@@ -2,13 +2,14 @@
 
 mod again;
 mod answers;
+mod check;
 mod count;
 
 use self::answers::Answers;
 use crate::{
     Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
     batch::{
-        gather::{Outputs, check_output, gather, scatter_padded},
+        gather::{Outputs, gather, scatter_padded},
         policy::Reason,
     },
     metrics::{InterpreterTimes, ModelMetrics},
@@ -29,8 +30,6 @@ pub struct Part {
     pub request: InferRequest,
     pub(crate) reply: Reply,
     pub(crate) waited: Duration,
-    /// What it costs; 0 where rows have no cost.
-    pub(crate) cost: u64,
 }
 
 impl Part {
@@ -91,13 +90,30 @@ impl Job {
         };
         let most = queue.spec().max_batch_size();
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
-        let cost = queue.spec().row_cost().map(|_| parts.iter().map(|part| part.cost).fold(0, u64::saturating_add));
-        Self { queue, lane, steps, parts, rows, most, reason, waited, cost, cut_at: Instant::now(), answered: false }
+        Self {
+            queue,
+            lane,
+            steps,
+            parts,
+            rows,
+            most,
+            reason,
+            waited,
+            cost: None,
+            cut_at: Instant::now(),
+            answered: false,
+        }
     }
 
     /// The same, where no more rows than that may join.
     pub(crate) fn capped(mut self, most: usize) -> Self {
         self.most = self.most.min(most);
+        self
+    }
+
+    /// The same, which costs that.
+    pub(crate) fn costing(mut self, cost: Option<u64>) -> Self {
+        self.cost = cost;
         self
     }
 
@@ -107,7 +123,7 @@ impl Job {
         lane: usize,
         requests: impl IntoIterator<Item = (InferRequest, Reply)>,
     ) -> Self {
-        let part = |(request, reply)| Part { request, reply, waited: Duration::ZERO, cost: 0 };
+        let part = |(request, reply)| Part { request, reply, waited: Duration::ZERO };
         Self::new(queue, lane, requests.into_iter().map(part).collect(), Reason::Idle)
     }
 
@@ -151,7 +167,7 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join. With preferred or allowed sizes, and where rows have a cost, a batch has the size
+    /// Whether more rows could join. With preferred or allowed sizes, and where rows have a cost or lengths, a batch has the size
     /// that it was cut to, and so it has where too large ones are split; with sequences each row in it is of another one.
     pub fn has_room(&self) -> bool {
         self.rows < self.most
@@ -161,6 +177,7 @@ impl Job {
                     && batching.preferred_sizes.is_empty()
                     && batching.sizes.is_empty()
                     && batching.cost.is_none()
+                    && !self.spec().is_ragged()
                     && !batching.split_on_memory
             })
     }
@@ -190,7 +207,7 @@ impl Job {
             },
             result => result,
         };
-        let result = result.and_then(|output| self.check_batch(&output).map(|()| output));
+        let result = result.and_then(|output| self.checked(output));
         match &result {
             Ok(output) => self.observe(Some(output.times), &output.failed),
             Err(_) => self.observe(None, &RowFailures::default()),
@@ -242,29 +259,6 @@ impl Job {
     /// What callers are told whose batch was dropped.
     pub(crate) fn lost(&self) -> Error {
         Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name))
-    }
-
-    fn check_batch(&self, output: &BatchOutput) -> Result<()> {
-        output.failed.check(&self.spec().name, self.padded())?;
-        if output.outputs.is_empty() && output.failed.are_all(self.rows) {
-            return Ok(());
-        }
-        self.check(&output.outputs, self.padded())
-    }
-
-    /// Checks the outputs for `rows` rows against the declaration.
-    pub(crate) fn check(&self, outputs: &Outputs, rows: usize) -> Result<()> {
-        let spec = self.spec();
-        if outputs.len() != spec.outputs.len() {
-            return Err(Error::handler(format!(
-                "model '{}' returned {} outputs, declared {}",
-                spec.name,
-                outputs.len(),
-                spec.outputs.len()
-            )));
-        }
-        let mut outputs = outputs.iter().enumerate();
-        outputs.try_for_each(|(index, tensor)| check_output(spec, index, tensor.datatype(), tensor.shape(), rows))
     }
 }
 

@@ -9,7 +9,9 @@ use crate::{
         policy::{State, View},
     },
     job::Part,
+    joining::Joining,
     priority::{Levels, Place, Weighed},
+    ragged::Lengths,
     reply::Reply,
     sequence::{Broken, SequenceId, Step},
 };
@@ -29,8 +31,10 @@ pub(crate) struct Pending {
     /// When it goes behind those of its level that are in time; `u64::MAX` for never.
     pub(crate) falls_back_ns: u64,
     pub(crate) load: Load,
-    /// What it costs; 0 where rows have no cost.
+    /// What it costs alone; 0 where rows have no cost.
     pub(crate) cost: u64,
+    /// How long its rows are, where that may differ.
+    pub(crate) lengths: Lengths,
 }
 
 /// One line of requests, and the instances that take from it.
@@ -48,8 +52,7 @@ pub(crate) struct Lane {
     in_sequence: bool,
     /// Levels whose late requests are delayed.
     delaying: Vec<usize>,
-    /// The most that a batch costs, where rows have a cost.
-    most_cost: Option<u64>,
+    joining: Joining,
 }
 
 /// Which requests to take.
@@ -60,6 +63,14 @@ pub(crate) struct Want {
     pub(crate) key: Option<RowKey>,
     /// Whether more than one may go.
     pub(crate) joins: bool,
+}
+
+/// What was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) parts: Vec<Part>,
+    /// What they cost together, where rows have a cost.
+    pub(crate) cost: Option<u64>,
 }
 
 /// Requests that will not be computed.
@@ -126,7 +137,7 @@ impl Lane {
             over: Vec::new(),
             in_sequence,
             delaying,
-            most_cost: spec.row_cost().map(|cost| cost.most),
+            joining: Joining::new(spec),
         }
     }
 
@@ -140,31 +151,37 @@ impl Lane {
     /// An instance that waits for that many requests, or for a batch that costs enough, is to be rung from here on.
     pub(crate) fn ring_from(&mut self, requests: usize) {
         // What the next one costs is not known.
-        self.ring_at = if self.most_cost.is_some() { requests.min(self.waiting.len() + 1) } else { requests };
+        self.ring_at = if self.joining.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
     }
 
     /// What the policy sees of it.
     pub(crate) fn view(&self, max_size: usize, draining: bool) -> View {
         let Some(first) = self.waiting.get(&mut Place::default()) else { return View { draining, ..View::default() } };
-        let (mut rows, mut cost, mut deadline_ns) = (0, 0_u64, u64::MAX);
-        let most_cost = self.most_cost.unwrap_or(u64::MAX);
-        let mut costs_enough = false;
+        let (mut rows, mut deadline_ns) = (0, u64::MAX);
+        let (mut together, mut costs_enough) = (self.joining.none(), false);
         let mut steps = HashSet::new();
         let fits = |pending: &&Pending| pending.key == first.key && self.is_next(pending, &mut steps);
         // Beyond a full batch nothing changes the decision.
-        for pending in self.waiting.iter().filter(fits).take(max_size) {
-            costs_enough = rows > 0 && cost.saturating_add(pending.cost) > most_cost;
+        let (mut count, mut alike) = (0, self.waiting.iter().filter(fits));
+        while count < max_size
+            && let Some(pending) = alike.next()
+        {
+            if !together.is_near(pending) {
+                continue;
+            }
+            count += 1;
+            costs_enough = rows > 0 && together.is_full_for(pending);
             if costs_enough {
                 break;
             }
             rows += pending.request.rows;
-            cost = cost.saturating_add(pending.cost);
+            together.add(pending);
             deadline_ns = deadline_ns.min(pending.deadline_ns).min(pending.expires_ns);
         }
         View {
             rows,
-            cost: self.most_cost.map(|_| cost),
-            costs_enough: costs_enough || cost >= most_cost,
+            cost: together.cost(),
+            costs_enough: costs_enough || together.is_full(),
             requests: self.waiting.len(),
             oldest_ns: self.waiting.fronts().map(|first| first.arrived_ns).min().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
@@ -175,12 +192,12 @@ impl Lane {
 
     /// Takes the first requests that fit together, in order. The dead that lie before them are dropped;
     /// of sequences they must be swept before.
-    pub(crate) fn take(&mut self, want: Want, now_ns: u64, dropped: &mut Dropped) -> Vec<Part> {
+    pub(crate) fn take(&mut self, want: Want, now_ns: u64, dropped: &mut Dropped) -> Taken {
         let mut parts = Vec::with_capacity(want.rows.min(self.waiting.len()));
         // With the sizes of others' rows it is never alone.
         let joins_others = want.key.is_some();
-        let (mut rows, mut cost, mut place, mut key) = (0, 0_u64, Place::default(), want.key);
-        let most_cost = self.most_cost.unwrap_or(u64::MAX);
+        let (mut rows, mut place, mut key) = (0, Place::default(), want.key);
+        let mut together = self.joining.none();
         let mut steps = HashSet::new();
         while rows < want.rows
             && let Some(next) = self.waiting.get(&mut place)
@@ -191,27 +208,28 @@ impl Lane {
             }
             // Who is passed over keeps the rest of its sequence from going.
             let is_next = self.is_next(next, &mut steps);
-            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) {
+            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) || !together.is_near(next) {
                 place.skip();
                 continue;
             }
             // A request goes whole, if need be alone; the next ones may not overtake it.
-            let is_too_much = rows + next.request.rows > want.rows || cost.saturating_add(next.cost) > most_cost;
+            let is_too_much = rows + next.request.rows > want.rows || together.is_full_for(next);
             if is_too_much && (joins_others || !parts.is_empty()) {
                 break;
             }
+            together.add(next);
             let Some(pending) = self.waiting.remove(place) else { break };
-            let Pending { request, reply, key: own, arrived_ns, cost: own_cost, .. } = pending;
+            let Pending { request, reply, key: own, arrived_ns, .. } = pending;
             rows += request.rows;
-            cost = cost.saturating_add(own_cost);
             key.get_or_insert(own);
             let waited = Duration::from_nanos(now_ns.saturating_sub(arrived_ns));
-            parts.push(Part { request, reply, waited, cost: own_cost });
+            parts.push(Part { request, reply, waited });
             if !want.joins {
                 break;
             }
         }
-        parts
+        let cost = together.cost();
+        Taken { parts, cost }
     }
 
     /// Drops the dead, and with them what follows in their sequences.

@@ -18,7 +18,7 @@ use crate::{
         policy::{Decision, Reason, decide},
     },
     job::{Job, Part},
-    lane::{Dropped, Lane, Pending, Want},
+    lane::{Dropped, Lane, Pending, Taken, Want},
     metrics::ModelMetrics,
     sequence::{SequenceId, Table},
 };
@@ -178,7 +178,7 @@ impl Queue {
             let view = lane.view(most, draining);
             match decide(now_ns, &lane.policy, &view) {
                 Decision::Cut(rows, reason) => {
-                    let parts = self.take(&mut inner, index, now_ns, rows, None);
+                    let Taken { parts, cost } = self.take(&mut inner, index, now_ns, rows, None);
                     if parts.is_empty() {
                         continue;
                     }
@@ -191,7 +191,8 @@ impl Queue {
                     if ring {
                         self.ring(index);
                     }
-                    return Pulled::Work(Work::Batch(Job::new(Arc::clone(self), index, parts, reason).capped(most)));
+                    let job = Job::new(Arc::clone(self), index, parts, reason);
+                    return Pulled::Work(Work::Batch(job.costing(cost).capped(most)));
                 }
                 Decision::Wait { .. } if closed && view.requests == 0 => return Pulled::Closed,
                 Decision::Wait { .. } if now_ns >= end_ns => return Pulled::Nothing,
@@ -243,7 +244,7 @@ impl Queue {
             return Vec::new();
         }
         let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, inputs) };
-        self.take(&mut inner, lane, self.now_ns(), room, Some(key))
+        self.take(&mut inner, lane, self.now_ns(), room, Some(key)).parts
     }
 
     /// A batch was answered: the policy learns from it, its instance is free again, and its sequences go on.
@@ -369,13 +370,13 @@ impl Queue {
     }
 
     /// Takes the first requests that fit together, in order. Who has left, or is too late, is dropped here.
-    fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Vec<Part> {
+    fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Taken {
         let joins = self.spec.batching.as_ref().is_some_and(|batching| batching.dynamic);
         let mut dropped = Dropped::default();
-        let parts = inner.lanes[lane].take(Want { rows, key, joins }, now_ns, &mut dropped);
-        self.metrics.queue_depth.dec_by(parts.len() as i64);
+        let taken = inner.lanes[lane].take(Want { rows, key, joins }, now_ns, &mut dropped);
+        self.metrics.queue_depth.dec_by(taken.parts.len() as i64);
         self.bury(inner, dropped, now_ns);
-        parts
+        taken
     }
 
     fn bury(&self, inner: &mut Inner, dropped: Dropped, now_ns: u64) {

@@ -32,18 +32,27 @@ pub struct RowCost {
     pub most: u64,
 }
 
-impl Dim {
-    /// How large it is in a request; 0 if the input is not there.
-    pub(crate) fn of(self, inputs: &Inputs) -> u64 {
-        let tensor = inputs.get(self.input).and_then(Option::as_ref);
-        tensor.and_then(|tensor| tensor.shape().get(self.axis + 1)).map_or(0, |&size| size as u64)
+/// What has sizes.
+pub(crate) trait Sizes {
+    /// How large that one is; 0 if the input is not there.
+    fn size(&self, dim: Dim) -> u64;
+}
+
+impl Sizes for Inputs {
+    fn size(&self, dim: Dim) -> u64 {
+        let tensor = self.get(dim.input).and_then(Option::as_ref);
+        tensor.and_then(|tensor| tensor.shape().get(dim.axis + 1)).map_or(0, |&size| size as u64)
     }
 }
 
 impl RowCost {
     /// What each row of a request costs. A sum that is too large to count is the largest that can be.
     pub fn of_row(&self, inputs: &Inputs) -> u64 {
-        let term = |term: &Term| term.dims.iter().fold(term.times, |cost, dim| cost.saturating_mul(dim.of(inputs)));
+        self.of_sizes(inputs)
+    }
+
+    pub(crate) fn of_sizes(&self, sizes: &impl Sizes) -> u64 {
+        let term = |term: &Term| term.dims.iter().fold(term.times, |cost, dim| cost.saturating_mul(sizes.size(*dim)));
         self.terms.iter().map(term).fold(0, u64::saturating_add)
     }
 }

@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Queueing, Result, RowCost, Sequences, cache::Caching};
+use crate::{Datatype, Error, Queueing, Ragged, Result, RowCost, Sequences, Window, cache::Caching};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -23,6 +23,8 @@ pub struct TensorSpec {
     pub document: bool,
     /// For a BYTES tensor of JSON documents: what such a document is. Only described, never checked here.
     pub described: Option<Arc<Document>>,
+    /// How rows that differ in the size of the first axis share a batch; `None`: they do not.
+    pub ragged: Option<Ragged>,
 }
 
 /// The JSON documents that a BYTES tensor carries, as its description tells them.
@@ -58,6 +60,8 @@ pub struct Batching {
     pub split_on_memory: bool,
     /// What rows cost, and how much a batch may; `None` where it is bounded by rows alone.
     pub cost: Option<RowCost>,
+    /// Which lengths share a batch, where rows may differ in length; `None` for all.
+    pub window: Option<Window>,
 }
 
 /// What fills a batch up to an allowed size.
@@ -93,6 +97,7 @@ impl Batching {
             padding: Padding::default(),
             split_on_memory: false,
             cost: None,
+            window: None,
         }
     }
 
@@ -261,9 +266,12 @@ impl ModelSpec {
         }
     }
 
-    /// Whether every input's rows have one size only, so that all requests fit together.
+    /// Whether every input's rows have one size only, but for lengths that may differ, so that all requests fit
+    /// together.
     pub fn has_fixed_rows(&self) -> bool {
-        self.inputs.iter().all(|input| !input.optional && input.dims.iter().all(Option::is_some))
+        let sizes =
+            |input: &TensorSpec| input.dims.iter().skip(usize::from(input.ragged.is_some())).all(Option::is_some);
+        self.inputs.iter().all(|input| !input.optional && sizes(input))
     }
 }
 
@@ -279,6 +287,7 @@ impl TensorSpec {
             document: false,
             labels: Arc::default(),
             described: None,
+            ragged: None,
         }
     }
 

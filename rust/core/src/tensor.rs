@@ -1,6 +1,6 @@
 //! A tensor: datatype, shape, and one buffer of row-major, little-endian elements.
 
-use crate::{Datatype, Error, Result, bytes_tensor};
+use crate::{Datatype, Error, Result, RowLengths, bytes_tensor};
 use aligned_vec::{AVec, ConstAlign};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -88,6 +88,8 @@ pub struct Tensor {
     datatype: Datatype,
     shape: Shape,
     buffer: Buffer,
+    /// Of a batch whose rows differ in length.
+    lengths: Option<RowLengths>,
 }
 
 impl Tensor {
@@ -112,13 +114,35 @@ impl Tensor {
             // On the wire any non-zero byte is true; in memory a bool has two values only.
             bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
-        Ok(Self { datatype, shape, buffer })
+        Ok(Self { datatype, shape, buffer, lengths: None })
     }
 
     /// A tensor whose bytes come whole from tensors that were checked: rows joined, or some of them.
     pub(crate) fn joined(datatype: Datatype, shape: Shape, buffer: Buffer) -> Self {
         debug_assert!(byte_size(datatype, &shape).is_ok_and(|size| size.is_none_or(|size| size == buffer.len())));
-        Self { datatype, shape, buffer }
+        Self { datatype, shape, buffer, lengths: None }
+    }
+
+    /// The same, which holds the rows of a batch that have these lengths: one behind another, or filled up.
+    #[must_use]
+    pub fn with_lengths(self, lengths: RowLengths) -> Self {
+        Self { lengths: Some(lengths), ..self }
+    }
+
+    /// How long its rows are, where they differ in length.
+    pub fn lengths(&self) -> Option<&RowLengths> {
+        self.lengths.as_ref()
+    }
+
+    pub(crate) fn take_lengths(&mut self) -> Option<RowLengths> {
+        self.lengths.take()
+    }
+
+    /// One of the same kind without rows.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut shape = self.shape.clone();
+        shape[0] = 0;
+        Self::joined(self.datatype, shape, Buffer::Aligned(aligned_with_capacity(0)))
     }
 
     /// The type of its elements.

@@ -121,7 +121,8 @@ impl Packing {
         self.out.number(outputs.len() as u64);
         for tensor in outputs {
             let len = tensor.as_slice().len();
-            let place = describe(&mut self.out, &mut self.places, tensor.datatype(), tensor.shape(), len);
+            let place =
+                describe(&mut self.out, &mut self.places, (tensor.datatype(), tensor.shape(), tensor.lengths()), len);
             self.tensors.push((place, tensor));
         }
     }

@@ -62,10 +62,10 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
         out.byte(u8::from(first.is_some()));
         let first = first?;
         let mut shape = penstock_core::Shape::from_slice(first.shape());
-        if job.parts().len() > 1 {
+        if job.parts().len() > 1 && first.lengths().is_none() {
             shape[0] = job.padded();
         }
-        Some(describe(&mut out, &mut places, first.datatype(), &shape, len))
+        Some(describe(&mut out, &mut places, (first.datatype(), &shape, first.lengths()), len))
     };
     let places_of = (0..inputs).map(input).collect();
     Written { description: out.0, callers: parts.len(), places: places_of, tensors_len: places.total() }

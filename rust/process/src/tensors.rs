@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use penstock_core::{
-    Buffer, Datatype, MAX_RANK, Memory, Shape, Tensor, aligned_with_capacity,
+    Buffer, Datatype, MAX_RANK, Memory, RowLengths, Shape, Tensor, aligned_with_capacity,
     copies::{self, Step},
 };
 use std::{ops::Range, sync::Arc};
@@ -16,6 +16,8 @@ use std::{ops::Range, sync::Arc};
 pub(crate) struct Placed {
     datatype: Datatype,
     shape: Shape,
+    /// Of its rows, where they differ in length.
+    lengths: Option<RowLengths>,
     /// Its bytes, counted from where the tensors begin.
     bytes: Range<usize>,
 }
@@ -42,14 +44,18 @@ impl Places {
 pub(crate) fn describe(
     out: &mut Writer,
     places: &mut Places,
-    datatype: Datatype,
-    shape: &[usize],
+    (datatype, shape, lengths): (Datatype, &[usize], Option<&RowLengths>),
     len: usize,
 ) -> usize {
     let offset = places.take(len);
     out.byte(datatype as u8);
     out.number(shape.len() as u64);
     shape.iter().for_each(|&dim| out.number(dim as u64));
+    out.byte(u8::from(lengths.is_some()));
+    if let Some(lengths) = lengths {
+        out.number(lengths.len() as u64);
+        lengths.iter().for_each(|&length| out.number(length as u64));
+    }
     out.number(offset as u64);
     out.number(len as u64);
     offset
@@ -60,8 +66,12 @@ pub(crate) fn placed(from: &mut Reader<'_>) -> Option<Placed> {
     let datatype = *Datatype::ALL.get(usize::from(from.byte()?))?;
     let rank = from.count().filter(|&rank| rank <= MAX_RANK)?;
     let shape = (0..rank).map(|_| from.size()).collect::<Option<Shape>>()?;
+    let lengths = match from.byte()? {
+        0 => None,
+        _ => Some((0..from.count()?).map(|_| from.size()).collect::<Option<RowLengths>>()?),
+    };
     let (offset, len) = (from.size()?, from.size()?);
-    Some(Placed { datatype, shape, bytes: offset..offset.checked_add(len)? })
+    Some(Placed { datatype, shape, lengths, bytes: offset..offset.checked_add(len)? })
 }
 
 impl Placed {
@@ -79,13 +89,13 @@ impl Placed {
         let range = self.range(start)?;
         region.bytes(range.clone())?;
         let memory = Arc::new(Lent { region: Arc::clone(region), range });
-        Tensor::new(self.datatype, self.shape, Buffer::Lent(memory)).ok()
+        self.made(Buffer::Lent(memory))
     }
 
     /// A tensor over a view that `view` makes of a range of the region.
     pub(crate) fn viewed(self, start: usize, view: impl FnOnce(Range<usize>) -> Option<Bytes>) -> Option<Tensor> {
         let bytes = view(self.range(start)?)?;
-        Tensor::new(self.datatype, self.shape, Buffer::Shared(bytes)).ok()
+        self.made(Buffer::Shared(bytes))
     }
 
     /// A tensor of a copy.
@@ -94,7 +104,15 @@ impl Placed {
         copies::count(Step::HandOut, bytes.len());
         let mut copy = aligned_with_capacity(bytes.len());
         copy.extend_from_slice(bytes);
-        Tensor::new(self.datatype, self.shape, Buffer::Aligned(copy)).ok()
+        self.made(Buffer::Aligned(copy))
+    }
+
+    fn made(self, buffer: Buffer) -> Option<Tensor> {
+        let tensor = Tensor::new(self.datatype, self.shape, buffer).ok()?;
+        Some(match self.lengths {
+            Some(lengths) => tensor.with_lengths(lengths),
+            None => tensor,
+        })
     }
 }
 

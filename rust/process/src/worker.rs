@@ -24,6 +24,7 @@ const WINDOW: u64 = 4;
 
 /// What a process is asked.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
 pub enum Asked {
     /// To load this, and then to say that it is ready or why not.
     Load(Vec<u8>),

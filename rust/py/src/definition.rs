@@ -2,6 +2,7 @@
 //! beside it.
 
 use crate::{
+    batching::DeclaredBatching,
     config::duration,
     errors::startup,
     peers::Caller,
@@ -9,8 +10,8 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Batching, Datatype, Dim, Document, Level, ModelSpec, Overdue, Oversize, Padding, Queueing, RowCost, Sequences,
-    TensorSpec, Term, VersionPolicy, cache::Caching,
+    Datatype, Document, Level, ModelSpec, Overdue, Queueing, Ragged, Sequences, TensorSpec, VersionPolicy,
+    cache::Caching,
 };
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -106,28 +107,8 @@ struct Declared {
     text: bool,
     labels: Vec<String>,
     document: bool,
-}
-
-/// The fields of `Batching`.
-#[derive(Debug, FromPyObject)]
-struct DeclaredBatching {
-    max_size: usize,
-    dynamic: bool,
-    max_delay: f64,
-    preferred_sizes: Vec<usize>,
-    oversize: String,
-    hold: bool,
-    sizes: Vec<usize>,
-    pad: String,
-    split_on_memory: bool,
-    cost: Option<DeclaredCost>,
-    max_cost: Option<u64>,
-}
-
-/// The field of `Cost`: for each term a number, and inputs with their axes.
-#[derive(Debug, FromPyObject)]
-struct DeclaredCost {
-    terms: Vec<(u64, Vec<(String, usize)>)>,
+    ragged: bool,
+    pad_bytes: Option<Vec<u8>>,
 }
 
 /// How the arrays of one tensor look in Python.
@@ -139,6 +120,8 @@ pub(crate) struct ArrayForm {
     pub(crate) text: bool,
     /// A BF16 tensor that Python sees as float32: its values are widened and narrowed.
     pub(crate) widened: bool,
+    /// An input whose rows are filled up to the longest.
+    pub(crate) padded: bool,
     /// An output that is copied into shared memory as soon as it is taken.
     pub(crate) copied_at_once: bool,
     /// A tensor that Python only hands on, as it is: `_core.Held`.
@@ -170,16 +153,20 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
     let py = object.py();
     let definition: Definition = object.extract()?;
     let name = definition.name;
-    let (inputs, mut input_forms) = tensors(py, &name, definition.inputs, definition.input_documents)?;
-    let (outputs, mut output_forms) = tensors(py, &name, definition.outputs, definition.output_documents)?;
+    let (mut inputs, mut input_forms) = tensors(py, &name, definition.inputs, definition.input_documents)?;
+    let (mut outputs, mut output_forms) = tensors(py, &name, definition.outputs, definition.output_documents)?;
     input_forms.iter_mut().chain(&mut output_forms).for_each(|form| form.opaque = definition.opaque);
+    if definition.batching.is_none() || definition.opaque {
+        // Tensors that are only handed on, of a pipeline say, are joined elsewhere.
+        inputs.iter_mut().chain(&mut outputs).for_each(|tensor| tensor.ragged = None);
+    }
     let spec = ModelSpec {
         name: name.as_str().into(),
         version: definition.version.as_str().into(),
         platform: definition.platform.as_str().into(),
         version_policy: definition.version_policy.map(version_policy).unwrap_or_default(),
         description: definition.description.as_str().into(),
-        batching: definition.batching.map(|declared| batching(declared, &inputs)),
+        batching: definition.batching.map(|declared| declared.read(&inputs)),
         inputs,
         outputs,
         max_queue: definition.max_queue.max(1),
@@ -218,7 +205,9 @@ fn tensors(
         })?;
         let widened = datatype == Datatype::Bf16
             && tensor.dtype.as_ref().is_some_and(|dtype| numpy::dtype::<f32>(py).is(dtype.bind(py)));
+        let padded = tensor.pad_bytes.is_some();
         let spec = TensorSpec {
+            ragged: ragged(datatype, tensor.ragged, tensor.pad_bytes),
             name: tensor.name.as_str().into(),
             datatype,
             dims: tensor.shape.iter().map(|&dim| usize::try_from(dim).ok()).collect(),
@@ -230,9 +219,20 @@ fn tensors(
                 .remove(&tensor.name)
                 .map(|DeclaredDocument { schema, example }| Arc::new(Document { schema, example })),
         };
-        Ok((spec, ArrayForm { dtype: tensor.dtype, text: tensor.text, widened, copied_at_once: false, opaque: false }))
+        let form =
+            ArrayForm { dtype: tensor.dtype, text: tensor.text, widened, padded, copied_at_once: false, opaque: false };
+        Ok((spec, form))
     };
     declared.into_iter().map(read).collect::<PyResult<Vec<_>>>().map(|pairs| pairs.into_iter().unzip())
+}
+
+fn ragged(datatype: Datatype, joined: bool, pad: Option<Vec<u8>>) -> Option<Ragged> {
+    let Some(element) = pad else { return joined.then_some(Ragged::Joined) };
+    if datatype != Datatype::Bytes {
+        return Some(Ragged::Padded(element.into()));
+    }
+    let prefix = u32::try_from(element.len()).unwrap_or(u32::MAX).to_le_bytes();
+    Some(Ragged::Padded([&prefix[..], &element].concat().into()))
 }
 
 fn queueing(declared: DeclaredQueueing) -> Queueing {
@@ -262,29 +262,4 @@ fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {
 fn sequences(declared: DeclaredSequences) -> Sequences {
     let idle_timeout = duration(declared.idle_timeout).unwrap_or(Duration::MAX);
     Sequences { idle_timeout, max_active: declared.max_active }
-}
-
-fn batching(declared: DeclaredBatching, inputs: &[TensorSpec]) -> Batching {
-    let cost = declared.cost.map(|cost| row_cost(cost, declared.max_cost.unwrap_or(u64::MAX), inputs));
-    Batching {
-        max_size: declared.max_size.max(1),
-        dynamic: declared.dynamic,
-        max_delay_ns: (declared.max_delay.max(0.0) * 1e9) as u64,
-        preferred_sizes: declared.preferred_sizes,
-        hold: declared.hold,
-        oversize: if declared.oversize == "split" { Oversize::Split } else { Oversize::Refuse },
-        sizes: declared.sizes,
-        padding: if declared.pad == "zeros" { Padding::Zeros } else { Padding::Repeat },
-        split_on_memory: declared.split_on_memory,
-        cost,
-    }
-}
-
-/// Python has checked that the inputs are there.
-fn row_cost(declared: DeclaredCost, most: u64, inputs: &[TensorSpec]) -> RowCost {
-    let dim = |(name, axis): (String, usize)| {
-        Some(Dim { input: inputs.iter().position(|input| *input.name == *name)?, axis })
-    };
-    let term = |(times, axes): (u64, Vec<_>)| Term { times, dims: axes.into_iter().filter_map(dim).collect() };
-    RowCost { terms: declared.terms.into_iter().map(term).collect(), most }
 }

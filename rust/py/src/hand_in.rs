@@ -9,7 +9,7 @@
 //! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become
 //! Python objects, one by one. BF16 is widened to float32 unless the signature asks otherwise.
 
-use crate::{definition::ArrayForm, peers::Held};
+use crate::{definition::ArrayForm, peers::Held, ragged};
 use half::bf16;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
@@ -50,11 +50,18 @@ impl Owned {
     }
 }
 
-/// The array of one input.
+/// The array of one input; what holds it and the lengths of its rows, where these may differ.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
     if form.opaque {
         return Ok(Bound::new(py, Held::new(tensor))?.into_any());
     }
+    match tensor.lengths().cloned() {
+        Some(lengths) => ragged::handed_in(values(py, tensor, form)?, &lengths, form),
+        None => values(py, tensor, form),
+    }
+}
+
+fn values<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
     let (_, shape, buffer) = tensor.into_parts();
     let Some(dtype) = &form.dtype else {
         return objects(py, buffer.as_slice(), &shape, form.text);

@@ -4,6 +4,7 @@
 //! only [`instance`]'s threads hold the interpreter, and only while a handler runs.
 
 mod attach;
+mod batching;
 mod call;
 mod client;
 mod config;
@@ -21,6 +22,7 @@ mod loaded;
 mod models;
 mod peers;
 mod processes;
+mod ragged;
 mod rows;
 mod scalar;
 mod sequences;

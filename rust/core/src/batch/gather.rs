@@ -4,7 +4,7 @@
 
 use crate::{
     Buffer, Datatype, Error, Inputs, ModelSpec, Padding, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
-    copies, element_count, shape_text,
+    copies, element_count, ragged, shape_text,
 };
 use smallvec::SmallVec;
 
@@ -17,10 +17,11 @@ pub type RowKey = SmallVec<[usize; 6]>;
 /// What must agree for two requests to share a batch. Empty when all requests of a model fit.
 pub fn row_key(spec: &ModelSpec, inputs: &Inputs) -> RowKey {
     let mut key = RowKey::new();
-    for input in inputs {
+    for (input, declared) in inputs.iter().zip(&spec.inputs) {
+        let beyond = usize::from(spec.batching.is_some()) + usize::from(declared.ragged.is_some());
         match input {
             None => key.push(usize::MAX),
-            Some(tensor) => key.extend(tensor.shape().iter().skip(usize::from(spec.batching.is_some())).copied()),
+            Some(tensor) => key.extend(tensor.shape().iter().skip(beyond).copied()),
         }
     }
     key
@@ -48,10 +49,7 @@ pub fn gather_copies<'a>(parts: impl Iterator<Item = &'a Inputs> + Clone, rows: 
     let slots = first.iter().enumerate().map(|(index, slot)| {
         let tensor = slot.as_ref()?;
         let all = || parts.clone().filter_map(|inputs| inputs.get(index)?.as_ref());
-        let mut shape = Shape::from_slice(tensor.shape());
-        shape[0] = 0;
-        let start = Tensor::joined(tensor.datatype(), shape, Buffer::Aligned(aligned_with_capacity(0)));
-        Some(concatenate(start, all, rows))
+        Some(concatenate(tensor.emptied(), all, rows))
     });
     slots.collect()
 }
@@ -79,7 +77,7 @@ pub fn pad(inputs: &mut Inputs, rows: usize, padded: usize, padding: Padding) {
     }
 }
 
-fn concatenate<'a, I>(first: Tensor, others: impl Fn() -> I, rows: usize) -> Tensor
+pub(crate) fn concatenate<'a, I>(first: Tensor, others: impl Fn() -> I, rows: usize) -> Tensor
 where
     I: Iterator<Item = &'a Tensor>,
 {
@@ -128,11 +126,15 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
 
 /// Parts a batch's outputs: one set for each entry of `rows`, in that order. Copies nothing.
 pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
-    if rows.len() == 1 {
+    if rows.len() == 1 && outputs.iter().all(|tensor| tensor.lengths().is_none()) {
         return vec![outputs.into_iter().map(Tensor::into_shared).collect()];
     }
     let mut sets: Vec<Outputs> = rows.iter().map(|_| Outputs::new()).collect();
-    for tensor in outputs {
+    for mut tensor in outputs {
+        if let Some(lengths) = tensor.take_lengths() {
+            sets.iter_mut().zip(ragged::scatter(tensor, &lengths, rows)).for_each(|(set, part)| set.push(part));
+            continue;
+        }
         let (datatype, shape, buffer) = tensor.into_parts();
         let bytes = buffer.into_bytes();
         let per_row = element_count(&shape[1..]).unwrap_or(0);

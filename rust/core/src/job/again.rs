@@ -4,12 +4,17 @@ use super::Job;
 use crate::{
     Error, Inputs, Kind,
     batch::gather::{gather, gather_copies, pad},
+    ragged,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 impl Job {
     /// The inputs of the whole batch. Those of a single request are handed on uncopied.
     pub fn gather(&mut self) -> Inputs {
+        if self.spec().is_ragged() {
+            let spec = Arc::clone(self.spec());
+            return ragged::gather(&spec, &mut self.parts, self.rows);
+        }
         let keeps = self.parts.len() > 1 && self.spec().splits_on_memory();
         let mut inputs = if keeps {
             gather_copies(self.parts.iter().map(|part| &part.request.inputs), self.rows)
@@ -22,10 +27,10 @@ impl Job {
         inputs
     }
 
-    /// Fills the batch up to an allowed size, for executors that join the rows themselves: the inputs of the first
+    /// Fills the batch up to an allowed size, or joins rows that differ in length, for executors that join the rows themselves: the inputs of the first
     /// request are then those of the whole batch.
     pub fn fill_up(&mut self) {
-        if self.padded() == self.rows {
+        if self.padded() == self.rows && !self.spec().is_ragged() {
             return;
         }
         let inputs = self.gather();

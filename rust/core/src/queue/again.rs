@@ -23,7 +23,7 @@ impl Queue {
         let mut inner = self.lock();
         let lane_of = &mut inner.lanes[lane];
         lane_of.busy = lane_of.busy.saturating_sub(1);
-        for Part { request, reply, waited, .. } in parts.into_iter().rev() {
+        for Part { request, reply, waited } in parts.into_iter().rev() {
             let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
             let level = self.spec.queueing.level(request.schedule.priority);
             let newcomer = Newcomer { load: Load::of(&request), level };

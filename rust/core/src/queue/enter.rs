@@ -76,7 +76,7 @@ impl Queue {
             Overdue::Reject => (limit_ns, u64::MAX),
             Overdue::Delay => (u64::MAX, limit_ns),
         };
-        let cost = self.spec.cost_of(&request);
-        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load, cost }
+        let (cost, lengths) = (self.spec.cost_of(&request), self.spec.lengths_of(&request.inputs));
+        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load, cost, lengths }
     }
 }

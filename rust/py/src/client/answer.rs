@@ -73,6 +73,7 @@ pub(crate) fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
         dtype: dtype.map(Bound::unbind),
         text: false,
         widened: datatype == Datatype::Bf16,
+        padded: false,
         copied_at_once: false,
         opaque: false,
     }

@@ -54,6 +54,7 @@ fn input(tensor: &TensorSpec) -> pb::ModelInput {
         data_type: data_type(tensor.datatype).into(),
         dims: tensor.wire_shape(false),
         optional: tensor.optional,
+        allow_ragged_batch: tensor.ragged.is_some(),
         ..pb::ModelInput::default()
     }
 }

@@ -1,0 +1,333 @@
+"""Rows of different lengths in one batch: one behind another, filled up, and only with their like."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from http_by_hand import get, infer, metric
+from penstock import (
+    Batching,
+    Dim,
+    HandlerError,
+    InvalidInput,
+    Padded,
+    Processes,
+    Ragged,
+    RowErrors,
+    Server,
+    SignatureError,
+    Tensor,
+    model,
+)
+from penstock.testing import Client
+from waiting import Gate, at_once, until
+
+RAGGED = Tensor("x", np.float32, [-1], ragged=True)
+FILLED = Tensor("x", np.float32, [-1], pad=-1)
+
+
+class Held:
+    """A model whose first call waits, so that the requests behind it are there together."""
+
+    def __init__(self, handle: Callable[..., Any], inputs: list[Tensor], output: Tensor, **options: Any) -> None:
+        self.gate, self.calls = Gate(), list[Any]()
+        self.handle = handle
+        options = {"batching": Batching(max_size=16), **options}
+        self.model = model(self.call, name="m", inputs=inputs, outputs=[output], **options)
+
+    def call(self, *arguments: Any) -> Any:
+        self.calls.append(arguments[0] if len(arguments) == 1 else arguments)
+        if len(self.calls) == 1:
+            self.gate.enter()
+        return self.handle(*arguments)
+
+    def run(self, requests: list[np.ndarray[Any, Any]]) -> list[Any]:
+        """Queues the requests behind a first one, in order. Their outputs, or what they raised."""
+        with Client(self.model) as client:
+
+            def ask(x: Any) -> Callable[[], Any]:
+                def answer() -> Any:
+                    try:
+                        return client.infer("m", {"x": x})["y"]
+                    except (HandlerError, InvalidInput) as error:
+                        return error
+
+                return answer
+
+            futures = at_once([ask(requests[0][:1])])
+            self.gate.await_entered()
+            for index, x in enumerate(requests):
+                futures += at_once([ask(x)])
+
+                def is_queued(wanted: int = index + 1) -> bool:
+                    return metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == wanted
+
+                until(is_queued)
+            self.gate.open()
+            return [future.result() for future in futures][1:]
+
+
+def rows(*shapes: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
+    """A request of each shape, whose rows are numbered on."""
+    return [np.full(shape, index + 1, np.float32) for index, shape in enumerate(shapes)]
+
+
+def test_rows_of_different_lengths_lie_one_behind_another() -> None:
+    held = Held(lambda x: np.array([[row.sum()] for row in x], np.float32), [RAGGED], Tensor("y", np.float32, [1]))
+    answers = held.run(rows((1, 3), (2, 1), (1, 0), (1, 2)))
+    assert [answer.tolist() for answer in answers] == [[[3]], [[2], [2]], [[0]], [[8]]]
+    alone, joined = held.calls
+    assert (alone.values.tolist(), alone.lengths.tolist()) == ([1, 1, 1], [3])
+    assert joined.values.tolist() == [1, 1, 1, 2, 2, 4, 4]
+    assert joined.lengths.tolist() == [3, 1, 1, 0, 2]
+    assert joined.offsets.tolist() == [0, 3, 4, 5, 5, 7]
+    assert len(joined) == 5
+    assert joined[-1].tolist() == [4, 4]
+    assert all(np.shares_memory(row, joined.values) for row in joined if len(row))
+    assert joined.values.flags.writeable
+
+
+def test_outputs_may_be_ragged_too() -> None:
+    output = Tensor("y", np.float32, [-1], ragged=True)
+    for handle in (
+        lambda x: Ragged(x.values * 10, x.lengths),
+        lambda x: [row * 10 for row in x],
+        lambda x: {"y": [(row * 10).tolist() for row in x]},
+    ):
+        requests = rows((1, 3), (2, 1), (1, 0), (1, 2))
+        for x, y in zip(requests, Held(handle, [RAGGED], output).run(requests), strict=True):
+            assert y.shape == x.shape
+            assert (y == x * 10).all()
+
+
+def test_the_rows_of_one_request_must_come_back_in_one_length() -> None:
+    def handle(x: Any) -> Any:
+        return [row[: index + 1] for index, row in enumerate(x)]
+
+    answers = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 5), (2, 5), (1, 5)))
+    assert answers[0].tolist() == [[1]]
+    assert "row 1: model 'm' returned 3 steps of output 'y' for this row and 2 for the request's first" in str(
+        answers[1]
+    )
+    assert answers[2].tolist() == [[3, 3, 3, 3]]
+
+
+def test_rows_that_fail_alone() -> None:
+    def handle(x: Any) -> Any:
+        return [InvalidInput("empty") if len(row) == 0 else row for row in x]
+
+    answers = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 0), (1, 1)))
+    assert [answers[0].tolist(), str(answers[1]), answers[2].tolist()] == [[[1, 1]], "empty", [[3]]]
+
+    def errors(x: Any) -> Any:
+        return RowErrors({1: InvalidInput("no")}, Ragged(x.values, x.lengths)) if len(x) > 1 else x
+
+    answers = Held(errors, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 3), (1, 1)))
+    assert [answers[0].tolist(), str(answers[1]), answers[2].tolist()] == [[[1, 1]], "no", [[3]]]
+
+
+def test_rows_are_filled_up_to_the_longest() -> None:
+    held = Held(lambda x: x.mask.sum(1, keepdims=True), [FILLED], Tensor("y", np.int64, [1]))
+    answers = held.run(rows((1, 3), (2, 1), (1, 0)))
+    assert [answer.tolist() for answer in answers] == [[[3]], [[1], [1]], [[0]]]
+    filled = held.calls[1]
+    assert filled.values.tolist() == [[1, 1, 1], [2, -1, -1], [2, -1, -1], [-1, -1, -1]]
+    assert filled.lengths.tolist() == [3, 1, 1, 0]
+    assert filled.mask.tolist() == [[True] * 3, [True, False, False], [True, False, False], [False] * 3]
+    alone = held.calls[0]
+    assert (alone.values.tolist(), alone.lengths.tolist(), len(alone)) == ([[1, 1, 1]], [3], 1)
+
+
+def test_texts_and_further_axes() -> None:
+    texts = Tensor("x", str, [-1], pad="-")
+    held = Held(lambda x: x.lengths[:, None], [texts], Tensor("y", np.int64, [1]))
+    held.run([np.array([["a", "bc"]], object), np.array([["d"], ["e"]], object)])
+    assert held.calls[1].values.tolist() == [["a", "bc"], ["d", "-"], ["e", "-"]]
+
+    held = Held(lambda x: x.lengths[:, None], [Tensor("x", bytes, [-1], ragged=True)], Tensor("y", np.int64, [1]))
+    held.run([np.array([[b"a", b"bc"]], object), np.array([[b"d"], [b"e"]], object)])
+    assert [row.tolist() for row in held.calls[1]] == [[b"a", b"bc"], [b"d"], [b"e"]]
+
+    vectors = Tensor("x", np.float32, [-1, 2], pad=0)
+    held = Held(lambda x: x.lengths[:, None], [vectors], Tensor("y", np.int64, [1]))
+    held.run([np.ones((1, 2, 2), np.float32), np.ones((1, 1, 2), np.float32)])
+    assert held.calls[1].values.tolist() == [[[1, 1], [1, 1]], [[1, 1], [0, 0]]]
+
+
+def test_other_axes_still_keep_requests_apart() -> None:
+    ragged = Tensor("x", np.float32, [-1, -1], ragged=True)
+    held = Held(lambda x: x.lengths[:, None], [ragged], Tensor("y", np.int64, [1]))
+    held.run([np.ones((1, length, width), np.float32) for length, width in [(2, 3), (4, 5), (1, 3)]])
+    assert [call.values.shape for call in held.calls] == [(2, 3), (3, 3), (4, 5)]
+
+
+def test_a_window_keeps_short_rows_from_long_ones() -> None:
+    output = Tensor("y", np.int64, [1])
+    for window, batches in [
+        (None, [[8, 7, 1, 6, 2, 40]]),
+        (1.5, [[8, 7, 6], [1], [2], [40]]),
+        (2, [[8, 7, 6], [1, 2], [40]]),
+        ([4, 16], [[8, 7, 6], [1, 2], [40]]),
+    ]:
+        held = Held(lambda x: x.lengths[:, None], [FILLED], output, batching=Batching(max_size=16, window=window))
+        held.run(rows(*[(1, length) for length in (8, 7, 1, 6, 2, 40)]))
+        assert [call.lengths.tolist() for call in held.calls[1:]] == batches, window
+
+
+def test_the_oldest_decides_so_none_starves() -> None:
+    held = Held(
+        lambda x: x.lengths[:, None], [FILLED], Tensor("y", np.int64, [1]), batching=Batching(max_size=2, window=[10])
+    )
+    held.run(rows(*[(1, length) for length in (3, 100, 3, 3, 3, 3)]))
+    assert [call.lengths.tolist() for call in held.calls[1:]] == [[3, 3], [100], [3, 3], [3]]
+
+
+def test_what_is_filled_up_costs_as_much_as_the_longest() -> None:
+    for tensor, batches in [(RAGGED, [[2, 2, 6], [3, 1]]), (FILLED, [[2, 2], [6], [3, 1]])]:
+        batching = Batching(max_size=16, cost=Dim("x"), max_cost=10)
+        held = Held(lambda x: x.lengths[:, None], [tensor], Tensor("y", np.int64, [1]), batching=batching)
+        held.run(rows(*[(1, length) for length in (2, 2, 6, 3, 1)]))
+        assert [call.lengths.tolist() for call in held.calls[1:]] == batches
+
+
+def multiplied(x: Any) -> Any:
+    """Ten times each row, and its sum."""
+    rows = list(x) if isinstance(x, Ragged) else [row[:length] for row, length in zip(x.values, x.lengths, strict=True)]
+    return [row * 10 for row in rows], np.array([[row.sum()] for row in rows], np.float32)
+
+
+async def multiplied_later(x: Any) -> Any:
+    return multiplied(x)
+
+
+@pytest.mark.parametrize("kind", ["thread", "process", "async"])
+@pytest.mark.parametrize("tensor", [RAGGED, FILLED], ids=["ragged", "filled"])
+def test_wherever_it_runs(kind: str, tensor: Tensor) -> None:
+    handler = multiplied_later if kind == "async" else multiplied
+    outputs = [Tensor("y", np.float32, [-1], ragged=True), Tensor("sum", np.float32, [1])]
+    instances = Processes(1) if kind == "process" else 1
+    served = model(
+        handler, name="m", inputs=[tensor], outputs=outputs, batching=Batching(max_size=8), instances=instances
+    )
+    with Client(served) as client:
+
+        def ask(length: int) -> Any:
+            x = np.arange(length * 2, dtype=np.float32).reshape(2, length)
+            answer = client.infer("m", {"x": x})
+            assert (answer["y"] == x * 10).all()
+            assert answer["y"].shape == x.shape
+            assert (answer["sum"] == x.sum(1, keepdims=True)).all()
+
+        futures = at_once([lambda length=length: ask(length) for length in [3, 0, 7, 1, 3, 2000, 2, 5] * 3])
+        for future in futures:
+            future.result()
+
+
+def test_over_the_wire_and_in_the_configuration() -> None:
+    served = model(
+        lambda x: x.lengths[:, None],
+        name="m",
+        inputs=[RAGGED],
+        outputs=[Tensor("y", np.int64, [1])],
+        batching=Batching(),
+    )
+    with Server(served, http="127.0.0.1:0", grpc=None) as server:
+        assert infer(server.http_url, "m", {"x": np.ones((2, 5), np.float32)}).array("y").tolist() == [[5], [5]]
+        config = get(server.http_url, "/v2/models/m/config").json()
+        assert config["input"][0]["allow_ragged_batch"] is True
+        metadata = get(server.http_url, "/v2/models/m").json()
+        assert metadata["inputs"][0]["shape"] == [-1, -1]
+
+
+def test_what_a_handler_may_not_return() -> None:
+    for output, handle, text in [
+        (Tensor("y", np.float32, [-1], ragged=True), lambda x: Ragged([1.0], [1, 0]), "an array of float64"),
+        (
+            Tensor("y", np.float32, [-1], ragged=True),
+            lambda _: Ragged(np.ones(1, np.float32), [1, 0]),
+            "with 2 rows for a batch of 1",
+        ),
+        (
+            Tensor("y", np.float32, [-1, 2], ragged=True),
+            lambda _: Ragged(np.ones((1, 3), np.float32), [1]),
+            r"with shape \[1, 3\], declared \[-1, 2\] for the rows one behind another",
+        ),
+        (
+            Tensor("y", np.float32, [-1], ragged=True),
+            lambda _: [1.0],
+            "returned a list for output 'y', whose rows do not fit",
+        ),
+    ]:
+        served = model(handle, name="m", inputs=[RAGGED], outputs=[output], batching=Batching())
+        with Client(served) as client, pytest.raises(HandlerError, match=text):
+            client.infer("m", {"x": np.ones((1, 2), np.float32)})
+
+
+def test_the_classes_by_themselves() -> None:
+    ragged = Ragged.of([[1, 2], [], [3]])
+    assert [row.tolist() for row in ragged] == [[1, 2], [], [3]]
+    assert (repr(ragged), repr(Padded(np.zeros((2, 3)), [1, 3]))) == (
+        "Ragged(3 rows, [3], float64)",
+        "Padded([2, 3], float64)",
+    )
+    with pytest.raises(IndexError):
+        ragged[3]
+    for make, text in [
+        (lambda: Ragged([1, 2], [1]), r"the lengths make 1, and the values have shape \[2\]"),
+        (lambda: Ragged([1], [2, -1]), "numbers of 0 or more"),
+        (lambda: Ragged.of([1]), "a row is a number"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            make()
+    again = pickle.loads(pickle.dumps(FILLED))
+    assert (again.pad, again.pad_bytes, repr(again)) == (-1, np.float32(-1).tobytes(), repr(FILLED))
+    assert repr(RAGGED) == "Tensor('x', 'FP32', [-1], ragged=True)"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Tensor("x", np.float32, [3], ragged=True), r"need -1 as their first axis, not shape \[3\]"),
+        (
+            lambda: Tensor("x", np.float32, [-1], ragged=True, pad=0),
+            "either ragged=True, one behind another, or filled up",
+        ),
+        (lambda: Tensor("x", np.uint8, [-1], pad=-1), "pad -1 is no value of UINT8"),
+        (lambda: Tensor("x", np.int32, [-1], pad=0.5), "pad 0.5 is no value of INT32"),
+        (lambda: Tensor("x", np.int32, [-1], pad=float("nan")), "pad nan is no value of INT32"),
+        (lambda: Tensor("x", np.float32, [-1], pad="0"), "pad '0' is no value of FP32"),
+        (lambda: Tensor("x", str, [-1], pad=0), "pad 0 is no value of BYTES"),
+        (lambda: Batching(window=0.5), "window must be a ratio of 1 or more, not 0.5"),
+        (lambda: Batching(window=[]), r"window must be a ratio, or lengths of 1 or more, not \[\]"),
+        (lambda: Batching(window=[0]), "window must be a ratio, or lengths"),
+    ],
+)
+def test_mistakes_are_named(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"inputs": [RAGGED]}, "rows of input 'x' differ in length, which needs batching="),
+        ({"inputs": [RAGGED], "batching": Batching(sizes=[2])}, r"Batching\(sizes=...\) does not go with rows"),
+        (
+            {"inputs": [FILLED], "batching": Batching(split_on_memory=True), "instances": Processes(1)},
+            "Processes go with split_on_memory=True or rows that differ in length",
+        ),
+        ({"batching": Batching(window=2)}, "window needs an input whose rows may differ in length"),
+        ({"outputs": [FILLED], "batching": Batching()}, "output 'x' has pad; only inputs are filled up"),
+        ({"outputs": [RAGGED]}, "output 'x' is ragged, and the model has no batching="),
+        ({"outputs": [RAGGED], "batching": Batching(), "streams": True}, "the model streams its rows one by one"),
+    ],
+)
+def test_what_does_not_go_together(options: dict[str, Any], text: str) -> None:
+    plain = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+    with pytest.raises(SignatureError, match=text):
+        model(lambda x: x, name="m", **{**plain, **options})
