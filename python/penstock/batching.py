@@ -54,6 +54,10 @@ class Batching:
         window: Which rows share a batch where their lengths may differ (`Tensor(ragged=True)` or `Tensor(pad=...)`):
             those that are at most so many times as long, or as short, as the oldest one; or those between the same
             two of a list of lengths.
+        target_p99: The latency, in seconds or as a `timedelta`, that nearly all requests are to have in the server. By
+            what batches are learned to take, they are kept short enough and waits for company end early enough.
+        refuse_late: Whether a request is refused at once, as `Overloaded`, that could not be answered within
+            `target_p99` even at best.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -87,6 +91,10 @@ class Batching:
     """The most that the rows of a batch cost together."""
     window: float | tuple[int, ...] | None
     """Which lengths share a batch: up to a ratio, or between boundaries, ascending; None for all."""
+    target_p99: float | None
+    """The latency that batches are to keep for nearly all requests, in seconds; None for none."""
+    refuse_late: bool
+    """Whether a request is refused that could not be answered within it."""
 
     def __init__(
         self,
@@ -103,6 +111,8 @@ class Batching:
         cost: Cost | None = None,
         max_cost: int | None = None,
         window: float | Iterable[int] | None = None,
+        target_p99: float | timedelta | None = None,
+        refuse_late: bool = False,
     ) -> None:
         allowed = _allowed(sizes, max_size)
         max_size = (allowed[-1] if allowed else DEFAULT_MAX_SIZE) if max_size is None else max_size
@@ -123,6 +133,7 @@ class Batching:
         filling = "last" if pad is True else pad
         values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
         values += (allowed, filling, bool(split_on_memory), cost, max_cost, _window(window))
+        values += (_target(target_p99, refuse_late=refuse_late, cost=cost), bool(refuse_late))
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -150,6 +161,19 @@ def _window(window: object) -> float | tuple[int, ...] | None:
         if edges and all(_is_int(edge) and 0 < edge < 2**63 for edge in edges):
             return tuple(sorted(set(edges)))
     raise ValueError(f"Batching: window must be a ratio, or lengths of 1 or more, not {window!r}")
+
+
+def _target(target: object, *, refuse_late: bool, cost: object) -> float | None:
+    if target is None:
+        if refuse_late:
+            raise ValueError("Batching: refuse_late goes by target_p99, which is not given")
+        return None
+    seconds = target.total_seconds() if isinstance(target, timedelta) else target
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0.0 < seconds <= 3600.0:
+        raise ValueError(f"Batching: target_p99 must be above 0 and at most 3600 seconds, not {target!r}")
+    if refuse_late and cost is not None:
+        raise ValueError("Batching: refuse_late goes by rows; it does not go with cost")
+    return float(seconds)
 
 
 def _check_cost(cost: object, max_cost: object) -> None:

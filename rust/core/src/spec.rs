@@ -62,6 +62,10 @@ pub struct Batching {
     pub cost: Option<RowCost>,
     /// Which lengths share a batch, where rows may differ in length; `None` for all.
     pub window: Option<Window>,
+    /// The latency that batches are to keep for nearly all requests, in nanoseconds.
+    pub target_ns: Option<u64>,
+    /// Whether a request is refused that could not be answered within it.
+    pub refuses_late: bool,
 }
 
 /// What fills a batch up to an allowed size.
@@ -98,6 +102,8 @@ impl Batching {
             split_on_memory: false,
             cost: None,
             window: None,
+            target_ns: None,
+            refuses_late: false,
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct DeclaredBatching {
     split_on_memory: bool,
     cost: Option<DeclaredCost>,
     window: Option<DeclaredWindow>,
+    target_p99: Option<f64>,
+    refuse_late: bool,
     max_cost: Option<u64>,
 }
 
@@ -49,6 +51,8 @@ impl DeclaredBatching {
             padding: if declared.pad == "zeros" { Padding::Zeros } else { Padding::Repeat },
             split_on_memory: declared.split_on_memory,
             cost,
+            target_ns: declared.target_p99.map(|target| (target * 1e9) as u64),
+            refuses_late: declared.refuse_late,
             window: declared.window.map(|window| match window {
                 DeclaredWindow::Edges(edges) => Window::Edges(edges),
                 DeclaredWindow::Ratio(ratio) => Window::Ratio(ratio),

@@ -10,7 +10,7 @@
 //! itself: that of an input, or of another model's answer.
 //! Code that keeps a bare pointer to such memory is not seen.
 
-use crate::{definition::ArrayForm, hand_in::TensorMemory, peers::Held, ragged, scalar};
+use crate::{definition::ArrayForm, hand_in::TensorMemory, peers::Held, ragged::output, scalar};
 use half::bf16;
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
@@ -41,12 +41,7 @@ pub(crate) fn tensors(
     returned: Bound<'_, PyAny>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
     let items = by_output(spec, returned)?;
-    items
-        .into_iter()
-        .zip(forms)
-        .enumerate()
-        .map(|(index, (item, form))| ragged::output(spec, index, item, form))
-        .collect()
+    items.into_iter().zip(forms).enumerate().map(|(index, (item, form))| output(spec, index, item, form)).collect()
 }
 
 type Items<'py> = SmallVec<[Bound<'py, PyAny>; 2]>;
@@ -117,10 +112,7 @@ fn check_count(spec: &ModelSpec, count: usize) -> Result<()> {
     )))
 }
 
-/// One output.
-///
-/// # Errors
-/// As [`tensors`].
+/// One output, as it is.
 pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
     let declared = &spec.outputs[index];
     if form.opaque {

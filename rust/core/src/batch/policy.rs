@@ -5,7 +5,12 @@
 //! instances the stagger, which spreads their starts by a share of the fixed batch cost.
 //! `max_delay` adds a wait that is anchored at the oldest arrival, and only when it is asked for.
 
-use super::{cost::CostModel, returns::Returns};
+pub use super::reason::Reason;
+use super::{
+    cost::CostModel,
+    returns::Returns,
+    target::{Reach, at_best_ns, reach},
+};
 use crate::Batching;
 
 /// The longest that a stagger delays a start, in nanoseconds.
@@ -16,59 +21,6 @@ const BRISK_NS: u64 = 100_000;
 
 /// Average requests in a batch up to which callers come nearly one by one.
 const FEW_REQUESTS: f64 = 1.5;
-
-/// Why a batch was cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// The largest batch is full.
-    Full,
-    /// What waits next would cost more than a batch may.
-    Cost,
-    /// A preferred size was reached within the delay.
-    Preferred,
-    /// An instance was free and nothing else was to be waited for.
-    Idle,
-    /// The callers who were expected back are back.
-    Returned,
-    /// They are not, and the hold has run out.
-    HoldExpired,
-    /// The oldest request has waited for `max_delay`.
-    Delay,
-    /// A deadline leaves no time to wait.
-    Deadline,
-    /// The server is draining.
-    Drain,
-}
-
-impl Reason {
-    /// Every reason, for tables and metrics.
-    pub const ALL: [Self; 9] = [
-        Self::Full,
-        Self::Cost,
-        Self::Preferred,
-        Self::Idle,
-        Self::Returned,
-        Self::HoldExpired,
-        Self::Delay,
-        Self::Deadline,
-        Self::Drain,
-    ];
-
-    /// The label in metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Cost => "cost",
-            Self::Preferred => "preferred",
-            Self::Idle => "idle",
-            Self::Returned => "returned",
-            Self::HoldExpired => "hold-expired",
-            Self::Delay => "delay",
-            Self::Deadline => "deadline",
-            Self::Drain => "drain",
-        }
-    }
-}
 
 /// What the queue looks like. Times are nanoseconds since the queue was made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +64,7 @@ struct Limits {
     preferred_sizes: Vec<usize>,
     hold: bool,
     instances: usize,
+    target_ns: Option<u64>,
 }
 
 /// What to do now.
@@ -144,6 +97,7 @@ impl State {
                 preferred_sizes: joins.map_or_else(Vec::new, |batching| batching.preferred_sizes.clone()),
                 hold: joins.is_some_and(|batching| batching.hold && batching.max_size > 1),
                 instances,
+                target_ns: joins.and_then(|batching| batching.target_ns),
             },
         }
     }
@@ -207,6 +161,11 @@ impl State {
         self.requests_a_batch <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
     }
 
+    /// When the last of so many rows is answered at best, in nanoseconds from now; 0 while that is not known.
+    pub fn at_best_ns(&self, rows: usize) -> u64 {
+        at_best_ns(rows, self.limits.max_size, self.limits.instances, &self.cost)
+    }
+
     /// The start before which another instance should not begin, with several instances.
     fn staggered_start_ns(&self, now_ns: u64, view: &View) -> Option<u64> {
         if self.limits.instances < 2 || view.busy == 0 {
@@ -239,6 +198,11 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         return Decision::Cut(all, Reason::Drain);
     }
 
+    let reach = limits.target_ns.map(|target| reach(target, &state.cost, view));
+    if let Some(Reach { most_rows, .. }) = reach.filter(|reach| reach.most_rows < all) {
+        return Decision::Cut(most_rows, Reason::Target);
+    }
+
     let mut wait: Option<(u64, usize)> = None;
     let mut until = |time_ns: u64, requests: usize| {
         if time_ns > now_ns {
@@ -264,14 +228,16 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         return Decision::Cut(cut_size(limits, view, all), ended(now_ns, state));
     };
     // Leave a caller with a deadline the time that its batch is expected to take.
-    if let Some(deadline) = view.deadline_ns {
-        let latest = deadline.saturating_sub(state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2));
-        if latest <= now_ns {
-            return Decision::Cut(all, Reason::Deadline);
-        }
-        return Decision::Wait { until_ns: Some(time_ns.min(latest)), requests };
+    let takes = state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2);
+    let latest = view.deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(takes));
+    let in_reach = reach.map_or(u64::MAX, |reach| reach.latest_ns);
+    if latest.min(in_reach) <= now_ns {
+        let reason = if latest <= now_ns { Reason::Deadline } else { Reason::Target };
+        return Decision::Cut(all, reason);
     }
-    Decision::Wait { until_ns: Some(time_ns), requests }
+    // With more rows a batch takes longer, and has to begin sooner.
+    let requests = if reach.is_some() { requests.min(view.requests + 1) } else { requests };
+    Decision::Wait { until_ns: Some(time_ns.min(latest).min(in_reach)), requests }
 }
 
 /// With preferred sizes, what is over the largest one that fits stays for the next batch.

@@ -48,6 +48,7 @@ struct Flight {
 
 /// What a caller is to do.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Asked {
     /// Take this.
     Answer(InferResponse),

@@ -2,6 +2,7 @@
 
 use super::{Inner, Queue};
 use crate::{Error, Kind, Result, admission::Newcomer};
+use std::time::Duration;
 
 impl Queue {
     /// Refuses what is sure to be refused. Asked before a body is read.
@@ -37,11 +38,23 @@ impl Queue {
 
     fn why_not(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
         let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
-        whole.or_else(|| {
+        whole.or_else(|| self.late(inner, newcomer)).or_else(|| {
             let level = newcomer?.level;
             let most = self.spec.queueing.policy(level).max_size?;
             let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
             (waiting >= most).then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
+        })
+    }
+
+    /// Why this newcomer cannot be answered within the model's target, if that is to be refused. Anyone may wait alone.
+    fn late(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
+        let batching = self.spec.batching.as_ref().filter(|batching| batching.refuses_late)?;
+        let (target, waiting) = (batching.target_ns?, inner.waiting().rows);
+        let rows = waiting + newcomer.map_or(1, |newcomer| newcomer.load.rows);
+        let takes = inner.lanes[0].policy.at_best_ns(rows);
+        (waiting > 0 && takes > target).then(|| {
+            let [takes, target] = [takes, target].map(|time| Duration::from_micros(time / 1000));
+            format!("would answer after {takes:?} at best, its target is {target:?}")
         })
     }
 

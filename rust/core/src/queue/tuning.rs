@@ -65,6 +65,8 @@ pub struct Report {
     pub max_delay: Duration,
     /// The most that a batch costs, where rows have a cost.
     pub max_cost: Option<u64>,
+    /// The latency that batches are to keep.
+    pub target: Option<Duration>,
     /// Whether the learned hold is on.
     pub hold: bool,
     /// What may wait.
@@ -107,6 +109,7 @@ impl Queue {
             max_size: policy.max_size(),
             learned_max_size: policy.cap(),
             max_delay: Duration::from_nanos(max_delay_ns),
+            target: self.spec.batching.as_ref().and_then(|batching| batching.target_ns).map(Duration::from_nanos),
             max_cost: self.spec.row_cost().map(|cost| cost.most),
             hold,
             bounds: inner.bounds,

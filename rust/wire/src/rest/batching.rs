@@ -30,6 +30,7 @@ fn entry(model: &Model) -> Value {
         "version": &*model.spec().version,
         "settings": settings(&report),
         "max_cost": report.max_cost,
+        "target_p99": report.target.map(seconds),
         "learned": {
             "fixed_seconds": seconds(report.fixed),
             "row_seconds": report.max_cost.is_none().then(|| seconds(report.per_unit)),
