@@ -298,6 +298,10 @@ class Call:
         """As `current` tells it of a thread."""
 
     @property
+    def trace(self) -> tuple[str, str] | None:
+        """`traceparent` and `tracestate` of the span that it is computed in."""
+
+    @property
     def wanted(self) -> bool:
         """Whether any caller still waits."""
 
@@ -397,6 +401,14 @@ class Context:
 
         Of a batch that joins several requests, `request_id` has their ids with commas in between.
         """
+
+    @property
+    def traceparent(self) -> str | None:
+        """The span that the batch is computed in, as W3C's header; of one that is not traced, the first caller's."""
+
+    @property
+    def tracestate(self) -> str | None:
+        """What goes with `traceparent`."""
 
     @property
     def model_name(self) -> str:

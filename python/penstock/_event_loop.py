@@ -112,7 +112,7 @@ class _Instance:
         self._cancelled.discard(task)
 
     async def _answer(self, call: Call) -> None:
-        computes.set(call)
+        _enter(call)
         try:
             returned = await self._handler(*call.arguments)
         except BaseException as raised:
@@ -122,7 +122,7 @@ class _Instance:
 
     async def _stream(self, call: Call) -> None:
         pieces: Any = None
-        computes.set(call)
+        _enter(call)
         try:
             pieces = self._handler(*call.arguments)
             if inspect.isawaitable(pieces):
@@ -156,6 +156,15 @@ class _Instance:
             finally:
                 del self._waiting[call]
         return call.wanted
+
+
+def _enter(call: Call) -> None:
+    """Has the current task, whose context is its own, know what it computes, and in which span."""
+    computes.set(call)
+    if call.trace is not None:
+        from penstock import _tracing
+
+        _tracing.attach(*call.trace)
 
 
 def _fail(call: Call, raised: BaseException) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypedDict
 
-from penstock import _access, _settings
+from penstock import _access, _settings, _tracing
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
@@ -63,6 +63,15 @@ class ServerConfig:
     access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "one log line per request")
     log_level: Literal["off", "error", "warning", "info"] = _setting(
         "warning", "off|error|warning|info", "what the server says of itself on standard error"
+    )
+    otlp_endpoint: str = _setting(
+        "auto", "text", "where spans go: http://HOST:PORT, off, or auto for what OTEL_EXPORTER_OTLP_ENDPOINT says"
+    )
+    trace_sampler: str = _setting(
+        "auto",
+        "text",
+        "which requests are traced: [parentbased_]always_on, always_off or traceidratio:SHARE, or auto for what "
+        "OTEL_TRACES_SAMPLER says",
     )
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     shared_memory: Literal["off", "local", "on"] = _setting("off", "off|local|on", "who may use system shared memory")
@@ -129,7 +138,7 @@ class ServerConfig:
             if kind == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
         # Read now, so that a secret that is not there is known before a model is loaded.
-        _ = self.access_rules, self.access_key, self.cache_url
+        _ = self.access_rules, self.access_key, self.cache_url, self.tracing
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
         for name, (_, variable) in _VERTEX_ROUTES.items():
@@ -166,6 +175,14 @@ class ServerConfig:
         except ValueError as error:
             raise ConfigError(f"cache_redis: {error}") from None
 
+    @property
+    def tracing(self) -> _tracing.Settings | None:
+        """Where spans go and of which requests, as `otlp_endpoint` and `trace_sampler` say. Rust reads it."""
+        try:
+            return _tracing.read(self.otlp_endpoint, self.trace_sampler, self.server_name, os.environ)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
 
 class ServerOptions(TypedDict, total=False):
     """The fields of `ServerConfig` as keyword arguments; the same names and types."""
@@ -194,6 +211,8 @@ class ServerOptions(TypedDict, total=False):
     batching_debug: Literal["off", "read", "change"]
     access_log: Literal["off", "text", "json"]
     log_level: Literal["off", "error", "warning", "info"]
+    otlp_endpoint: str
+    trace_sampler: str
     server_name: str
     shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool

@@ -52,6 +52,8 @@ def test_the_defaults() -> None:
         "batching_debug": "off",
         "access_log": "off",
         "log_level": "warning",
+        "otlp_endpoint": "auto",
+        "trace_sampler": "auto",
         "server_name": "penstock",
         "shared_memory": "off",
         "grpc_reflection": True,

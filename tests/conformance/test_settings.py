@@ -177,7 +177,7 @@ def test_f23_trace_settings_of_the_server_and_of_a_model(server: Server) -> None
 @pytest.mark.parametrize(
     ("change", "status", "parts"),
     [
-        ({"trace_level": ["TIMESTAMPS"]}, 501, ["TIMESTAMPS", "records no traces", "OFF"]),
+        ({"trace_level": ["TIMESTAMPS"]}, 501, ["TIMESTAMPS", "writes no trace files", "OFF"]),
         ({"trace_level": ["TIMESTAMPS", "TENSORS"]}, 501, ["TIMESTAMPS, TENSORS"]),
         ({"trace_level": ["OFF", "TENSORS"]}, 400, ["'trace_level'", "OFF alone"]),
         ({"trace_level": "MAX"}, 400, ["'trace_level'"]),

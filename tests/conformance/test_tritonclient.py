@@ -221,7 +221,7 @@ def test_trace_settings(caller: Caller, kind: str) -> None:
     assert read(caller("get_trace_settings", **options))["trace_rate"] == one("1000")
     cleared = caller("update_trace_settings", "add", {"trace_rate": None}, **options)
     assert read(cleared)["trace_rate"] == one("1000")
-    with pytest.raises(InferenceServerException, match="records no traces") as refusal:
+    with pytest.raises(InferenceServerException, match="writes no trace files") as refusal:
         caller("update_trace_settings", settings={"trace_level": ["TIMESTAMPS"]})
     assert refusal.value.status() == ("501", "StatusCode.UNIMPLEMENTED")["grpc" in kind]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from opentelemetry import trace
 
 from penstock import (
     Batching,
@@ -147,6 +148,15 @@ def talks(x: Any) -> Any:
     print("printed", int(x[0]))
     print('{"as": "json"}')
     os.write(2, b"without its end")
+    return x
+
+
+@model(name="traces", instances=Processes(1), **FLOATS)
+def traces(x: Any, ctx: Context) -> Any:
+    """Says in which span it runs, and in which OpenTelemetry would put its own."""
+    span = trace.get_current_span().get_span_context()
+    ctx.set_parameter("own", f"{span.trace_id:032x} {span.span_id:016x}")
+    ctx.set_parameter("context", f"{ctx.traceparent} {ctx.tracestate}")
     return x
 
 

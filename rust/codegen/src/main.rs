@@ -12,6 +12,8 @@ use std::{
 };
 
 const PROTOS: [&str; 2] = ["open_inference.proto", "health.proto"];
+/// Sent, but not served: reflection does not tell of it.
+const SENT: [&str; 1] = ["opentelemetry_trace.proto"];
 const MESSAGES: &str = "rust/wire/src/generated";
 const STUBS: &str = "rust/server/src/generated";
 
@@ -78,12 +80,16 @@ fn generate(root: &Path) -> Result<Files> {
     let mut files = Files::from([(Path::new(MESSAGES).join("descriptors.bin"), descriptors)]);
     let messages = scratch.path().join("messages");
     fs::create_dir(&messages)?;
-    prost_build::Config::new()
-        .bytes(["."])
-        // Ordered, so that encoding is deterministic; and an empty one costs nothing.
-        .btree_map(["."])
-        .out_dir(&messages)
-        .compile_fds(described.clone())?;
+    let mut compiler = protox::Compiler::new([root.join("proto")])?;
+    let sent = compiler.include_source_info(true).open_files(SENT)?.file_descriptor_set();
+    for files in [described.clone(), sent] {
+        prost_build::Config::new()
+            .bytes(["."])
+            // Ordered, so that encoding is deterministic; and an empty one costs nothing.
+            .btree_map(["."])
+            .out_dir(&messages)
+            .compile_fds(files)?;
+    }
     collect(&messages, MESSAGES, &mut files)?;
 
     let stubs = scratch.path().join("stubs");

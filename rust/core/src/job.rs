@@ -4,6 +4,7 @@ mod again;
 mod answers;
 mod check;
 mod count;
+mod traced;
 
 use self::answers::Answers;
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
     sequence::SequenceId,
+    trace::BatchTrace,
 };
 use std::{
     sync::Arc,
@@ -79,6 +81,7 @@ pub struct Job {
     cost: Option<u64>,
     cut_at: Instant,
     answered: bool,
+    trace: Option<Box<BatchTrace>>,
 }
 
 impl Job {
@@ -90,19 +93,8 @@ impl Job {
         };
         let most = queue.spec().max_batch_size();
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
-        Self {
-            queue,
-            lane,
-            steps,
-            parts,
-            rows,
-            most,
-            reason,
-            waited,
-            cost: None,
-            cut_at: Instant::now(),
-            answered: false,
-        }
+        let (trace, cut_at) = (BatchTrace::of(&parts), Instant::now());
+        Self { queue, lane, steps, parts, rows, most, reason, waited, cost: None, cut_at, answered: false, trace }
     }
 
     /// The same, where no more rows than that may join.
@@ -195,6 +187,7 @@ impl Job {
         let mut sets = vec![inputs];
         sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
         self.parts.append(&mut late);
+        self.trace = self.trace.take().or_else(|| BatchTrace::of(&self.parts));
         gather(sets.iter_mut(), self.rows)
     }
 
@@ -212,6 +205,7 @@ impl Job {
             Ok(output) => self.observe(Some(output.times), &output.failed),
             Err(_) => self.observe(None, &RowFailures::default()),
         }
+        self.record(result.as_ref().map(|output| output.times));
         let parts = std::mem::take(&mut self.parts);
         self.answered = true;
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
@@ -238,7 +232,9 @@ impl Job {
     }
 
     /// Ends a batch whose answers went out before: its instance is free again.
-    pub(crate) fn conclude(&mut self, times: Option<InterpreterTimes>) {
+    pub(crate) fn conclude(&mut self, result: &Result<InterpreterTimes>) {
+        let times = result.as_ref().ok().copied();
+        self.record(result.as_ref().copied());
         self.observe(times, &RowFailures::default());
         self.answered = true;
         let duration = times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler);

@@ -44,6 +44,7 @@ mod successor;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 mod work;
 
 pub use admission::{Bounds, Load};
@@ -74,3 +75,4 @@ pub use tensor::{
     AlignedBuffer, Buffer, MAX_RANK, Memory, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size,
     element_count,
 };
+pub use trace::{Recorder, SpanIds, TraceText, Traced, TracedBatch};

@@ -115,6 +115,8 @@ pub struct Metrics {
     pub refused: Counter,
     /// Access log lines that were dropped because the log could not keep up.
     pub log_dropped: Counter,
+    /// Spans that were dropped because the collector did not take them, or not fast enough.
+    pub spans_dropped: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -161,6 +163,7 @@ impl Default for Metrics {
             body_bytes: Gauge::default(),
             refused: Counter::default(),
             log_dropped: Counter::default(),
+            spans_dropped: Counter::default(),
         };
         metrics.register();
         metrics
@@ -233,6 +236,11 @@ impl Metrics {
             "log_dropped",
             "Access log lines dropped because the log was too slow",
             self.log_dropped.clone(),
+        );
+        registry.register(
+            "spans_dropped",
+            "Spans dropped because the collector did not take them, or not fast enough",
+            self.spans_dropped.clone(),
         );
     }
 

@@ -1,14 +1,20 @@
-//! Who a request is, for the logs of its handler. Kept only from when somebody in this process wants to know.
+//! Who a request is, for the logs of its handler and for traces. Kept only where somebody wants to know.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::Traced;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Who a request is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// Its id, empty if it has none.
     pub id: String,
+    /// Its trace, if it is traced.
+    pub trace: Option<Arc<Traced>>,
 }
 
 /// From now on requests say who they are.

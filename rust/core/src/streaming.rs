@@ -201,7 +201,7 @@ impl Streaming {
 
     /// Ends every stream that is still open: well, or with the error.
     pub fn finish(mut self, result: Result<InterpreterTimes>) {
-        self.job.conclude(result.as_ref().ok().copied());
+        self.job.conclude(&result);
         for caller in 0..self.open_rows.len() {
             self.close(caller, result.as_ref().map(|_| ()).map_err(Clone::clone));
         }

@@ -10,6 +10,7 @@ use crate::{
 };
 use penstock_core::{
     CallerInfo, InferRequest, Inputs, Job, Origin, Presence, Protocol, Reply, Schedule, SequenceId, Step, Tensor,
+    TraceText,
     copies::{self, Step as Copied},
 };
 use std::{
@@ -24,6 +25,8 @@ pub struct Batch {
     pub requests: Vec<(InferRequest, Reply)>,
     /// The inputs of all of them.
     pub inputs: Inputs,
+    /// The span that it is computed in.
+    pub trace: Option<Box<TraceText>>,
 }
 
 /// What is to be written to a region.
@@ -49,6 +52,7 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
     for part in parts {
         request(&mut out, &part.request, now);
     }
+    trace(&mut out, job.trace());
     let mut places = Places::default();
     let inputs = parts.first().map_or(0, |part| part.request.inputs.len());
     out.number(inputs as u64);
@@ -69,6 +73,20 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
     };
     let places_of = (0..inputs).map(input).collect();
     Written { description: out.0, callers: parts.len(), places: places_of, tensors_len: places.total() }
+}
+
+fn trace(out: &mut Writer, trace: Option<&TraceText>) {
+    let Some(TraceText { parent, state }) = trace else { return out.byte(0) };
+    out.byte(1);
+    out.text(parent);
+    out.text(state);
+}
+
+fn read_trace(from: &mut Reader<'_>) -> Option<Option<Box<TraceText>>> {
+    Some(match from.byte()? {
+        0 => None,
+        _ => Some(Box::new(TraceText { parent: from.text()?, state: from.text()? })),
+    })
 }
 
 fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
@@ -200,6 +218,7 @@ pub(crate) fn read_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec
         Some((request, Reply::elsewhere(Arc::new(Seen { region: Arc::clone(region), flag: len + caller }))))
     });
     let requests = requests.collect::<Option<_>>()?;
+    let trace = read_trace(&mut from)?;
     let start = aligned(len + callers);
     let count = from.count()?;
     let input = |_| match from.byte()? {
@@ -207,7 +226,7 @@ pub(crate) fn read_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec
         _ => placed(&mut from)?.lent(region, start).map(Some),
     };
     let inputs = (0..count).map(input).collect::<Option<_>>()?;
-    Some((Batch { requests, inputs }, free))
+    Some((Batch { requests, inputs, trace }, free))
 }
 
 fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
@@ -224,7 +243,7 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
     };
     let origin = match from.byte()? {
         0 => None,
-        _ => Some(Box::new(Origin { id: from.text()? })),
+        _ => Some(Box::new(Origin { id: from.text()?, trace: None })),
     };
     let caller = match from.byte()? {
         0 => None,
@@ -276,7 +295,7 @@ mod tests {
         let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
         let first = InferRequest {
             caller: caller("one"),
-            origin: Some(Box::new(Origin { id: "ü".to_owned() })),
+            origin: Some(Box::new(Origin { id: "ü".to_owned(), trace: None })),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
             schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), rows_before: None },
             ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
@@ -284,18 +303,21 @@ mod tests {
         let _one = queue.submit(first, None).unwrap();
         let two = queue.submit(request(fp32(&[1, 2], &[5., 6.])), None).unwrap();
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
+        let job = job.under(Some(TraceText { parent: "00-1".to_owned(), state: "a=b".to_owned() }));
 
         let written = describe_batch(&job, &[4, 9]);
         let (mut region, file) = Region::create(written.len()).unwrap();
         written.write(&job, &mut region);
         let theirs = Arc::new(Region::adopt(&file, true).unwrap());
-        let (Batch { requests, inputs }, free) = read_batch(&theirs, written.description_len()).unwrap();
+        let (Batch { requests, inputs, trace }, free) = read_batch(&theirs, written.description_len()).unwrap();
         assert_eq!(free, [4, 9]);
         assert_eq!(values(inputs[0].as_ref().unwrap()), [1., 2., 3., 4., 5., 6.]);
         assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
         let [(first, first_reply), (second, second_reply)] = &requests[..] else { panic!("two requests") };
         assert_eq!((first.rows, second.rows), (2, 1));
-        assert_eq!(first.origin.as_deref(), Some(&Origin { id: "ü".to_owned() }));
+        assert_eq!(first.origin.as_ref().map(|origin| &*origin.id), Some("ü"));
+        assert_eq!(trace.as_deref(), job.trace());
+        assert_eq!(trace.map(|trace| trace.state).as_deref(), Some("a=b"));
         assert!(second.origin.is_none());
         assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
         assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), rows_before: None });

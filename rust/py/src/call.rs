@@ -1,6 +1,9 @@
 //! One call of a handler: arrays in, handler, tensors out, and where the time went.
 
-use crate::{context::Context, current::Computing, definition::Handling, errors, hand_in, rows, sequences::Sequences};
+use crate::{
+    context::Context, current::Computing, definition::Handling, errors, hand_in, in_trace::InTrace, rows,
+    sequences::Sequences,
+};
 use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use rustix::time::{ClockId, clock_gettime};
@@ -24,9 +27,11 @@ pub(crate) fn call(
     let prepared = arguments(py, handling, sequences, job, inputs);
     let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
 
+    let in_trace = InTrace::enter(py, job);
     let (start, cpu_start) = (Instant::now(), thread_time());
     let returned = handler.call1(arguments);
     let (end, cpu_end) = (Instant::now(), thread_time());
+    drop(in_trace);
 
     let (outputs, failed) = rows::tensors(py, job.spec(), &handling.outputs, returned)?;
     let handler = end - start;

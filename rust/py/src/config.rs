@@ -3,7 +3,7 @@
 use crate::errors::startup;
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
-    Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory,
+    Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -57,7 +57,11 @@ pub(crate) struct ServerConfig {
     vertex_predict_route: Option<String>,
     hosted_model: Option<String>,
     model_control: String,
+    /// Endpoint, authority, path, headers, service, share, and whether callers decide; not a setting, but what several say.
+    tracing: Option<DeclaredTracing>,
 }
+
+type DeclaredTracing = (String, String, String, Vec<(String, String)>, String, f64, bool);
 
 impl ServerConfig {
     /// The configuration of a server that listens.
@@ -76,7 +80,8 @@ impl ServerConfig {
                 }
             }
         }
-        Ok(Config { listeners, ..self.silent(py)? })
+        let tracing = self.tracing.clone().map(tracing);
+        Ok(Config { listeners, tracing, ..self.silent(py)? })
     }
 
     /// Whether clients may load and unload models.
@@ -138,6 +143,7 @@ impl ServerConfig {
             shared_cache,
             request_timeout: duration(self.request_timeout),
             control: None,
+            tracing: None,
             shared_memory: match self.shared_memory.as_str() {
                 "local" => SharedMemory::Local,
                 "on" => SharedMemory::On,
@@ -180,6 +186,11 @@ impl ServerConfig {
         }
         (!routes.is_empty()).then(|| Hosting { routes, model: self.hosted_model.clone() })
     }
+}
+
+fn tracing(declared: DeclaredTracing) -> Tracing {
+    let (endpoint, authority, path, headers, service_name, ratio, parent_based) = declared;
+    Tracing { endpoint, authority, path, headers, service_name, ratio, parent_based }
 }
 
 /// Seconds as a duration; `None` for 0 and for what is not a duration.

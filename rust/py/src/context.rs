@@ -6,7 +6,7 @@ use crate::{
     sequences::{SequenceInfo, Sequences},
 };
 use penstock_core::{
-    CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule,
+    CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule, TraceText,
     metrics::{Change, Kept, Labels, ModelMetrics, check_grows},
 };
 use pyo3::{
@@ -83,6 +83,8 @@ pub(crate) struct Context {
     answer: Mutex<Parameters>,
     /// Whom it may call.
     caller: Arc<Caller>,
+    /// The span that the batch is computed in.
+    trace: Option<TraceText>,
 }
 
 impl Context {
@@ -106,7 +108,8 @@ impl Context {
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
-        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller: Arc::clone(caller) })
+        let (caller, trace) = (Arc::clone(caller), job.trace().cloned());
+        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace })
     }
 
     /// What of the callers holds for models that the handler calls.
@@ -133,6 +136,12 @@ impl Context {
     /// The parameters that the handler set.
     pub(crate) fn take_answer(&self) -> Parameters {
         std::mem::take(&mut self.answer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A header of the first request that has it.
+    fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.requests.iter().flat_map(|request| &request.get().caller.headers);
+        headers.into_iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
     fn only<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, RequestInfo>> {
@@ -176,6 +185,19 @@ impl Context {
     #[getter]
     fn sequence<'py>(&self, py: Python<'py>) -> PyResult<Option<Py<SequenceInfo>>> {
         Ok(self.only(py)?.get().sequence.as_ref().map(|sequence| sequence.clone_ref(py)))
+    }
+
+    #[getter]
+    fn traceparent(&self) -> Option<&str> {
+        self.trace.as_ref().map(|trace| &*trace.parent).or_else(|| self.header("traceparent"))
+    }
+
+    #[getter]
+    fn tracestate(&self) -> Option<&str> {
+        match &self.trace {
+            Some(trace) => Some(&*trace.state).filter(|state| !state.is_empty()),
+            None => self.header("tracestate"),
+        }
     }
 
     #[getter]

@@ -17,6 +17,7 @@ mod hand_in;
 mod hand_out;
 mod handler_metrics;
 mod in_process;
+mod in_trace;
 mod instance;
 mod loaded;
 mod models;

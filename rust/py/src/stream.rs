@@ -7,7 +7,9 @@ use crate::{
     context::Context,
     current::Computing,
     definition::Handling,
-    errors, hand_out, rows,
+    errors, hand_out,
+    in_trace::InTrace,
+    rows,
     sequences::Sequences,
 };
 use penstock_core::{
@@ -37,7 +39,7 @@ pub(crate) fn answer(
     inputs: Inputs,
 ) {
     let py = handler.py();
-    let _computing = Computing::begin(&job);
+    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(py, &job));
     let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, sequences, &mut job, inputs)));
     let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
     let generator = match begun {

@@ -55,6 +55,7 @@ impl Answers {
     /// # Errors
     /// What the model's queue refuses.
     pub(crate) fn start(context: &Context, model: &Arc<Model>, mut decoded: Decoded, call: Call) -> Result<Self> {
+        call.record.received(&mut decoded);
         identify(&mut decoded);
         let Decoded { mut request, plan, .. } = decoded;
         let Call { record, guard, deadline } = call;

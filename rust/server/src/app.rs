@@ -4,6 +4,7 @@ use crate::{
     config::{Config, LogLevel},
     log::Log,
     shared_memory::Regions,
+    spans::Tracer,
     trace::Traces,
 };
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
@@ -51,6 +52,8 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<Log>,
     pub(crate) trace: Traces,
+    /// `None` where no request is traced.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// The shared memory that clients have registered.
     pub(crate) regions: Regions,
     /// Connections that have more to send than their sockets take.
@@ -70,8 +73,11 @@ impl App {
         let changes = watch::Sender::new(());
         let told = changes.clone();
         registry.changes().listen(move || told.send_replace(()));
+        let log = Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone()));
+        let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
         Self {
-            log: Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone())),
+            log,
+            tracer,
             trace: Traces::default(),
             config,
             registry,

@@ -63,8 +63,8 @@ async fn infer(context: &Context, model: &Model, request: InferRequest, headers:
 
 /// Has a request say who it is, if anybody wants to know.
 pub(crate) fn identify(decoded: &mut Decoded) {
-    if are_origins_wanted() {
-        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone() }));
+    if are_origins_wanted() && decoded.request.origin.is_none() {
+        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone(), trace: None }));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     cached::SharedCache,
     control::{BatchingDebug, Control},
     forward::HeaderPattern,
+    spans::Tracing,
 };
 use penstock_core::Kind;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
@@ -60,6 +61,8 @@ pub struct Config {
     pub shared_cache: Option<SharedCache>,
     /// Who may register shared memory.
     pub shared_memory: SharedMemory,
+    /// Where spans go, and of which requests; `None` for none.
+    pub tracing: Option<Tracing>,
 }
 
 /// How a CloudEvent is answered.
@@ -294,6 +297,7 @@ impl Default for Config {
             control: None,
             shared_cache: None,
             shared_memory: SharedMemory::Off,
+            tracing: None,
         }
     }
 }

@@ -32,6 +32,7 @@ mod pieces;
 mod rest;
 mod server;
 mod shared_memory;
+mod spans;
 mod trace;
 mod warm;
 
@@ -46,4 +47,5 @@ pub use forward::HeaderPattern;
 pub use in_process::InProcess;
 pub use listen::StartError;
 pub use server::Server;
+pub use spans::Tracing;
 pub use warm::sample;

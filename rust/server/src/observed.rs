@@ -1,9 +1,9 @@
 //! What is recorded of every inference request, once for all protocols.
 
-use crate::{access_log::Entry, app::App, config::LogLevel};
+use crate::{access_log::Entry, app::App, config::LogLevel, spans::RequestTrace};
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind, Model, Protocol, Result, Timings};
-use penstock_wire::grpc::timeout;
+use penstock_wire::{Decoded, grpc::timeout};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -15,11 +15,39 @@ pub(crate) struct Observed<'a> {
     app: &'a App,
     protocol: Protocol,
     started: Instant,
+    trace: Option<Arc<RequestTrace>>,
 }
 
 impl<'a> Observed<'a> {
     pub(crate) fn start(app: &'a App, protocol: Protocol) -> Self {
-        Self { app, protocol, started: Instant::now() }
+        Self { app, protocol, started: Instant::now(), trace: None }
+    }
+
+    /// The same, traced if tracing is on and its caller or chance says so.
+    pub(crate) fn traced(mut self, headers: &HeaderMap) -> Self {
+        let tracer = self.app.tracer.as_ref();
+        self.trace = tracer.and_then(|tracer| tracer.begin(self.protocol, headers, self.started));
+        self
+    }
+
+    /// It is decoded, and goes to its model now.
+    pub(crate) fn received(&self, decoded: &mut Decoded) {
+        if let Some(trace) = &self.trace {
+            trace.received(decoded);
+        }
+    }
+
+    /// Its answer is there, to be encoded.
+    pub(crate) fn computed(&self) {
+        if let Some(trace) = &self.trace {
+            trace.computed();
+        }
+    }
+
+    fn ended(&self, model: Option<&Model>, id: &str, status: i32, error: Option<&Error>) {
+        if let Some(trace) = &self.trace {
+            trace.ended(model, id, status, error);
+        }
     }
 
     /// When its deadline is, if the server, its parameters (`asked`) or its header `grpc-timeout` set one: the soonest.
@@ -46,6 +74,7 @@ impl<'a> Observed<'a> {
     /// It was answered well.
     pub(crate) fn served(&self, model: &Model, id: &str, status: i32, timings: Timings) {
         model.metrics().served(self.protocol);
+        self.ended(Some(model), id, status, None);
         self.log(model, id, ("ok", status), timings, None);
     }
 
@@ -54,6 +83,7 @@ impl<'a> Observed<'a> {
         if error.kind() == Kind::Internal {
             self.app.log.say(LogLevel::Error, error.message());
         }
+        self.ended(model, id, status, Some(error));
         let Some(model) = model else {
             self.app.metrics.refused.inc();
             return;
@@ -90,6 +120,7 @@ pub(crate) struct Record {
     app: Arc<App>,
     protocol: Protocol,
     started: Instant,
+    trace: Option<Arc<RequestTrace>>,
     model: Arc<Model>,
     id: String,
     status: fn(&App, Option<&Error>) -> i32,
@@ -106,14 +137,22 @@ impl Record {
         request: (&Arc<Model>, &str),
         status: fn(&App, Option<&Error>) -> i32,
     ) -> Self {
-        let Observed { protocol, started, .. } = *observed;
+        let Observed { protocol, started, ref trace, .. } = *observed;
+        let trace = trace.clone();
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
         let (app, timings) = (Arc::clone(app), Timings::default());
-        Self { app, protocol, started, model, id, status, timings, complete: false, ended: false }
+        Self { app, protocol, started, trace, model, id, status, timings, complete: false, ended: false }
     }
 
     pub(crate) fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// It is decoded, and goes to its model now.
+    pub(crate) fn received(&self, decoded: &mut Decoded) {
+        if let Some(trace) = &self.trace {
+            trace.received(decoded);
+        }
     }
 
     /// An answer is about to go out.
@@ -136,7 +175,8 @@ impl Record {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let observed = Observed { app: &self.app, protocol: self.protocol, started: self.started };
+        let observed =
+            Observed { app: &self.app, protocol: self.protocol, started: self.started, trace: self.trace.take() };
         let status = (self.status)(&self.app, error);
         match error {
             None => observed.served(&self.model, &self.id, status, self.timings),

@@ -19,6 +19,9 @@ const DRAIN_LOOK: Duration = Duration::from_millis(5);
 /// How long the last answers may take to reach their sockets when the drain is late already.
 const FLUSH: Duration = Duration::from_millis(250);
 
+/// How long the collector may take for the last spans.
+const SPANS: Duration = Duration::from_secs(2);
+
 /// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
 #[derive(Debug)]
 pub struct Server {
@@ -110,6 +113,9 @@ impl Server {
             thread::sleep(DRAIN_LOOK);
         }
         threads.close();
+        if let Some(tracer) = &self.app.tracer {
+            tracer.flush(SPANS);
+        }
         cut
     }
 

@@ -1,6 +1,6 @@
 //! The settings of request tracing, as both protocols read and change them.
 //!
-//! Penstock records no traces, so the level is always OFF and no other one can be set. The settings
+//! Penstock writes no trace files, so the level is always OFF and no other one can be set. The settings
 //! beside it are kept, for clients that set all of them in turn.
 
 use crate::generated::inference::{TraceSettingRequest, TraceSettingResponse, trace_setting_response::SettingValue};
@@ -60,7 +60,7 @@ impl TraceSettings {
                 if !values.is_empty() {
                     return Err(Error::new(
                         Kind::Unsupported,
-                        format!("trace setting '{name}' cannot be changed: this server records no traces"),
+                        format!("trace setting '{name}' cannot be changed: this server writes no trace files"),
                     ));
                 }
             }
@@ -108,7 +108,10 @@ fn check_level(values: &[String]) -> Result<()> {
         [] | ["OFF"] => Ok(()),
         levels if levels.iter().all(|level| matches!(*level, "TIMESTAMPS" | "TENSORS")) => Err(Error::new(
             Kind::Unsupported,
-            format!("trace_level {} is not supported: this server records no traces, expected OFF", levels.join(", ")),
+            format!(
+                "trace_level {} is not supported: this server writes no trace files, expected OFF",
+                levels.join(", ")
+            ),
         )),
         _ => Err(wrong("trace_level", "OFF alone, or TIMESTAMPS and TENSORS")),
     }

@@ -18,7 +18,7 @@ impl Job {
             metrics.interpreter(times);
         }
         self.count_waste(times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler));
-        self.record(times, failed);
+        self.record_statistics(times, failed);
     }
 
     /// A caller that left wasted its rows' share of the time. One that has read the end of its stream did not leave.
@@ -31,7 +31,7 @@ impl Job {
     }
 
     /// For the protocol's statistics. A caller that has left, or one of whose rows failed, counts as no request.
-    fn record(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+    fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
         let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
         for part in &self.parts {
             if failed.of(first, &part.request).is_some() {

@@ -2,7 +2,7 @@
 
 use super::shared::Shared;
 use crate::{attach::detached, context::Context, current::Current, definition::Handling, rows, stream};
-use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, metrics::InterpreterTimes};
+use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, TraceText, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +17,7 @@ pub(crate) struct Call {
     arguments: Py<PyTuple>,
     context: Option<Py<Context>>,
     current: Option<Arc<Current>>,
+    trace: Option<TraceText>,
     handling: Arc<Handling>,
     shared: Arc<Shared>,
     under_way: Mutex<UnderWay>,
@@ -48,9 +49,10 @@ pub(super) struct Parts {
 impl Call {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { job, arguments, context, current, handling, shared, handed_in } = parts;
+        let trace = job.trace().cloned();
         let under_way = if job.spec().streams { UnderWay::Many(job.stream()) } else { UnderWay::Once(job) };
         let under_way = Mutex::new(under_way);
-        Self { arguments, context, current, handling, shared, under_way, began: Instant::now(), handed_in }
+        Self { arguments, context, current, trace, handling, shared, under_way, began: Instant::now(), handed_in }
     }
 
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
@@ -111,6 +113,12 @@ impl Call {
     #[getter]
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
         self.current.as_ref().map(|current| current.tell(py)).transpose()
+    }
+
+    /// `traceparent` and `tracestate` of the span that it is computed in.
+    #[getter]
+    fn trace(&self) -> Option<(&str, &str)> {
+        self.trace.as_ref().map(|trace| (&*trace.parent, &*trace.state))
     }
 
     /// Whether any caller still waits.

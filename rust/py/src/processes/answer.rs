@@ -4,6 +4,7 @@ use crate::{
     call,
     current::Computing,
     definition::Handling,
+    in_trace::InTrace,
     sequences::Sequences,
     stream::{self, Outputs, Pieces},
 };
@@ -53,7 +54,7 @@ fn stream(
     mut job: Job,
     inputs: Inputs,
 ) -> Result<BatchOutput> {
-    let _computing = Computing::begin(&job);
+    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(handler.py(), &job));
     let begun = catch_unwind(AssertUnwindSafe(|| stream::begin(handler, handling, sequences, &mut job, inputs)));
     let generator = begun.unwrap_or_else(|_| Err(call::panicked(&job)))?;
     let times = generator.run_to_end(&mut ToServer { worker, job })?;

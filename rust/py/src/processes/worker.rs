@@ -68,8 +68,8 @@ impl Worker {
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
         loop {
             match detached(py, || worker.next_order()) {
-                Asked::Batch(Batch { requests, inputs }) => {
-                    let job = Job::taken_over(Arc::clone(&queue), 0, requests);
+                Asked::Batch(Batch { requests, inputs, trace }) => {
+                    let job = Job::taken_over(Arc::clone(&queue), 0, requests).under(trace.map(|trace| *trace));
                     answer::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
                 }
                 Asked::Over(ids) => {

@@ -18,8 +18,8 @@ use std::{sync::Arc, time::Instant};
 
 /// Answers one call whose message is not compressed.
 pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, Protocol::Grpc);
     let (head, body) = request.into_parts();
+    let observed = Observed::start(&context.app, Protocol::Grpc).traced(&head.headers);
     let received = async {
         let mut guard = context.app.enter_sequence()?;
         let envelope = unary::receive(body, &context.app.config.limits, &mut guard).await?;
@@ -89,7 +89,8 @@ pub(crate) async fn call(
             pattern.forward(headers, &mut decoded)?;
         }
         let deadline = observed.deadline(headers, decoded.timeout)?;
-        compute(context, &model, decoded, deadline, headers).await
+        observed.received(&mut decoded);
+        compute(context, &model, decoded, deadline, headers).await.inspect(|_| observed.computed())
     };
     let result = result.await;
     drop(guard);

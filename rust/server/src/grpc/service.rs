@@ -66,9 +66,9 @@ impl GrpcInferenceService for Service {
 
     async fn model_infer(&self, request: Request<pb::ModelInferRequest>) -> Answered<pb::ModelInferResponse> {
         let app = &self.0.app;
-        let observed = Observed::start(app, Protocol::Grpc);
         let (metadata, _, message) = request.into_parts();
         let headers: HeaderMap = metadata.into_headers();
+        let observed = Observed::start(app, Protocol::Grpc).traced(&headers);
         let answer = match app.enter_sequence() {
             Ok(guard) => call(&self.0, &observed, &headers, Envelope::from(message), guard).await,
             Err(error) => Err(error),

@@ -132,7 +132,7 @@ impl Calls {
 
     fn decode(&self, message: pb::ModelInferRequest) -> Result<Begun> {
         let app = &self.context.app;
-        let observed = Observed::start(app, Protocol::Grpc);
+        let observed = Observed::start(app, Protocol::Grpc).traced(&self.headers);
         let refused = |error: &Error| observed.failed(None, "", code_of(app, error), error);
         let guard = app.enter_sequence().inspect_err(refused)?;
         let version = Some(&*message.model_version).filter(|version| !version.is_empty());

@@ -39,7 +39,7 @@ pub(crate) async fn generate<B: Incoming>(
     verb: GenerateVerb,
     request: Inference<'_, B>,
 ) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol);
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
     let mut found = None;
     match answer(context, verb, request, &observed, &mut found).await {
         Ok(response) => response,

@@ -31,7 +31,7 @@ pub(crate) struct Inference<'a, B> {
 
 /// Answers one inference request.
 pub(crate) async fn infer<B: Incoming>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol);
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
     let mut seen = Seen::default();
     match answer(context, request, &observed, &mut seen).await {
         Ok(response) => response,
@@ -79,7 +79,9 @@ async fn answer<B: Incoming>(
         pattern.forward(headers, &mut decoded)?;
     }
     let deadline = observed.deadline(headers, decoded.timeout)?;
+    observed.received(&mut decoded);
     let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
+    observed.computed();
     let timings = response.timings;
     let start = Instant::now();
     let (mut answer, plan) = match formats.answer {

@@ -125,7 +125,7 @@ pub(crate) fn takes_post() -> Response<Body> {
 
 /// Answers one call.
 pub(crate) async fn call<B: Incoming>(context: &Context, verb: Verb, request: Inference<'_, B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol);
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
     let mut model = None;
     match respond(context, verb, request, &observed, &mut model).await {
         Ok(response) => response,
@@ -157,11 +157,13 @@ async fn respond<B: Incoming>(
         if let Some(pattern) = &app.config.http_forward {
             pattern.forward(headers, &mut decoded)?;
         }
+        observed.received(&mut decoded);
         let answer = compute(context, model, decoded, deadline, headers).await;
         let (_, response) = answer.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
         Ok::<_, Error>(response)
     });
     let responses = try_join_all(computed).await?;
+    observed.computed();
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, verb.key(form), responses).await?;
     observed.served(model, "", 200, timings);

@@ -13,5 +13,10 @@ pub mod health {
     include!("grpc.health.v1.rs");
 }
 
-/// Both packages as an encoded `FileDescriptorSet`, for reflection.
+/// Messages of package `opentelemetry.proto`.
+pub mod trace {
+    include!("opentelemetry.proto.rs");
+}
+
+/// Both packages that are served as an encoded `FileDescriptorSet`, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!("descriptors.bin");

@@ -1,0 +1,94 @@
+//! The trace that a caller says its request belongs to: W3C's `traceparent` and `tracestate`.
+
+use http::HeaderMap;
+use penstock_core::SpanIds;
+
+/// The longest `tracestate` that is carried on.
+const LONGEST_STATE: usize = 512;
+
+/// What a caller said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Incoming {
+    /// The caller's span.
+    pub(super) ids: SpanIds,
+    /// Whether the caller records it.
+    pub(super) sampled: bool,
+    pub(super) state: String,
+}
+
+/// Reads it; nothing if there is none, or none that is right.
+pub(super) fn read(headers: &HeaderMap) -> Option<Incoming> {
+    let (ids, sampled) = parent(headers.get("traceparent")?.as_bytes())?;
+    let states = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok());
+    let state = states.collect::<Vec<_>>().join(",");
+    Some(Incoming { ids, sampled, state: if state.len() > LONGEST_STATE { String::new() } else { state } })
+}
+
+/// `VERSION-TRACE-SPAN-FLAGS`, in lower-case hexadecimal. Later versions may have more after that.
+fn parent(text: &[u8]) -> Option<(SpanIds, bool)> {
+    let (head, rest) = text.split_at_checked(55)?;
+    let [version @ .., _] = head.first_chunk::<3>()?;
+    let [version] = bytes::<1>(version)?;
+    let later = version > 0 && rest.first().is_none_or(|&next| next == b'-');
+    let dashed = [2, 35, 52].iter().all(|&place| head[place] == b'-');
+    if version == 0xff || !dashed || !(later || rest.is_empty()) {
+        return None;
+    }
+    let ids = SpanIds { trace: bytes(&head[3..35])?, span: bytes(&head[36..52])? };
+    let [flags] = bytes::<1>(&head[53..55])?;
+    (ids.trace != [0; 16] && ids.span != [0; 8]).then_some((ids, flags & 1 != 0))
+}
+
+fn bytes<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut out = [0; N];
+    for (to, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
+        *to = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    (text.len() == N * 2).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_parent_is_read_in_its_one_form() {
+        let (ids, sampled) = parent(GOOD.as_bytes()).unwrap();
+        assert_eq!(ids.traceparent(), GOOD);
+        assert!(sampled);
+        assert!(!parent(GOOD.replace("-01", "-00").as_bytes()).unwrap().1);
+        assert!(parent(GOOD.replacen("00-", "01-", 1).as_bytes()).is_some());
+        assert!(parent(format!("{}-more", GOOD.replacen("00-", "01-", 1)).as_bytes()).is_some());
+        let zeros = "0".repeat(32);
+        for wrong in [
+            "",
+            "00",
+            &GOOD[1..],
+            &GOOD.to_uppercase(),
+            &format!("{GOOD}-more"),
+            &format!("{}more", GOOD.replacen("00-", "01-", 1)),
+            &GOOD.replacen("00-", "ff-", 1),
+            &GOOD.replace("0af7651916cd43dd8448eb211c80319c", &zeros),
+            &GOOD.replace("b7ad6b7169203331", &zeros[..16]),
+            &GOOD.replace('-', "_"),
+        ] {
+            assert_eq!(parent(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(text in prop::collection::vec(any::<u8>(), 0..80), tail in any::<Vec<u8>>()) {
+            let _ = parent(&text);
+            let _ = parent(&[GOOD.as_bytes(), &tail].concat());
+        }
+    }
+}

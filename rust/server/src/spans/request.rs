@@ -1,0 +1,72 @@
+//! The spans of one request, recorded when the last that knows of it lets go of it.
+
+use super::{record, tracer::Tracer};
+use penstock_core::{Error, Kind, Model, Origin, Protocol, Traced};
+use penstock_wire::Decoded;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+/// A request that is traced. One that ends without an outcome was left by its caller.
+#[derive(Debug)]
+pub(crate) struct RequestTrace {
+    pub(super) tracer: Arc<Tracer>,
+    pub(super) traced: Arc<Traced>,
+    pub(super) parent: Option<[u8; 8]>,
+    pub(super) protocol: Protocol,
+    pub(super) started: Instant,
+    /// When all of it was there.
+    pub(super) received: OnceLock<Instant>,
+    /// When its answer was.
+    pub(super) computed: OnceLock<Instant>,
+    pub(super) outcome: OnceLock<Outcome>,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Name and version; `None` if there is no such model.
+    pub(super) model: Option<(Arc<str>, Arc<str>)>,
+    pub(super) id: String,
+    pub(super) status: i32,
+    pub(super) error: Option<(Kind, String)>,
+}
+
+impl RequestTrace {
+    pub(super) fn new(
+        tracer: Arc<Tracer>,
+        traced: Arc<Traced>,
+        parent: Option<[u8; 8]>,
+        protocol: Protocol,
+        started: Instant,
+    ) -> Self {
+        let (received, computed, outcome) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { tracer, traced, parent, protocol, started, received, computed, outcome }
+    }
+
+    /// It is decoded, and goes to its model.
+    pub(crate) fn received(&self, decoded: &mut Decoded) {
+        let _ = self.received.set(Instant::now());
+        let trace = Some(Arc::clone(&self.traced));
+        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone(), trace }));
+    }
+
+    /// Its answer is there.
+    pub(crate) fn computed(&self) {
+        let _ = self.computed.set(Instant::now());
+    }
+
+    /// What became of it.
+    pub(crate) fn ended(&self, model: Option<&Model>, id: &str, status: i32, error: Option<&Error>) {
+        let model = model.map(|model| (Arc::clone(&model.spec().name), Arc::clone(&model.spec().version)));
+        let error = error.map(|error| (error.kind(), error.message().to_owned()));
+        let _ = self.outcome.set(Outcome { model, id: id.to_owned(), status, error });
+    }
+}
+
+impl Drop for RequestTrace {
+    fn drop(&mut self) {
+        record::request(self);
+    }
+}
