@@ -10,7 +10,7 @@ use crate::{
     request::Written,
 };
 use penstock_core::{BatchOutput, Job, Streaming};
-use std::os::fd::OwnedFd;
+use std::{io, os::fd::OwnedFd};
 
 /// What a batch came to.
 type Computed = penstock_core::Result<BatchOutput>;
@@ -64,9 +64,18 @@ pub(crate) fn stream(
             streaming.wait_for_room();
             watch.restart();
         }
-        process.credit().map_err(|_| process.end())?;
+        if let Err(error) = process.credit()
+            && !is_gone(&error)
+        {
+            return Err(process.end());
+        }
         next = watch.frame(process, Some((sent, streaming.job())))?;
     }
+}
+
+/// Whether the other end is closed. It may have sent more before, and how it ended is told after that.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn push(streaming: &mut Streaming, piece: Answer<Outputs>) -> penstock_core::Result<()> {

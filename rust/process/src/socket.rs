@@ -14,6 +14,7 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,11 @@ const WATCH: Duration = Duration::from_micros(50);
 
 /// One end.
 #[derive(Debug)]
-pub(crate) struct Socket(OwnedFd);
+pub(crate) struct Socket {
+    end: OwnedFd,
+    /// Whether the other end was closed with something unread.
+    reset: AtomicBool,
+}
 
 /// What came.
 #[derive(Debug)]
@@ -42,15 +47,15 @@ impl Socket {
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         // Packets, so that a frame arrives whole or not at all.
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        Ok((Self(one), Self(other)))
+        Ok((Self::of(one), Self::of(other)))
     }
 
     pub(crate) fn of(end: OwnedFd) -> Self {
-        Self(end)
+        Self { end, reset: AtomicBool::new(false) }
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {
-        self.0
+        self.end
     }
 
     /// Sends a frame. Never blocks: an end that does not read is as good as gone.
@@ -64,7 +69,7 @@ impl Socket {
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         loop {
-            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags) {
+            match sendmsg(&self.end, &[IoSlice::new(&bytes)], &mut control, flags) {
                 Err(Errno::INTR) => {}
                 sent => return sent.map(drop).map_err(Into::into),
             }
@@ -78,11 +83,14 @@ impl Socket {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let received = match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Ok(received) => received.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
-            Err(Errno::CONNRESET) => return Ok(Received::Ended { unread: true }),
-            Err(error) => return Err(error.into()),
+        let received = loop {
+            match recvmsg(&self.end, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+                Ok(received) => break received.bytes,
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
+                // Told once, and before the packets that the other end had sent.
+                Err(Errno::CONNRESET) => self.reset.store(true, Ordering::Relaxed),
+                Err(error) => return Err(error.into()),
+            }
         };
         let descriptors = control.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
@@ -90,7 +98,7 @@ impl Socket {
         });
         let descriptor = descriptors.flatten().last();
         if received == 0 {
-            return Ok(Received::Ended { unread: false });
+            return Ok(Received::Ended { unread: self.reset.load(Ordering::Relaxed) });
         }
         let frame = Frame::decode(&bytes[..received]);
         frame.map(|frame| Received::Frame(frame, descriptor)).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -116,8 +124,8 @@ impl Socket {
     /// Blocks until something is there to receive, or the other descriptor has something to say. Whether so.
     pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Duration) -> io::Result<bool> {
         let mut ends = [
-            PollFd::new(&self.0, PollFlags::IN),
-            PollFd::from_borrowed_fd(other.unwrap_or(self.0.as_fd()), PollFlags::IN),
+            PollFd::new(&self.end, PollFlags::IN),
+            PollFd::from_borrowed_fd(other.unwrap_or(self.end.as_fd()), PollFlags::IN),
         ];
         let patience = Timespec::try_from(patience).ok();
         match poll(&mut ends, patience.as_ref()) {
@@ -156,7 +164,7 @@ mod tests {
     fn a_packet_that_is_no_frame_is_an_error() {
         for packet in [&[0_u8; LEN][..], &[1; 5], &[1; LEN + 9]] {
             let (one, other) = Socket::pair().unwrap();
-            rustix::net::send(&one.0, packet, SendFlags::empty()).unwrap();
+            rustix::net::send(&one.end, packet, SendFlags::empty()).unwrap();
             assert!(other.receive().is_err());
         }
     }
@@ -166,6 +174,19 @@ mod tests {
         let (one, other) = Socket::pair().unwrap();
         one.send(&Frame::bare(Kind::Batch), None).unwrap();
         drop(other);
+        assert!(matches!(one.receive().unwrap(), Received::Ended { unread: true }));
+    }
+
+    #[test]
+    fn what_was_sent_before_the_end_is_received_all_the_same() {
+        let (one, other) = Socket::pair().unwrap();
+        one.send(&Frame::bare(Kind::Credit), None).unwrap();
+        other.send(&Frame { serial: 1, ..Frame::bare(Kind::Piece) }, None).unwrap();
+        other.send(&Frame { serial: 2, ..Frame::bare(Kind::Piece) }, None).unwrap();
+        drop(other);
+        for serial in [1, 2] {
+            assert!(matches!(one.receive().unwrap(), Received::Frame(frame, None) if frame.serial == serial));
+        }
         assert!(matches!(one.receive().unwrap(), Received::Ended { unread: true }));
     }
 
