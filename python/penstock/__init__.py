@@ -46,6 +46,7 @@ from penstock.errors import (
 from penstock.instances import Processes, Threads
 from penstock.pipeline import Pipeline, Step
 from penstock.ragged import Padded, Ragged
+from penstock.resources import Resources
 from penstock.rows import RowErrors
 from penstock.scheduling import Level, Queueing, Sequences
 from penstock.server import Server, serve
@@ -91,6 +92,7 @@ __all__ = [
     "Queueing",
     "Ragged",
     "RequestInfo",
+    "Resources",
     "RowErrors",
     "SequenceInfo",
     "Sequences",

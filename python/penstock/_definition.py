@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock._repository.versions import VersionPolicy
 from penstock.batching import Batching
 from penstock.caching import Cache
+from penstock.resources import Resources
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
 from penstock.warmup import Warmup
@@ -95,6 +96,8 @@ class Definition:
     """Of the outputs that carry a JSON document, by name."""
     queueing: Queueing | None = None
     """None: one level, and no limit on the wait."""
+    resources: Resources | None = None
+    """What each batch needs of what the server has; None for nothing."""
     sequences: Sequences | None = None
     """None: no request belongs to another."""
     cache: Cache | None = None

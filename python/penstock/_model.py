@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from penstock._batching import check_batching
 from penstock._calls import names_of
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock._model_options import ModelOptions
 from penstock._options import (
     DEFAULT_MAX_QUEUE,
     buckets_of,
@@ -25,14 +26,16 @@ from penstock._options import (
     instances_of,
     method_of,
     name_of,
+    read_resources,
     streams_of,
 )
 from penstock.batching import Batching
 from penstock.caching import Cache
-from penstock.instances import Processes, Threads
+from penstock.instances import Processes
+from penstock.resources import Resources
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
-from penstock.warmup import Samples, Warmup, read_warmup
+from penstock.warmup import read_warmup
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -44,27 +47,6 @@ __all__ = ["Model", "ModelOptions", "model"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class ModelOptions(TypedDict, total=False):
-    """The keyword arguments of `model`; see there."""
-
-    name: str | None
-    version: str | int
-    description: str | None
-    inputs: Iterable[Tensor] | None
-    outputs: Iterable[Tensor] | None
-    batching: Batching | None
-    instances: int | Threads | Processes
-    max_concurrency: int | None
-    max_queue: int
-    streams: bool | None
-    queueing: Queueing | None
-    sequences: Sequences | None
-    cache: Cache | None
-    warmup: bool | Samples | Warmup | None
-    buckets: Mapping[str, Iterable[float]] | None
-    calls: Iterable[str] | None
 
 
 class Model(Generic[P, R]):
@@ -98,6 +80,8 @@ class Model(Generic[P, R]):
     """Whether its handler gives any number of answers to a request, as an iterator."""
     queueing: Queueing | None
     """How they wait; None for one line without a limit."""
+    resources: Resources | None
+    """What each batch needs of what the server has; None for nothing."""
     sequences: Sequences | None
     """How it keeps state between requests; None where it keeps none."""
     cache: Cache | None
@@ -118,6 +102,7 @@ class Model(Generic[P, R]):
         check_processes(self.processes, self.batching, options.get("max_concurrency"), where)
         self.max_queue = checked_count(options.get("max_queue", DEFAULT_MAX_QUEUE), f"{where}: max_queue")
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
+        self.resources = read_resources(options.get("resources"), where)
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
         self.cache = checked_option(options.get("cache"), Cache, f"{where}: cache")
         self._warmup = read_warmup(options.get("warmup"), where)
@@ -186,6 +171,7 @@ class Model(Generic[P, R]):
             input_documents=documents(self._signature.inputs),
             output_documents=documents(self._signature.outputs),
             queueing=self.queueing,
+            resources=self.resources,
             sequences=self.sequences,
             cache=self.cache,
             warmup=self._warmup,
@@ -275,6 +261,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         max_queue: The most requests that wait; one more is refused as `Overloaded`.
         streams: That the handler returns an iterator of answers; a generator need not say so.
         queueing: Levels of priority, and how long a request may wait.
+        resources: What each batch needs of what the server has, as numbers by name or a `Resources`.
         sequences: Makes the model keep state between requests that belong together.
         cache: Keeps answers, and gives them to equal requests; see `Cache`.
         warmup: What each instance answers before the model is ready: True for inputs of zeros, a list of

@@ -13,6 +13,7 @@ from penstock.batching import Batching
 from penstock.caching import Cache
 from penstock.errors import SignatureError
 from penstock.instances import Processes, Threads
+from penstock.resources import Resources
 from penstock.scheduling import Queueing, Sequences
 
 T = TypeVar("T")
@@ -210,6 +211,22 @@ def check_processes(
         raise SignatureError(f"{where}: Processes go with Batching(sizes=...) or split_on_memory=True, not with both")
     if max_concurrency is not None:
         raise SignatureError(f"{where}: max_concurrency is for threads; a process computes one call at a time")
+
+
+def read_resources(given: object, where: str) -> Resources | None:
+    """What a model says that it needs.
+
+    Raises:
+        SignatureError: it is neither a `Resources` nor numbers by name.
+    """
+    if given is None or isinstance(given, Resources):
+        return given
+    if not isinstance(given, Mapping):
+        raise SignatureError(f"{where}: resources must be numbers by name, as in {{'gpu0': 1}}, not {given!r}")
+    try:
+        return Resources(given)
+    except ValueError as error:
+        raise SignatureError(f"{where}: {error}") from None
 
 
 def method_of(target: object, where: str) -> str:

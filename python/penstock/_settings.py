@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from penstock._repository.versions import VersionPolicy
 from penstock.errors import ConfigError
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+LISTS = ("folders", "names", "amounts")
+"""Kinds of settings that hold several values, which may be given in several forms."""
+
 SECRETS = ("rules", "secret")
 """Kinds of settings that no message shows."""
 
@@ -24,6 +27,8 @@ _OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", *SECR
 
 _TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a regular expression, or off"}
 """Kinds of settings that are text, and what a refusal calls them."""
+
+_AMOUNTS = "amounts by name, such as gpu0=2,disk=1"
 
 _MAX_INTEGER = 2**63 - 1
 _LONGEST_SECONDS = 366 * 86400.0
@@ -49,7 +54,7 @@ def check(kind: str, value: Any) -> None:
     """
     if value is None and kind in _OPTIONAL:
         return
-    if kind in ("folders", "names", "policy"):
+    if kind in (*LISTS, "policy"):
         _check_repository(kind, value)
     else:
         _check_single(kind, value)
@@ -81,13 +86,29 @@ def _check_single(kind: str, value: Any) -> None:
         _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
 
 
-def listed(value: Any) -> Any:
-    """One path or text, or several, as the tuple of texts that a setting holds; anything else as it is."""
+def listed(kind: str, value: Any) -> Any:
+    """One path or text, or several, as the tuple that a setting holds; anything else as it is."""
+    if kind == "amounts":
+        return _amounts(value) if isinstance(value, str) else tuple(value.items()) if _is_map(value) else value
     if isinstance(value, (str, os.PathLike)):
         return (os.fspath(value),)
     if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
         return tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
     return value
+
+
+def _is_map(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _amounts(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = re.fullmatch(r"([^=]+?)\s*=\s*([0-9]{1,9})", part)
+        _require(match is not None, part, _AMOUNTS)
+        assert match is not None
+        found.append((match[1], int(match[2])))
+    return tuple(found)
 
 
 def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
@@ -115,8 +136,8 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
         try:
             # Text may carry units here too, and "off" is the file's way to write None.
             values[name] = parse(kind, value) if isinstance(value, str) else value
-            if kind in ("folders", "names"):
-                values[name] = listed(values[name])
+            if kind in LISTS:
+                values[name] = listed(kind, values[name])
             check(kind, values[name])
         except ValueError as error:
             raise ConfigError(f"{path}: {name}: {error}") from None
@@ -137,6 +158,8 @@ def _read(kind: str, text: str) -> Any:
     if kind == "switch":
         _require(text.lower() in _SWITCHES, text, "true or false")
         return _SWITCHES[text.lower()]
+    if kind == "amounts":
+        return _amounts(text)
     if kind in ("folders", "names"):
         parts = text.split(os.pathsep if kind == "folders" else ",")
         return tuple(name for part in parts if (name := part.strip()))
@@ -196,6 +219,13 @@ def _check_repository(kind: str, value: Any) -> None:
     if kind == "policy":
         _require(isinstance(value, str), value, "latest:N, all, or specific:V,V,...")
         VersionPolicy.parse(value)
+        return
+    if kind == "amounts":
+        pairs = isinstance(value, tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
+        _require(pairs and len({name for name, _ in value}) == len(value), value, _AMOUNTS)
+        for name, amount in value:
+            _require(isinstance(name, str) and name != "" and name.isprintable(), name, "the name of a resource")
+            _require(_is_integer(amount) and 1 <= amount < 2**31, amount, f"an amount of {name!r} of 1 or more")
         return
     plain = isinstance(value, tuple) and all(isinstance(one, str) and one and "\0" not in one for one in value)
     _require(plain, value, f"a list of {kind}")

@@ -122,6 +122,9 @@ class ServerConfig:
         False, "switch", "with explicit: take a model's files from a request to load it, whose code then runs here"
     )
     poll_interval: float = _setting(15.0, "seconds", "how often the repositories are looked at")
+    resources: tuple[tuple[str, int], ...] = _setting(
+        (), "amounts", "what the instances of all models share, and how much of it: NAME=N,NAME=N"
+    )
     version_policy: str = _setting(
         "latest:1", "policy", "which versions of a repository's model serve: latest:N, all, or specific:V,V,..."
     )
@@ -130,8 +133,8 @@ class ServerConfig:
         for entry in fields(self):
             kind = entry.metadata["kind"]
             try:
-                if kind in ("folders", "names"):
-                    object.__setattr__(self, entry.name, _settings.listed(getattr(self, entry.name)))
+                if kind in _settings.LISTS:
+                    object.__setattr__(self, entry.name, _settings.listed(kind, getattr(self, entry.name)))
                 _settings.check(kind, getattr(self, entry.name))
             except ValueError as error:
                 raise ConfigError(f"{entry.name}: {error}") from None
@@ -237,6 +240,7 @@ class ServerOptions(TypedDict, total=False):
     load_models: str | Iterable[str]
     load_files: bool
     poll_interval: float
+    resources: str | Mapping[str, int]
     version_policy: str
 
 

@@ -78,6 +78,7 @@ def test_the_defaults() -> None:
         "load_models": (),
         "load_files": False,
         "poll_interval": 15.0,
+        "resources": (),
         "version_policy": "latest:1",
     }
 
@@ -85,10 +86,10 @@ def test_the_defaults() -> None:
 def test_the_typed_options_are_the_fields() -> None:
     options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
     # Lists are taken in any form, and kept in one.
-    lists = {"repository", "load_models"}
+    lists = {"repository", "load_models", "resources"}
     assert options.keys() == settings.keys()
     assert {name for name in options if options[name] != settings[name]} == lists
-    assert all(settings[name] == tuple[str, ...] for name in lists)
+    assert all(settings[name] == tuple[str, ...] for name in lists - {"resources"})
 
 
 @needs_toml

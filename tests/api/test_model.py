@@ -184,6 +184,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "output_documents": {},
         "queueing": None,
         "sequences": None,
+        "resources": None,
         "cache": None,
         "version_policy": None,
         "warmup": None,

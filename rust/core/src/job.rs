@@ -16,6 +16,7 @@ use crate::{
     metrics::{InterpreterTimes, ModelMetrics},
     queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
+    resources::Grant,
     sequence::SequenceId,
     trace::BatchTrace,
 };
@@ -79,6 +80,8 @@ pub struct Job {
     waited: Duration,
     /// What it costs, where rows have a cost.
     cost: Option<u64>,
+    /// What it holds of the server's resources.
+    grant: Option<Grant>,
     cut_at: Instant,
     answered: bool,
     trace: Option<Box<BatchTrace>>,
@@ -94,7 +97,21 @@ impl Job {
         let most = queue.spec().max_batch_size();
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
         let (trace, cut_at) = (BatchTrace::of(&parts), Instant::now());
-        Self { queue, lane, steps, parts, rows, most, reason, waited, cost: None, cut_at, answered: false, trace }
+        Self {
+            queue,
+            lane,
+            steps,
+            parts,
+            rows,
+            most,
+            reason,
+            waited,
+            cost: None,
+            grant: None,
+            cut_at,
+            answered: false,
+            trace,
+        }
     }
 
     /// The same, where no more rows than that may join.
@@ -106,6 +123,12 @@ impl Job {
     /// The same, which costs that.
     pub(crate) fn costing(mut self, cost: Option<u64>) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// The same, which holds that until it is answered.
+    pub(crate) fn holding(mut self, grant: Option<Grant>) -> Self {
+        self.grant = grant;
         self
     }
 
@@ -242,9 +265,10 @@ impl Job {
     }
 
     /// Tells the queue that the instance is free, and the sequences too.
-    fn free(&self, requests: usize, duration: Duration) {
+    fn free(&mut self, requests: usize, duration: Duration) {
         let Self { lane, rows, cost, reason, waited, ref steps, .. } = *self;
         self.queue.answered(&Answered { lane, requests, rows, cost, duration, reason, waited, steps });
+        self.grant = None;
     }
 
     /// How long before `now` it was cut.

@@ -44,6 +44,8 @@ pub(crate) struct Lane {
     pub(crate) policy: State,
     pub(crate) busy: usize,
     pub(crate) parked: usize,
+    /// Whether it waits for its turn to take resources.
+    pub(crate) in_line: bool,
     /// The number of waiting requests from which on a parked instance wants to look again.
     pub(crate) ring_at: usize,
     /// Sequences that are over, whose state the instance still holds.
@@ -133,6 +135,7 @@ impl Lane {
             policy: State::new(spec.batching.as_ref(), if in_sequence { 1 } else { spec.instances }),
             busy: 0,
             parked: 0,
+            in_line: false,
             ring_at: 1,
             over: Vec::new(),
             in_sequence,

@@ -33,6 +33,7 @@ mod ragged;
 mod registry;
 mod reply;
 mod request;
+mod resources;
 mod row_cost;
 mod rows;
 mod sequence;
@@ -65,6 +66,7 @@ pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
     RequestedOutput, Timings,
 };
+pub use resources::{Claim, Needs, Resources};
 pub use row_cost::{Dim, RowCost, Term};
 pub use rows::RowFailures;
 pub use sequence::{Schedule, SequenceId, Sequences, Step};

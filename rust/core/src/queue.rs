@@ -3,6 +3,7 @@
 mod again;
 mod enter;
 mod room;
+mod shared;
 mod tuning;
 mod warm;
 
@@ -10,7 +11,7 @@ use self::tuning::Notes;
 pub use self::tuning::{Knobs, Note, Report};
 pub use crate::work::{Pulled, Work};
 use crate::{
-    Error, InferRequest, Inputs, ModelSpec, Result,
+    Claim, Error, InferRequest, Inputs, ModelSpec, Result,
     admission::{Bounds, Load},
     batch::{
         drain::Drain,
@@ -24,7 +25,7 @@ use crate::{
 };
 use std::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -44,6 +45,8 @@ pub struct Queue {
     inner: Mutex<Inner>,
     /// One for each lane.
     bells: Box<[Bell]>,
+    /// To what a batch needs of the server's resources.
+    claim: OnceLock<Claim>,
 }
 
 /// Wakes the instances of a lane.
@@ -102,6 +105,7 @@ impl Queue {
                 closed: false,
             }),
             bells: (0..lanes).map(|_| Bell::default()).collect(),
+            claim: OnceLock::new(),
             spec,
         }
     }
@@ -176,26 +180,54 @@ impl Queue {
             lane.fall_back(now_ns);
             let most = lane.policy.max_size();
             let view = lane.view(most, draining);
-            match decide(now_ns, &lane.policy, &view) {
+            let decision = decide(now_ns, &lane.policy, &view);
+            let (grant, decision) = match self.take_resources(lane, index, decision) {
+                Ok(taken) => taken,
+                Err(rings) => {
+                    drop(inner);
+                    rings.ring();
+                    inner = self.lock();
+                    continue;
+                }
+            };
+            match decision {
                 Decision::Cut(rows, reason) => {
                     let Taken { parts, cost } = self.take(&mut inner, index, now_ns, rows, None);
                     if parts.is_empty() {
+                        // Who gets what it gives back is rung, which needs this lock.
+                        drop(inner);
+                        drop(grant);
+                        inner = self.lock();
                         continue;
                     }
                     let lane = &mut inner.lanes[index];
                     lane.busy += 1;
                     lane.policy.started(now_ns);
-                    // What was left may be enough for another idle instance.
-                    let ring = !lane.waiting.is_empty() && lane.parked > 0;
+                    // What was left may be enough for another idle instance; one that was in line with this one waits
+                    // for what comes next now.
+                    let ring = lane.parked > 0 && (grant.is_some() || !lane.waiting.is_empty());
                     drop(inner);
                     if ring {
                         self.ring(index);
                     }
                     let job = Job::new(Arc::clone(self), index, parts, reason);
-                    return Pulled::Work(Work::Batch(job.costing(cost).capped(most)));
+                    return Pulled::Work(Work::Batch(job.costing(cost).holding(grant).capped(most)));
                 }
-                Decision::Wait { .. } if closed && view.requests == 0 => return Pulled::Closed,
-                Decision::Wait { .. } if now_ns >= end_ns => return Pulled::Nothing,
+                Decision::Wait { .. } if closed && view.requests == 0 => {
+                    // Whoever was in line when the rest was taken has nothing to wait for either.
+                    let ring = self.claim.get().is_some() && lane.parked > 0;
+                    drop(inner);
+                    if ring {
+                        self.ring(index);
+                    }
+                    return Pulled::Closed;
+                }
+                Decision::Wait { .. } if now_ns >= end_ns => {
+                    let rings = self.leave_line(lane, index);
+                    drop(inner);
+                    rings.ring();
+                    return Pulled::Nothing;
+                }
                 Decision::Wait { until_ns, requests } => {
                     lane.ring_from(requests);
                     lane.parked += 1;

@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Queueing, Ragged, Result, RowCost, Sequences, Window, cache::Caching};
+use crate::{Datatype, Error, Needs, Queueing, Ragged, Result, RowCost, Sequences, Window, cache::Caching};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -153,6 +153,8 @@ pub struct ModelSpec {
     pub sequences: Option<Sequences>,
     /// How its answers are kept; `None` for not at all.
     pub cache: Option<Caching>,
+    /// What it needs of the server's resources for each batch; `None` for nothing.
+    pub needs: Option<Needs>,
     /// How many batches may be computed at once.
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
@@ -179,6 +181,7 @@ impl Default for ModelSpec {
             queueing: Queueing::default(),
             sequences: None,
             cache: None,
+            needs: None,
             instances: 1,
             wants_context: false,
             streams: false,

@@ -1,6 +1,7 @@
 //! `penstock.config.ServerConfig` read into the server's own configuration.
 
 use crate::errors::startup;
+use penstock_core::Resources;
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
     Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
@@ -59,6 +60,7 @@ pub(crate) struct ServerConfig {
     model_control: String,
     /// Endpoint, authority, path, headers, service, share, and whether callers decide; not a setting, but what several say.
     tracing: Option<DeclaredTracing>,
+    resources: Vec<(String, u64)>,
 }
 
 type DeclaredTracing = (String, String, String, Vec<(String, String)>, String, f64, bool);
@@ -82,6 +84,11 @@ impl ServerConfig {
         }
         let tracing = self.tracing.clone().map(tracing);
         Ok(Config { listeners, tracing, ..self.silent(py)? })
+    }
+
+    /// What the instances of all models share.
+    pub(crate) fn resources(&self) -> Resources {
+        Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)))
     }
 
     /// Whether clients may load and unload models.

@@ -10,7 +10,7 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Datatype, Document, Level, ModelSpec, Overdue, Queueing, Ragged, Sequences, TensorSpec, VersionPolicy,
+    Datatype, Document, Level, ModelSpec, Needs, Overdue, Queueing, Ragged, Sequences, TensorSpec, VersionPolicy,
     cache::Caching,
 };
 use pyo3::prelude::*;
@@ -35,6 +35,7 @@ struct Definition {
     streams: bool,
     factory: Py<PyAny>,
     queueing: Option<DeclaredQueueing>,
+    resources: Option<DeclaredNeeds>,
     sequences: Option<DeclaredSequences>,
     cache: Option<DeclaredCache>,
     version_policy: Option<DeclaredPolicy>,
@@ -49,6 +50,13 @@ struct Definition {
 struct DeclaredPolicy {
     latest: u32,
     specific: Vec<String>,
+}
+
+/// The fields of `Resources`.
+#[derive(Debug, FromPyObject)]
+struct DeclaredNeeds {
+    amounts: Vec<(String, u64)>,
+    weight: f64,
 }
 
 /// The fields of `Queueing`.
@@ -170,6 +178,10 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         inputs,
         outputs,
         max_queue: definition.max_queue.max(1),
+        needs: definition.resources.map(|DeclaredNeeds { amounts, weight }| Needs {
+            amounts: amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect(),
+            weight,
+        }),
         instances: definition.instances.max(1),
         queueing: definition.queueing.map(queueing).unwrap_or_default(),
         sequences: definition.sequences.map(sequences),

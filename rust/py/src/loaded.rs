@@ -8,7 +8,7 @@ use crate::{
     peers::Peers,
     processes, warm,
 };
-use penstock_core::{Model, ModelSpec, Readiness, Registry, metrics::Metrics, queue::Queue};
+use penstock_core::{Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
 use penstock_process::Fleet;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
@@ -29,6 +29,8 @@ const CLOSE_LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Loaded {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
+    /// What instances share.
+    resources: Arc<Resources>,
     /// Clients' wishes to load and unload models.
     pub(crate) control: Control,
     peers: Arc<Peers>,
@@ -42,11 +44,16 @@ type Starting = (Arc<Model>, Arc<Handling>);
 
 impl Loaded {
     /// Models that are not loaded yet.
-    pub(crate) fn new(py: Python<'_>, definitions: Vec<(ModelSpec, Arc<Handling>)>) -> PyResult<Self> {
+    pub(crate) fn new(
+        py: Python<'_>,
+        definitions: Vec<(ModelSpec, Arc<Handling>)>,
+        resources: Resources,
+    ) -> PyResult<Self> {
+        let resources = Arc::new(resources);
         let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
         let mut starting = Vec::new();
         for (spec, handling) in definitions {
-            let model = Arc::new(Model::new(spec, &metrics));
+            let model = limited(py, spec, &metrics, &resources)?;
             registry.insert(Arc::clone(&model)).map_err(|error| startup(py, "SignatureError", error.message()))?;
             starting.push((model, handling));
         }
@@ -54,6 +61,7 @@ impl Loaded {
             peers: Arc::new(Peers::new(Arc::clone(&registry))),
             registry,
             metrics,
+            resources,
             control: Control::default(),
             starting: Mutex::new(starting),
             instances: Mutex::default(),
@@ -70,7 +78,7 @@ impl Loaded {
     /// Builds the instances of a model that nobody finds yet, until it is put into the registry.
     pub(crate) fn prepare(&self, py: Python<'_>, definition: &Bound<'_, PyAny>) -> PyResult<Arc<Model>> {
         let (spec, handling) = definition::read(definition)?;
-        let starting = [(Arc::new(Model::new(spec, &self.metrics)), handling)];
+        let starting = [(limited(py, spec, &self.metrics, &self.resources)?, handling)];
         self.build(py, &starting)?;
         let [(model, _)] = starting;
         Ok(model)
@@ -163,6 +171,17 @@ impl Drop for Loaded {
         self.control.close();
         self.close_queues();
     }
+}
+
+/// A model whose batches begin only when there is what they need.
+fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<Resources>) -> PyResult<Arc<Model>> {
+    let model = Model::new(spec, metrics);
+    let spec = model.spec();
+    if let Some(needs) = &spec.needs {
+        let claim = resources.claim(&spec.name, needs);
+        model.queue().limit(claim.map_err(|error| startup(py, "LoadError", error.message()))?);
+    }
+    Ok(Arc::new(model))
 }
 
 /// Reads a list of definitions.

@@ -1033,8 +1033,34 @@ pub mod model_version_policy {
         Specific(Specific),
     }
 }
+/// What the batches of a model need of what instances share.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelRateLimiter {
+    /// What a batch needs.
+    #[prost(message, repeated, tag = "1")]
+    pub resources: ::prost::alloc::vec::Vec<model_rate_limiter::Resource>,
+    /// Its turn against other models; with 2 it comes half as often as with 1.
+    #[prost(uint32, tag = "2")]
+    pub priority: u32,
+}
+/// Nested message and enum types in `ModelRateLimiter`.
+pub mod model_rate_limiter {
+    /// Something that instances share.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Resource {
+        /// What it is called.
+        #[prost(string, tag = "1")]
+        pub name: ::prost::alloc::string::String,
+        /// Whether all devices share it, or each has its own.
+        #[prost(bool, tag = "2")]
+        pub global: bool,
+        /// How much of it a batch needs.
+        #[prost(uint32, tag = "3")]
+        pub count: u32,
+    }
+}
 /// How many copies of a model run, and where.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ModelInstanceGroup {
     /// The group's name.
     #[prost(string, tag = "1")]
@@ -1051,6 +1077,9 @@ pub struct ModelInstanceGroup {
     /// Profiles of the model that they use.
     #[prost(string, repeated, tag = "5")]
     pub profile: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What they share with the instances of other models.
+    #[prost(message, optional, tag = "6")]
+    pub rate_limiter: ::core::option::Option<ModelRateLimiter>,
     /// Whether the scheduler leaves them alone.
     #[prost(bool, tag = "7")]
     pub passive: bool,

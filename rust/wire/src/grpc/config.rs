@@ -3,7 +3,9 @@
 use crate::generated::inference::{
     self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
 };
-use penstock_core::{Batching, Datatype, Level, ModelSpec, Overdue, Oversize, Queueing, TensorSpec, VersionPolicy};
+use penstock_core::{
+    Batching, Datatype, Level, ModelSpec, Needs, Overdue, Oversize, Queueing, TensorSpec, VersionPolicy,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 /// A model's configuration. Its inputs and outputs are those of the metadata, without the batch axis.
@@ -15,6 +17,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         name: spec.name.to_string(),
         count: clamped(spec.instances),
         kind: pb::model_instance_group::Kind::Cpu.into(),
+        rate_limiter: spec.needs.as_ref().map(rate_limiter),
         ..pb::ModelInstanceGroup::default()
     };
     pb::ModelConfig {
@@ -46,6 +49,19 @@ fn version_policy(policy: &VersionPolicy) -> Option<pb::ModelVersionPolicy> {
         }
     };
     Some(pb::ModelVersionPolicy { policy_choice: Some(choice) })
+}
+
+/// A priority there is the inverse of a weight; one above 1 has no place in it.
+fn rate_limiter(needs: &Needs) -> pb::ModelRateLimiter {
+    let resource = |(name, amount): &(std::sync::Arc<str>, u64)| pb::model_rate_limiter::Resource {
+        name: name.to_string(),
+        global: true,
+        count: u32::try_from(*amount).unwrap_or(u32::MAX),
+    };
+    pb::ModelRateLimiter {
+        resources: needs.amounts.iter().map(resource).collect(),
+        priority: (1.0 / needs.weight).round().max(1.0) as u32,
+    }
 }
 
 fn input(tensor: &TensorSpec) -> pb::ModelInput {

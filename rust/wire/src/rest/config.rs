@@ -4,7 +4,8 @@
 use crate::{
     generated::inference::{
         ModelConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup, ModelOutput, ModelQueuePolicy,
-        ModelTensorReshape, ModelVersionPolicy, model_config::SchedulingChoice, model_version_policy::PolicyChoice,
+        ModelTensorReshape, ModelVersionPolicy, model_config::SchedulingChoice, model_rate_limiter::Resource,
+        model_version_policy::PolicyChoice,
     },
     grpc,
 };
@@ -109,7 +110,7 @@ fn add_reshape(document: &mut Value, reshape: Option<&ModelTensorReshape>) {
 }
 
 fn instance_group(group: &ModelInstanceGroup) -> Value {
-    json!({
+    let mut document = json!({
         "name": group.name,
         "kind": group.kind().as_str_name(),
         "count": group.count,
@@ -117,7 +118,13 @@ fn instance_group(group: &ModelInstanceGroup) -> Value {
         "profile": group.profile,
         "passive": group.passive,
         "host_policy": group.host_policy,
-    })
+    });
+    if let Some(limiter) = &group.rate_limiter {
+        let resource = |one: &Resource| json!({"name": one.name, "global": one.global, "count": one.count});
+        let resources: Vec<_> = limiter.resources.iter().map(resource).collect();
+        document["rate_limiter"] = json!({"resources": resources, "priority": limiter.priority});
+    }
+    document
 }
 
 fn dynamic_batching(batching: &ModelDynamicBatching) -> Value {

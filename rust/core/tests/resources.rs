@@ -1,0 +1,166 @@
+//! What the instances of several models share: never more is held than there is, all comes back, and none starves.
+
+use penstock_core::{
+    BatchOutput, Job, Kind, Model, ModelSpec, Needs, Readiness, Resources,
+    metrics::Metrics,
+    queue::{Pulled, Work},
+    testing::{fp32, fp32_spec, request, run_closure},
+};
+use proptest::{collection::vec, prelude::*};
+use smallvec::smallvec;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+fn resources(has: &[(&str, u64)]) -> Arc<Resources> {
+    Arc::new(Resources::new(has.iter().map(|&(name, amount)| (name.into(), amount))))
+}
+
+fn needs(amounts: &[(&str, u64)], weight: f64) -> Needs {
+    Needs { amounts: amounts.iter().map(|&(name, amount)| (name.into(), amount)).collect(), weight }
+}
+
+/// A model of one row a call.
+fn model(resources: &Arc<Resources>, needs: Needs, instances: usize) -> Arc<Model> {
+    let spec = ModelSpec { needs: Some(needs), instances, max_queue: 10_000, ..fp32_spec("m", &[Some(1)], None) };
+    let model = Model::new(spec, &Metrics::default());
+    model.queue().limit(resources.claim("m", model.spec().needs.as_ref().unwrap()).unwrap());
+    model.set_readiness(Readiness::Ready);
+    Arc::new(model)
+}
+
+fn submit(model: &Model) -> penstock_core::Ticket {
+    model.queue().submit(request(fp32(&[1], &[1.0])), None).unwrap()
+}
+
+fn pull(model: &Model) -> Option<Job> {
+    match model.queue().next_within(0, Duration::ZERO) {
+        Pulled::Work(Work::Batch(job)) => Some(job),
+        _ => None,
+    }
+}
+
+fn finish(job: Job) {
+    job.finish(Ok(BatchOutput { outputs: smallvec![fp32(&[1], &[2.0])], ..BatchOutput::default() }));
+}
+
+#[test]
+fn a_batch_begins_only_with_all_that_it_needs() {
+    let shared = resources(&[("a", 2), ("b", 1)]);
+    let (one, both) =
+        (model(&shared, needs(&[("a", 1)], 1.0), 2), model(&shared, needs(&[("a", 2), ("b", 1)], 1.0), 1));
+    let _tickets = [submit(&one), submit(&one), submit(&one), submit(&both)];
+    let (first, second) = (pull(&one).unwrap(), pull(&one).unwrap());
+    assert!(pull(&one).is_none() && pull(&both).is_none());
+    // One that is dropped, by a panic say, gives back what it held.
+    drop(first);
+    assert!(pull(&both).is_none(), "one of two is not enough");
+    finish(second);
+    let job = pull(&both).unwrap();
+    assert!(pull(&one).is_none());
+    finish(job);
+    finish(pull(&one).unwrap());
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let shared = resources(&[("a", 2)]);
+    for (needs, text) in [
+        (needs(&[("a", 3)], 1.0), "model 'm' needs 3 of resource 'a', the server has 2"),
+        (needs(&[("b", 1)], 1.0), "model 'm' needs resource 'b', the server has 'a'"),
+    ] {
+        let error = shared.claim("m", &needs).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (Kind::InvalidInput, text));
+    }
+}
+
+/// How often each of two models began, both with work all the time, on one resource.
+fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
+    let shared = resources(&[("a", 2)]);
+    let begun: Arc<[AtomicUsize; 2]> = Arc::default();
+    let all_run = Arc::new(AtomicBool::new(false));
+    let models: Vec<_> = weights
+        .iter()
+        .zip(amounts)
+        .map(|(&weight, amount)| model(&shared, needs(&[("a", amount)], weight), 2))
+        .collect();
+    // All is there before the first begins, and the count ends before one has none left.
+    let _tickets: Vec<_> =
+        models.iter().flat_map(|model| (0..900).map(|_| submit(model)).collect::<Vec<_>>()).collect();
+    let threads: Vec<_> = models
+        .iter()
+        .enumerate()
+        .flat_map(|(index, model)| {
+            let (begun, all_run) = (Arc::clone(&begun), Arc::clone(&all_run));
+            run_closure(model, move |_, _| {
+                while !all_run.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                if begun.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>() < 600 {
+                    begun[index].fetch_add(1, Ordering::Relaxed);
+                }
+                thread::yield_now();
+                Ok(smallvec![fp32(&[1], &[2.0])])
+            })
+        })
+        .collect();
+    all_run.store(true, Ordering::Release);
+    models.iter().for_each(|model| model.queue().close());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    [0, 1].map(|index| begun[index].load(Ordering::Relaxed))
+}
+
+#[test]
+fn one_that_needs_all_is_not_starved_by_one_that_needs_little() {
+    let [small, large] = turns([1.0, 1.0], [1, 2]);
+    assert!(large >= 100, "{small} and {large}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn never_more_is_held_than_there_is_and_all_is_answered(
+        wants in vec((0u64..3, 0u64..3, 1usize..3), 2..5),
+        each in 1usize..30,
+    ) {
+        let shared = resources(&[("a", 2), ("b", 2)]);
+        let held: Arc<[AtomicUsize; 2]> = Arc::default();
+        let models: Vec<_> = wants
+            .iter()
+            .map(|&(a, b, instances)| {
+                let amounts: Vec<_> = [("a", a), ("b", b)].into_iter().filter(|(_, amount)| *amount > 0).collect();
+                model(&shared, needs(&amounts, 1.0), instances)
+            })
+            .collect();
+        let threads: Vec<_> = models
+            .iter()
+            .zip(&wants)
+            .flat_map(|(model, &(a, b, _))| {
+                let held = Arc::clone(&held);
+                run_closure(model, move |_, _| {
+                    for (place, amount) in [a, b].into_iter().enumerate() {
+                        let before = held[place].fetch_add(amount as usize, Ordering::SeqCst);
+                        assert!(before + amount as usize <= 2, "more than there is");
+                    }
+                    thread::yield_now();
+                    for (place, amount) in [a, b].into_iter().enumerate() {
+                        held[place].fetch_sub(amount as usize, Ordering::SeqCst);
+                    }
+                    Ok(smallvec![fp32(&[1], &[2.0])])
+                })
+            })
+            .collect();
+        let _tickets: Vec<_> =
+            (0..each).flat_map(|_| models.iter().map(|model| submit(model)).collect::<Vec<_>>()).collect();
+        models.iter().for_each(|model| model.queue().close());
+        threads.into_iter().for_each(|thread| thread.join().expect("no more is held than there is"));
+        for model in &models {
+            prop_assert_eq!(model.metrics().queue_depth.get(), 0);
+        }
+    }
+}
