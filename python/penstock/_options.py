@@ -88,6 +88,8 @@ def check_sequences(sequences: Sequences | None, queueing: Queueing | None, *, c
         raise SignatureError(f"{where}: a model with sequences takes `ctx: Context`, where their state is")
     if queueing is not None and queueing.priorities > 1:
         raise SignatureError(f"{where}: sequences are computed in order of arrival, so they have no priorities")
+    if queueing is not None and queueing.fair_by is not None:
+        raise SignatureError(f"{where}: sequences are computed in order of arrival, so their clients take no turns")
 
 
 def buckets_of(given: object, where: str) -> tuple[tuple[str, list[float]], ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 __all__ = ["Level", "Queueing", "Sequences"]
+
+_HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -59,6 +62,9 @@ class Queueing:
             `timeout` says; None for no limit.
         max_rows: The most rows that wait, of all requests together; None for no bound but `max_queue`.
         max_bytes: The most bytes of inputs that wait; None for no bound.
+        fair_by: By what clients are told apart who take turns: "api-key", the header `authorization`; or
+            "header:NAME". Of those that wait on one level each gets as many rows, however much it asks for.
+        max_rows_per_client: The most rows of one such client that wait; None for no bound but the model's.
         levels: What differs on single levels, by their number.
 
     Raises:
@@ -78,6 +84,10 @@ class Queueing:
     """The most rows that wait."""
     max_bytes: int | None
     """The most bytes of inputs that wait."""
+    fair_by: str | None
+    """The header, in lower case, by which clients are told apart who take turns."""
+    max_rows_per_client: int | None
+    """The most rows of one such client that wait."""
     policies: tuple[Level, ...]
     """How each level waits, from the highest to the last that differs."""
 
@@ -89,6 +99,8 @@ class Queueing:
         timeout: float | timedelta | None = None,
         max_rows: int | None = None,
         max_bytes: int | None = None,
+        fair_by: str | None = None,
+        max_rows_per_client: int | None = None,
         levels: Mapping[int, Level] | None = None,
     ) -> None:
         if not _is_int(priorities) or not 1 <= priorities <= 64:
@@ -97,7 +109,9 @@ class Queueing:
         if not _is_int(default) or not 1 <= default <= priorities:
             raise ValueError(f"Queueing: default_priority must be an integer from 1 to {priorities}, not {default!r}")
         bounds = (_bound("Queueing: max_rows", max_rows), _bound("Queueing: max_bytes", max_bytes))
-        values = (int(priorities), int(default), _limit("Queueing", timeout), *bounds, _policies(levels, priorities))
+        policies = _policies(levels, priorities)
+        fair = _fair(fair_by, max_rows_per_client, policies)
+        values = (int(priorities), int(default), _limit("Queueing", timeout), *bounds, *fair, policies)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -144,6 +158,20 @@ def _policies(levels: Mapping[int, Level] | None, priorities: int) -> tuple[Leve
         if not isinstance(level, Level):
             raise ValueError(f"Queueing: level {number} must be a Level, not {level!r}")
     return tuple((levels or {}).get(number, Level()) for number in range(1, max(levels or {}, default=0) + 1))
+
+
+def _fair(fair_by: str | None, most: int | None, policies: tuple[Level, ...]) -> tuple[str | None, int | None]:
+    bound = _bound("Queueing: max_rows_per_client", most)
+    if fair_by is None:
+        if bound is not None:
+            raise ValueError("Queueing: max_rows_per_client needs fair_by, to tell clients apart")
+        return None, None
+    header = "authorization" if fair_by == "api-key" else str(fair_by).removeprefix("header:").lower()
+    if (fair_by != "api-key" and not str(fair_by).startswith("header:")) or not _HEADER.fullmatch(header):
+        raise ValueError(f"Queueing: fair_by must be 'api-key' or 'header:NAME', not {fair_by!r}")
+    if any(level.on_timeout == "delay" for level in policies):
+        raise ValueError("Queueing: fair_by goes with on_timeout='reject' only")
+    return header, bound
 
 
 def _bound(what: str, value: int | None) -> int | None:

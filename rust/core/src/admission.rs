@@ -1,6 +1,6 @@
 //! Whether one more request may wait, and what it is told if not.
 
-use crate::{InferRequest, ModelSpec};
+use crate::{Client, InferRequest, ModelSpec};
 use std::ops::{Add, AddAssign, SubAssign};
 
 /// Requests, their rows, and the bytes of their tensors.
@@ -31,6 +31,7 @@ pub(crate) struct Newcomer {
     pub(crate) load: Load,
     /// Counted from 0.
     pub(crate) level: usize,
+    pub(crate) client: Client,
 }
 
 impl Load {

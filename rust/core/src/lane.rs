@@ -1,41 +1,22 @@
 //! Requests that wait for the same instances. A model has one lane; a model with sequences has one for
 //! each instance, since a sequence's requests may go to no other.
 
+mod pending;
+
+pub(crate) use self::pending::Pending;
 use crate::{
-    Error, InferRequest, Kind, ModelSpec,
-    admission::Load,
+    Client, ModelSpec,
     batch::{
         gather::RowKey,
         policy::{State, View},
     },
+    fair::Turns,
     job::Part,
     joining::Joining,
-    priority::{Levels, Place, Weighed},
-    ragged::Lengths,
-    reply::Reply,
+    priority::{Levels, Place},
     sequence::{Broken, SequenceId, Step},
 };
 use std::{collections::HashSet, time::Duration};
-
-/// A request that waits. Times are nanoseconds since the queue was made.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) request: InferRequest,
-    pub(crate) reply: Reply,
-    pub(crate) key: RowKey,
-    pub(crate) arrived_ns: u64,
-    /// Its caller's deadline; `u64::MAX` without one.
-    pub(crate) deadline_ns: u64,
-    /// The end of the time that it may wait; `u64::MAX` without one.
-    pub(crate) expires_ns: u64,
-    /// When it goes behind those of its level that are in time; `u64::MAX` for never.
-    pub(crate) falls_back_ns: u64,
-    pub(crate) load: Load,
-    /// What it costs alone; 0 where rows have no cost.
-    pub(crate) cost: u64,
-    /// How long its rows are, where that may differ.
-    pub(crate) lengths: Lengths,
-}
 
 /// One line of requests, and the instances that take from it.
 #[derive(Debug)]
@@ -52,6 +33,8 @@ pub(crate) struct Lane {
     pub(crate) over: Vec<SequenceId>,
     /// Whether requests are steps of sequences: no two of one sequence share a batch.
     in_sequence: bool,
+    /// Whose turn it is, where clients take turns.
+    turns: Option<Box<Turns>>,
     /// Levels whose late requests are delayed.
     delaying: Vec<usize>,
     joining: Joining,
@@ -85,47 +68,6 @@ pub(crate) struct Dropped {
     pub(crate) broken: Vec<Broken>,
 }
 
-impl Weighed for Pending {
-    fn load(&self) -> Load {
-        self.load
-    }
-}
-
-impl Pending {
-    pub(crate) fn is_dead(&self, now_ns: u64) -> bool {
-        self.deadline_ns.min(self.expires_ns) <= now_ns || self.reply.is_abandoned()
-    }
-
-    /// What a dead request is answered.
-    pub(crate) fn too_late(&self, now_ns: u64, spec: &ModelSpec) -> Error {
-        if self.expires_ns <= now_ns && self.deadline_ns > now_ns {
-            let limit = Duration::from_nanos(self.expires_ns.saturating_sub(self.arrived_ns));
-            let model = &spec.name;
-            return Error::new(
-                Kind::Timeout,
-                format!("the request waited in the queue of model '{model}' for its limit of {limit:?}"),
-            );
-        }
-        Error::new(
-            Kind::Timeout,
-            format!("the deadline passed while the request waited in the queue of model '{}'", spec.name),
-        )
-    }
-
-    /// What a request is answered whose sequence lacks the one before it.
-    pub(crate) fn cut_short(&self, spec: &ModelSpec) -> Error {
-        let id = self.step().map(|step| step.id.to_string()).unwrap_or_default();
-        Error::invalid(format!(
-            "sequence {id} must begin again with sequence_start: model '{}' did not compute a request before this one",
-            spec.name
-        ))
-    }
-
-    fn step(&self) -> Option<&Step> {
-        self.request.schedule.step.as_deref()
-    }
-}
-
 impl Lane {
     pub(crate) fn new(spec: &ModelSpec) -> Self {
         let in_sequence = spec.sequences.is_some();
@@ -139,8 +81,42 @@ impl Lane {
             ring_at: 1,
             over: Vec::new(),
             in_sequence,
+            turns: spec.queueing.fair.as_ref().map(|_| Box::new(Turns::new(spec.queueing.priorities))),
             delaying,
             joining: Joining::new(spec),
+        }
+    }
+
+    /// Adds a request: behind those of its level, or at its client's turn.
+    pub(crate) fn push(&mut self, mut pending: Pending) {
+        let level = pending.share.level;
+        let Some(turns) = &mut self.turns else { return self.waiting.push(level, pending) };
+        pending.turn = turns.arrived(pending.share);
+        let turn = pending.turn;
+        self.waiting.insert(level, pending, |other| other.turn > turn);
+    }
+
+    /// Puts a request that was taken in front of its level.
+    pub(crate) fn put_back(&mut self, mut pending: Pending) {
+        let level = pending.share.level;
+        if let Some(turns) = &mut self.turns {
+            turns.returned(pending.share);
+            // In front of it nothing may have a later turn.
+            pending.turn = self.waiting.first_of(level).map_or(0, |first| first.turn);
+        }
+        self.waiting.push_front(level, pending);
+    }
+
+    /// Rows of a client that wait, where clients take turns.
+    pub(crate) fn rows_of(&self, client: Client) -> usize {
+        self.turns.as_ref().map_or(0, |turns| turns.waiting(client))
+    }
+
+    /// When the one came that waits for longest.
+    fn oldest_ns(&self) -> Option<u64> {
+        match &self.turns {
+            None => self.waiting.fronts().map(|first| first.arrived_ns).min(),
+            Some(_) => self.waiting.iter().map(|pending| pending.arrived_ns).min(),
         }
     }
 
@@ -186,7 +162,7 @@ impl Lane {
             cost: together.cost(),
             costs_enough: costs_enough || together.is_full(),
             requests: self.waiting.len(),
-            oldest_ns: self.waiting.fronts().map(|first| first.arrived_ns).min().unwrap_or(first.arrived_ns),
+            oldest_ns: self.oldest_ns().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
             busy: self.busy,
             draining,
@@ -206,7 +182,9 @@ impl Lane {
             && let Some(next) = self.waiting.get(&mut place)
         {
             if !self.in_sequence && next.is_dead(now_ns) {
-                dropped.dead.extend(self.waiting.remove(place));
+                let Some(dead) = self.waiting.remove(place) else { break };
+                left(&mut self.turns, &dead, false);
+                dropped.dead.push(dead);
                 continue;
             }
             // Who is passed over keeps the rest of its sequence from going.
@@ -222,6 +200,7 @@ impl Lane {
             }
             together.add(next);
             let Some(pending) = self.waiting.remove(place) else { break };
+            left(&mut self.turns, &pending, true);
             let Pending { request, reply, key: own, arrived_ns, .. } = pending;
             rows += request.rows;
             key.get_or_insert(own);
@@ -248,6 +227,7 @@ impl Lane {
             (dead || orphan).then_some(orphan)
         });
         for (orphan, pending) in gone {
+            left(&mut self.turns, &pending, false);
             let list = if orphan { &mut dropped.orphans } else { &mut dropped.dead };
             list.push(pending);
         }
@@ -267,6 +247,13 @@ impl Lane {
     /// Whether no earlier request of its sequence waits.
     fn is_next(&self, pending: &Pending, steps: &mut HashSet<SequenceId>) -> bool {
         !self.in_sequence || pending.step().is_none_or(|step| steps.insert(step.id.clone()))
+    }
+}
+
+/// Tells that a request is gone: served, or dropped.
+fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
+    if let Some(turns) = turns {
+        turns.left(pending.share, served.then_some(pending.turn));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What waits, by priority: higher levels first, each in order of arrival.
 
-use crate::admission::Load;
+use crate::{Fairness, admission::Load};
 use std::{collections::VecDeque, time::Duration};
 
 /// How requests wait for an instance.
@@ -16,6 +16,8 @@ pub struct Queueing {
     pub max_rows: Option<usize>,
     /// The most bytes of inputs that wait.
     pub max_bytes: Option<usize>,
+    /// Whether clients take turns; `None` for the order of arrival.
+    pub fair: Option<Fairness>,
     /// What differs on single levels, from the highest on. Those beyond it differ in nothing.
     pub levels: Vec<Level>,
 }
@@ -43,7 +45,15 @@ pub enum Overdue {
 
 impl Default for Queueing {
     fn default() -> Self {
-        Self { priorities: 1, default_priority: 1, timeout: None, max_rows: None, max_bytes: None, levels: Vec::new() }
+        Self {
+            priorities: 1,
+            default_priority: 1,
+            timeout: None,
+            max_rows: None,
+            max_bytes: None,
+            fair: None,
+            levels: Vec::new(),
+        }
     }
 }
 
@@ -145,6 +155,20 @@ impl<T: Weighed> Levels<T> {
         let level = (level * self.stride).min(self.levels.len() - self.stride);
         self.load += item.load();
         self.levels[level].push_back(item);
+    }
+
+    /// Adds an item behind those of its level that are not `after` it, which are all in front of those that are.
+    pub(crate) fn insert(&mut self, level: usize, item: T, after: impl Fn(&T) -> bool) {
+        let level = (level * self.stride).min(self.levels.len() - self.stride);
+        self.load += item.load();
+        let line = &mut self.levels[level];
+        let place = line.partition_point(|other| !after(other));
+        line.insert(place, item);
+    }
+
+    /// The first item of a level.
+    pub(crate) fn first_of(&self, level: usize) -> Option<&T> {
+        self.levels.get((level * self.stride).min(self.levels.len() - self.stride))?.front()
     }
 
     /// Puts an item in front of those of its level.

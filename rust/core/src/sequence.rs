@@ -2,7 +2,7 @@
 //!
 //! [`Table`] says which instance that is. It is plain data: every method takes the time as a number.
 
-use crate::{Error, InferRequest, Kind, ModelSpec, Result};
+use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 /// The longest id that is a text, in bytes.
@@ -46,6 +46,8 @@ pub struct Schedule {
     pub step: Option<Box<Step>>,
     /// For a part of a request with more rows than a batch holds: the rows of the parts before it.
     pub rows_before: Option<usize>,
+    /// Who it is counted to, for a model that is fair to clients.
+    pub client: Client,
 }
 
 impl fmt::Display for SequenceId {

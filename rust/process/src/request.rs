@@ -253,7 +253,7 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
             parameters: from.parameters()?,
         })),
     };
-    let schedule = Schedule { priority, step, rows_before: None };
+    let schedule = Schedule { priority, step, ..Schedule::default() };
     let (inputs, takes_memory) = (Inputs::new(), false);
     Some(InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin })
 }
@@ -297,7 +297,7 @@ mod tests {
             caller: caller("one"),
             origin: Some(Box::new(Origin { id: "ü".to_owned(), trace: None })),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
-            schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), rows_before: None },
+            schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), ..Schedule::default() },
             ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
         };
         let _one = queue.submit(first, None).unwrap();
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(trace.map(|trace| trace.state).as_deref(), Some("a=b"));
         assert!(second.origin.is_none());
         assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
-        assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), rows_before: None });
+        assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), ..Schedule::default() });
         assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));
         assert!(second.caller.is_none() && second.deadline.is_none());
 

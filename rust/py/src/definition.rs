@@ -10,8 +10,8 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Datatype, Document, Level, ModelSpec, Needs, Overdue, Queueing, Ragged, Sequences, TensorSpec, VersionPolicy,
-    cache::Caching,
+    Datatype, Document, Fairness, Level, ModelSpec, Needs, Overdue, Queueing, Ragged, Sequences, TensorSpec,
+    VersionPolicy, cache::Caching,
 };
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -67,6 +67,8 @@ struct DeclaredQueueing {
     timeout: Option<f64>,
     max_rows: Option<usize>,
     max_bytes: Option<usize>,
+    fair_by: Option<String>,
+    max_rows_per_client: Option<usize>,
     policies: Vec<DeclaredLevel>,
 }
 
@@ -248,14 +250,16 @@ fn ragged(datatype: Datatype, joined: bool, pad: Option<Vec<u8>>) -> Option<Ragg
 }
 
 fn queueing(declared: DeclaredQueueing) -> Queueing {
-    let DeclaredQueueing { priorities, default_priority, timeout, max_rows, max_bytes, policies } = declared;
+    let DeclaredQueueing { priorities, default_priority, timeout, max_rows, max_bytes, policies, .. } = declared;
+    let max_rows_per_client = declared.max_rows_per_client;
+    let fair = declared.fair_by.map(|header| Fairness { header, max_rows: max_rows_per_client });
     let level = |one: DeclaredLevel| Level {
         max_size: one.max_size,
         timeout: one.timeout.and_then(duration),
         overdue: if one.on_timeout == "delay" { Overdue::Delay } else { Overdue::Reject },
     };
     let levels = policies.into_iter().map(level).collect();
-    Queueing { priorities, default_priority, timeout: timeout.and_then(duration), max_rows, max_bytes, levels }
+    Queueing { priorities, default_priority, timeout: timeout.and_then(duration), max_rows, max_bytes, fair, levels }
 }
 
 fn caching(declared: DeclaredCache) -> Caching {

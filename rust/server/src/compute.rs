@@ -1,7 +1,7 @@
 //! From a decoded request to its answer, within its deadline.
 
 use crate::{
-    cached,
+    cached, fair,
     front::Context,
     headers::visible,
     offload,
@@ -38,6 +38,7 @@ pub(crate) async fn compute(
     }
     identify(&mut decoded);
     decoded.request.deadline = deadline;
+    decoded.request.schedule.client = fair::client(model, headers);
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
     let limit = model.spec().queueing.patience(decoded.request.schedule.priority);

@@ -16,6 +16,7 @@ mod config;
 mod connection;
 mod control;
 mod extensions;
+mod fair;
 mod forward;
 mod front;
 mod generated;

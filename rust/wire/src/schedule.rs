@@ -28,6 +28,6 @@ impl ScheduleParameters {
     /// All of it.
     pub(crate) fn finish(self) -> Schedule {
         let Self { priority, start, end, id } = self;
-        Schedule { priority, step: id.map(|id| Box::new(Step { id, start, end })), rows_before: None }
+        Schedule { priority, step: id.map(|id| Box::new(Step { id, start, end })), ..Schedule::default() }
     }
 }

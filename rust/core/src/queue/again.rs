@@ -26,9 +26,9 @@ impl Queue {
         for Part { request, reply, waited } in parts.into_iter().rev() {
             let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
             let level = self.spec.queueing.level(request.schedule.priority);
-            let newcomer = Newcomer { load: Load::of(&request), level };
+            let newcomer = Newcomer { load: Load::of(&request), level, client: request.schedule.client };
             let arrived_ns = cut_ns.saturating_sub(super::nanoseconds(waited));
-            lane_of.waiting.push_front(level, self.pending(request, reply, (key, newcomer), arrived_ns));
+            lane_of.put_back(self.pending(request, reply, (key, newcomer), arrived_ns));
             self.metrics.queue_depth.inc();
         }
         drop(inner);

@@ -5,6 +5,7 @@ use crate::{
     Desk, Error, InferRequest, Kind, Level, Overdue, Result,
     admission::{Load, Newcomer},
     batch::gather::{RowKey, row_key},
+    fair::Share,
     lane::Pending,
     reply::{Reply, Ticket, replies, reply},
     stream::Pieces,
@@ -42,14 +43,14 @@ impl Queue {
         if inner.closed {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
         }
-        let newcomer =
-            Newcomer { load: Load::of(&request), level: self.spec.queueing.level(request.schedule.priority) };
+        let level = self.spec.queueing.level(request.schedule.priority);
+        let newcomer = Newcomer { load: Load::of(&request), level, client: request.schedule.client };
         self.admit(&mut inner, Some(newcomer))?;
         inner.drain.began(now_ns);
         let index = self.route(&mut inner, &request, now_ns)?;
         let lane = &mut inner.lanes[index];
         lane.policy.arrival(now_ns);
-        lane.waiting.push(newcomer.level, self.pending(request, reply, (key, newcomer), now_ns));
+        lane.push(self.pending(request, reply, (key, newcomer), now_ns));
         self.metrics.queue_depth.inc();
         let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
         drop(inner);
@@ -66,7 +67,7 @@ impl Queue {
         &self,
         request: InferRequest,
         reply: Reply,
-        (key, Newcomer { load, level }): (RowKey, Newcomer),
+        (key, Newcomer { load, level, client }): (RowKey, Newcomer),
         arrived_ns: u64,
     ) -> Pending {
         let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
@@ -76,7 +77,21 @@ impl Queue {
             Overdue::Reject => (limit_ns, u64::MAX),
             Overdue::Delay => (u64::MAX, limit_ns),
         };
+        let share = Share { client, rows: request.rows, level };
         let (cost, lengths) = (self.spec.cost_of(&request), self.spec.lengths_of(&request.inputs));
-        Pending { request, reply, key, arrived_ns, deadline_ns, expires_ns, falls_back_ns, load, cost, lengths }
+        Pending {
+            request,
+            reply,
+            key,
+            arrived_ns,
+            deadline_ns,
+            expires_ns,
+            falls_back_ns,
+            load,
+            share,
+            turn: 0,
+            cost,
+            lengths,
+        }
     }
 }

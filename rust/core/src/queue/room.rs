@@ -38,12 +38,26 @@ impl Queue {
 
     fn why_not(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
         let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
-        whole.or_else(|| self.late(inner, newcomer)).or_else(|| {
-            let level = newcomer?.level;
-            let most = self.spec.queueing.policy(level).max_size?;
-            let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
-            (waiting >= most).then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
-        })
+        whole
+            .or_else(|| self.late(inner, newcomer))
+            .or_else(|| {
+                let level = newcomer?.level;
+                let most = self.spec.queueing.policy(level).max_size?;
+                let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
+                (waiting >= most)
+                    .then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
+            })
+            .or_else(|| {
+                let (newcomer, most) = (newcomer?, self.spec.queueing.fair.as_ref()?.max_rows?);
+                let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(newcomer.client)).sum();
+                // As for the model's bound, one that is larger may wait alone.
+                (waiting > 0 && waiting + newcomer.load.rows > most).then(|| {
+                    let rows = newcomer.load.rows;
+                    format!(
+                        "has {waiting} of its maximum of {most} rows of one client waiting, and the request has {rows}"
+                    )
+                })
+            })
     }
 
     /// Why this newcomer cannot be answered within the model's target, if that is to be refused. Anyone may wait alone.

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     answers::{Answers, Call},
+    fair,
     front::Context,
     headers::visible,
     observed::{Observed, Record},
@@ -149,6 +150,7 @@ impl Calls {
         if let Some(pattern) = &app.config.grpc_forward {
             pattern.forward(&self.headers, &mut decoded).inspect_err(|error| record.fail(error))?;
         }
+        decoded.request.schedule.client = fair::client(&model, &self.headers);
         let deadline = observed.deadline_in(decoded.timeout);
         Ok(Begun { model, decoded, call: Call { record, guard, deadline } })
     }

@@ -13,6 +13,7 @@ use crate::{
     answers::{Answers, Call},
     app::{App, RequestGuard},
     body::Body,
+    fair,
     front::{Context, Incoming},
     headers::visible,
     observed::{Observed, Record, timing_headers},
@@ -80,6 +81,7 @@ async fn answer<B: Incoming>(
     if let Some(caller) = &mut decoded.request.caller {
         caller.headers = visible(headers);
     }
+    decoded.request.schedule.client = fair::client(&model, headers);
     let deadline = observed.deadline(headers, decoded.timeout)?;
     let record = Record::new(app, observed, (&model, &decoded.plan.id), status);
     let call = Call { record, guard, deadline };

@@ -315,7 +315,7 @@ mod tests {
         let step = Step { id: SequenceId::Text("a".into()), start: true, end: false };
         assert_eq!(
             parameters.schedule.finish(),
-            Schedule { priority: 1, step: Some(Box::new(step)), rows_before: None }
+            Schedule { priority: 1, step: Some(Box::new(step)), ..Schedule::default() }
         );
         let number = request(r#"{"sequence_end":true,"sequence_id":18446744073709551615}"#).unwrap().schedule.finish();
         let step = Step { id: SequenceId::Number(u64::MAX), start: false, end: true };
