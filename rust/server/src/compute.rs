@@ -13,7 +13,7 @@ use penstock_core::{
 };
 use penstock_wire::Decoded;
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -34,7 +34,7 @@ pub(crate) async fn compute(
     }
     let mut outputs = SharedOutputs::default();
     if decoded.shared.is_some() {
-        (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
+        (decoded, outputs) = Box::pin(fetch(context, model.spec(), decoded)).await?;
     }
     identify(&mut decoded);
     decoded.request.deadline = deadline;
@@ -42,14 +42,16 @@ pub(crate) async fn compute(
     model.metrics().in_flight.inc();
     let _leave = InFlight(model);
     let limit = model.spec().queueing.patience(decoded.request.schedule.priority);
-    let answer = within_queue(model, limit, infer(context, model, decoded.request, headers));
+    // Pinned once, and lent to what limits it: a future that is moved in is there twice, in all that are around it.
+    let answer = pin!(infer(context, model, decoded.request, headers));
+    let answer = within_queue(model, limit, answer);
     let response = match deadline {
         None => answer.await?,
         Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
             Error::new(Kind::Timeout, format!("model '{}' did not answer within the deadline", model.spec().name))
         })??,
     };
-    let response = if outputs.is_empty() { response } else { outputs.write(model.spec(), response).await? };
+    let response = if outputs.is_empty() { response } else { Box::pin(outputs.write(model.spec(), response)).await? };
     finish(model, decoded.plan, response).await
 }
 
@@ -84,9 +86,8 @@ async fn finish(model: &Model, plan: AnswerPlan, mut response: InferResponse) ->
 }
 
 /// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
-async fn within_queue<T>(model: &Model, limit: Option<Duration>, answer: impl Future<Output = T>) -> T {
+async fn within_queue<T>(model: &Model, limit: Option<Duration>, mut answer: Pin<&mut impl Future<Output = T>>) -> T {
     let Some(limit) = limit else { return answer.await };
-    let mut answer = pin!(answer);
     // The request arrives when it is first polled, a little after the clock is set.
     match tokio::time::timeout(limit + LATE, answer.as_mut()).await {
         Ok(answer) => answer,
