@@ -1,0 +1,1 @@
+"""Other servers' Python interfaces, on top of Penstock's public one."""
