@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import _calls, _exit, _interpreter
-from penstock._definition import Definition
+from penstock import _exit, _interpreter
+from penstock._definitions import definitions_of, let_go
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
-from penstock.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
+    from penstock._definition import Definition
     from penstock._model import Model
     from penstock.config import ServerOptions
 
@@ -29,7 +29,7 @@ class Server:
 
     Args:
         models: What to serve: models, pipelines, or functions and classes whose annotations say enough. None are
-            needed where `repository` names a folder of models.
+            needed where `repository` names a folder of models; and see `empty`.
         config: Every setting at once, instead of environment and `penstock.toml`.
         options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
 
@@ -46,14 +46,27 @@ class Server:
     def __init__(
         self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
     ) -> None:
-        self.config = load_config(dict(options), base=config)
+        settings = load_config(dict(options), base=config)
+        self._set_up(definitions_of(models, required=not settings.repository), settings)
+
+    @classmethod
+    def empty(cls, *, config: ServerConfig | None = None, **options: Unpack[ServerOptions]) -> Self:
+        """A server that starts without models, to be given them by `add`.
+
+        Takes what `Server` takes, and raises what it raises.
+        """
+        server = cls.__new__(cls)
+        server._set_up([], load_config(dict(options), base=config), may_be_empty=True)
+        return server
+
+    def _set_up(self, definitions: list[Definition], config: ServerConfig, *, may_be_empty: bool = False) -> None:
+        self.config, self.definitions = config, definitions
         if self.config.http is None and self.config.grpc is None:
             raise ConfigError("http and grpc are both off: nothing would listen")
-        self.definitions = definitions_of(models, required=not self.config.repository)
         # Imported at first use: describing models does not need what loads folders of them.
         from penstock._repository.keeper import Keeper
 
-        self._keeper = Keeper.of(self.definitions, self.config)
+        self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty)
         self._core: _core.Server | None = None
 
     @property
@@ -65,6 +78,11 @@ class Server:
     def grpc_address(self) -> str | None:
         """`HOST:PORT` or `unix:/path` where gRPC listens; None when it is off or not started."""
         return self._core.grpc_address if self._core else None
+
+    @property
+    def metrics_address(self) -> str | None:
+        """`HOST:PORT` or `unix:/path` of the setting `metrics`; None when it is off or not started."""
+        return self._core.metrics_address if self._core else None
 
     @property
     def http_url(self) -> str:
@@ -107,7 +125,7 @@ class Server:
             # Now that the models have imported what they need.
             _interpreter.report_lock()
             self._core = core
-            self.definitions = [replace(one, factory=_let_go, explainer=None) for one in definitions]
+            self.definitions = [replace(one, factory=let_go, explainer=None) for one in definitions]
             _exit.watch(core)
             self._keeper.run(core.models)
             _exit.watch(self._keeper)
@@ -134,6 +152,44 @@ class Server:
         if self._core is None:
             raise StartupError("the server is not started, so there is nothing to load anew")
         return self._keeper.renew(lambda: definitions_of(read()), folders)
+
+    def add(self, *models: Model[..., Any] | Any) -> list[str]:
+        """Serves more models, beside those that serve. They are all ready when it returns, or none is added.
+
+        Args:
+            models: What to serve, as `Server` takes it; steps of a pipeline and models that are called may be there
+                already.
+
+        Returns:
+            The names of the models that were loaded.
+
+        Raises:
+            SignatureError: a model cannot be served as it is declared.
+            LoadError: a model failed while it was built; `__cause__` is its own exception.
+            StartupError: the server is not started, or has a model of the same name and version.
+            Unavailable: the server stops.
+        """
+        if self._core is None:
+            raise StartupError("the server is not started, so nothing can be added to it: start it first")
+        all_known = not self.config.repository
+        return self._keeper.add(lambda known: definitions_of([*known, *models], required=all_known) if models else [])
+
+    def remove(self, name: str, version: str | None = None) -> None:
+        """Serves a model no longer that the server was given, or that was added. Requests that found it finish.
+
+        Args:
+            name: The model.
+            version: Of its versions the one to remove; None for all.
+
+        Raises:
+            NotFound: it has no such model of its own.
+            SignatureError: another model calls it.
+            StartupError: the server is not started.
+            Unavailable: the server stops.
+        """
+        if self._core is None:
+            raise StartupError("the server is not started, so nothing can be removed from it")
+        self._keeper.remove(name, version)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the server has stopped, at most `timeout` seconds. Whether it has stopped."""
@@ -182,59 +238,6 @@ def serve(
 
     _load.refuse_serve_while_loading()
     return _run.run(Server(*models, config=config, **options), [*models])
-
-
-def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:
-    """The definitions of models, pipelines, definitions, and plain functions or classes; no two alike.
-
-    Each stands behind those that it says it calls.
-
-    Raises:
-        StartupError: there is none, or two have the same name and version.
-        SignatureError: what they say of each other does not fit.
-    """
-    found: dict[tuple[str, str], Definition] = {}
-    models = list(models)
-    pipelines = [one for one in models if isinstance(one, Pipeline)]
-    for one in models:
-        if not isinstance(one, Pipeline):
-            _add(found, _definition_of(one))
-    # One may be a step of another.
-    for one in _calls.ordered(pipelines, lambda one: one.name, lambda one: [step.model for step in one.steps]):
-        _add(found, one.definition(found.values()))
-    if required and not found:
-        raise StartupError("there is no model to serve; give at least one")
-    return _calls.check([*found.values()], all_known=required)
-
-
-def _add(found: dict[tuple[str, str], Definition], definition: Definition) -> None:
-    if (key := (definition.name, definition.version)) in found:
-        raise StartupError(
-            f"model {definition.name!r} version {definition.version!r} is given twice; "
-            "give one of them another name= or version="
-        )
-    found[key] = definition
-    if (explainer := definition.explainer) is not None:
-        found[explainer.name, explainer.version] = explainer
-
-
-def _let_go() -> Any:
-    # What was loaded is the compiled part's to keep: it may be replaced, and must then not be held here.
-    raise StartupError("a started server's definitions say what it was started with, and build nothing")
-
-
-def _definition_of(one: Any) -> Definition:
-    if isinstance(one, Definition):
-        return one
-    # A class may have a method of that name; only an object that is ready can define.
-    if not isinstance(one, type) and callable(getattr(one, "definition", None)):
-        made = one.definition()
-        if isinstance(made, Definition):
-            return made
-    from penstock._model import model
-
-    made = model(one).definition()
-    return made
 
 
 def _reachable(address: str | None, protocol: str) -> str:

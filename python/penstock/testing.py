@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from penstock import _encoding, _exit
+from penstock._definitions import definitions_of, let_go
 from penstock._repository.keeper import Keeper
 from penstock.config import ServerConfig, load_config
 from penstock.errors import StartupError, by_status
-from penstock.server import _let_go, definitions_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -148,7 +148,7 @@ class Client:
         core = _core.InProcess(definitions, self._config)
         core.start()
         self._core = core
-        self._definitions = [replace(one, factory=_let_go, explainer=None) for one in definitions]
+        self._definitions = [replace(one, factory=let_go, explainer=None) for one in definitions]
         _exit.watch(core)
         self._keeper.run(core.models)
         _exit.watch(self._keeper)

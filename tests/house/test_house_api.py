@@ -18,7 +18,7 @@ PUBLIC = [
     if not any(part.startswith("_") for part in (*path.parent.parts, path.stem)) and "compat" not in path.parts
 ]
 
-SHARED_INSIDE = {"logs": {"adapter"}, "server": {"definitions_of"}}
+SHARED_INSIDE = {"logs": {"adapter"}}
 """What a public module lends to its sisters without making it public."""
 
 

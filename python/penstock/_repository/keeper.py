@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock._repository import failures, renewal, sent
+from penstock._repository import change, failures, renewal, sent
 from penstock._repository.known import Known, Ready
 from penstock._repository.overrides import Overrides
 from penstock._repository.sources import Folder, Given, Offer, joined
@@ -46,16 +46,20 @@ class Keeper:
         given: Models that come first; of two of one name, the first is meant.
         folders: Where others come from.
         config: The server's settings.
+        may_be_empty: Whether it may begin without models.
     """
 
     @classmethod
-    def of(cls, given: Iterable[Definition], config: ServerConfig) -> Keeper:
+    def of(cls, given: Iterable[Definition], config: ServerConfig, *, may_be_empty: bool = False) -> Keeper:
         """The keeper of a server that was given some models, and whose settings name folders of others."""
         policy = VersionPolicy.parse(config.version_policy)
-        return cls(Given(given), [Folder(path, policy) for path in config.repository], config)
+        return cls(Given(given), [Folder(path, policy) for path in config.repository], config, may_be_empty)
 
-    def __init__(self, given: Given, folders: Iterable[Folder], config: ServerConfig) -> None:
+    def __init__(
+        self, given: Given, folders: Iterable[Folder], config: ServerConfig, may_be_empty: bool = False
+    ) -> None:
         self.given, self.folders, self._config = given, [*folders], config
+        self._may_be_empty = may_be_empty
         self._policy = VersionPolicy.parse(config.version_policy)
         self._known: dict[str, Known] = {}
         self._one_at_a_time = threading.Lock()
@@ -73,7 +77,7 @@ class Keeper:
             StartupError: a folder cannot be read, two models have one name, or one that is asked for is not there.
         """
         found = []
-        for name, offer in wanted([self.given, *self.folders], self._config).items():
+        for name, offer in wanted([self.given, *self.folders], self._config, required=not self._may_be_empty).items():
             definitions = define(name, offer)
             self._known[name] = Known({one.version: offer.versions[one.version].mark for one in definitions})
             for one in definitions:
@@ -100,6 +104,17 @@ class Keeper:
                 self._look(polls=True)
             self._begin()
         return names
+
+    def add(self, joined: Callable[[list[Definition]], Iterable[Definition]]) -> list[str]:
+        """Serves what `joined` makes of the definitions that it is given, beside them. See `Server.add`."""
+        with self._one_at_a_time:
+            return change.add(self, self._running, joined)
+
+    def remove(self, name: str, version: str | None) -> None:
+        """Serves a model no longer that the server was given. See `Server.remove`."""
+        with self._one_at_a_time:
+            change.remove(self, self._running, name, version)
+            self._begin()
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Takes no more commands, and waits a few seconds, whatever the timeout, until the load under way has ended."""

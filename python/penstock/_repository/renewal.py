@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock._definition import Definition
     from penstock._repository.keeper import Keeper
 
-__all__ = ["renew"]
+__all__ = ["check_names", "renew"]
 
 
 def renew(
@@ -29,7 +29,7 @@ def renew(
         mark = object()
         definitions = [one for one in read() if ":" not in one.name]
         given = Given(definitions, mark)
-        _check_names(keeper, given)
+        check_names(keeper, given)
         # A client's word that a model is to be gone outlives its code.
         wanted = [one for one in definitions if not keeper.known(one.name).is_unloaded()]
         prepared: dict[str, list[Ready]] = {}
@@ -57,7 +57,12 @@ def renew(
             keeper.describe(name)
 
 
-def _check_names(keeper: Keeper, given: Given) -> None:
+def check_names(keeper: Keeper, given: Given) -> None:
+    """Refuses models that are new to a keeper, and that one of its folders has too.
+
+    Raises:
+        StartupError: there is one.
+    """
     before = keeper.given.offers().keys()
     for folder in keeper.folders:
         if twice := (given.offers().keys() - before) & folder.offers().keys():

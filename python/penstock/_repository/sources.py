@@ -71,6 +71,29 @@ class Given:
         """Always the same."""
         return self._offers
 
+    def definitions(self) -> list[Definition]:
+        """All of them."""
+        return [one.define() for offer in self._offers.values() for one in offer.versions.values()]
+
+    def plus(self, more: Given) -> Given:
+        """These and others; no version is among both."""
+        both = {name: {**self._versions(name), **offer.versions} for name, offer in more.offers().items()}
+        return self._with({name: Offer(versions, ALL) for name, versions in both.items()})
+
+    def minus(self, name: str, versions: Iterable[str]) -> Given:
+        """These without some versions of one."""
+        gone = set(versions)
+        left = {version: one for version, one in self._versions(name).items() if version not in gone}
+        return self._with({name: Offer(left, ALL)})
+
+    def _versions(self, name: str) -> Mapping[str, Version]:
+        return self._offers[name].versions if name in self._offers else {}
+
+    def _with(self, changed: Mapping[str, Offer]) -> Given:
+        made = Given(())
+        made._offers = {name: one for name, one in {**self._offers, **changed}.items() if one.versions}
+        return made
+
 
 class Folder:
     """A folder with a folder for each model. Clients' names are looked up in what it holds, never joined to a path."""

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["define", "wanted"]
 
 
-def wanted(sources: Sequence[Source], config: ServerConfig) -> dict[str, Offer]:
+def wanted(sources: Sequence[Source], config: ServerConfig, *, required: bool = True) -> dict[str, Offer]:
     """The models to begin with. Those of the first source were given to the server, so all of them.
+
+    Args:
+        sources: Where they come from.
+        config: The server's settings.
+        required: Whether there must be one, unless clients load them.
 
     Raises:
         StartupError: a folder cannot be read, two models have one name, or one that is asked for is not there.
@@ -38,7 +43,7 @@ def wanted(sources: Sequence[Source], config: ServerConfig) -> dict[str, Offer]:
     for name in config.load_models:
         if name not in known:
             raise StartupError(f"load_models: there is no model {name!r} in a repository")
-    if not offers and config.model_control == "none":
+    if required and not offers and config.model_control == "none":
         raise StartupError("there is no model to serve; the repository holds none")
     return offers
 

@@ -1,0 +1,74 @@
+"""Adds models to those that a server was given, and removes them: one change of what serves, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock import _calls
+from penstock._repository import renewal
+from penstock._repository.known import Ready
+from penstock._repository.sources import Given
+from penstock.errors import NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from penstock import _core
+    from penstock._definition import Definition
+    from penstock._repository.keeper import Keeper
+
+__all__ = ["add", "remove"]
+
+
+def add(keeper: Keeper, models: _core.Models, joined: Callable[[list[Definition]], Iterable[Definition]]) -> list[str]:
+    """Does so for a keeper whose turn it is. See `Server.add`."""
+    _require_open(models)
+    before = keeper.given.definitions()
+    there = {(one.name, one.version) for one in before}
+    mark = object()
+    new = [one for one in joined(before) if ":" not in one.name and (one.name, one.version) not in there]
+    more = Given(new, mark)
+    renewal.check_names(keeper, more)
+    for name, offer in more.offers().items():
+        keeper.describe(name, loading=offer.versions)
+    try:
+        prepared: dict[str, list[Ready]] = {}
+        for one in new:
+            prepared.setdefault(one.name, []).append(Ready.of(models, one, mark))
+    except BaseException:
+        for name in more.offers():
+            _say(keeper, name)
+        _require_open(models)
+        raise
+    keeper.given = keeper.given.plus(more)
+    for name, ready in prepared.items():
+        keeper.swap(name, ready, [*keeper.known(name).marks])
+        keeper.describe(name)
+    return [*prepared]
+
+
+def remove(keeper: Keeper, models: _core.Models, name: str, version: str | None) -> None:
+    """Does so for a keeper whose turn it is. See `Server.remove`."""
+    offer = keeper.given.offers().get(name)
+    if offer is None or (version is not None and version not in offer.versions):
+        which = f"{name!r}" if version is None else f"{name!r} version {version!r}"
+        raise NotFound(f"the server was given no model {which}")
+    _require_open(models)
+    left = keeper.given.minus(name, offer.versions if version is None else [version])
+    _calls.check(left.definitions(), all_known=not keeper.folders)
+    keeper.given = left
+    known = keeper.known(name)
+    keeper.swap(name, [], [one for one in known.marks if version is not None and one != version])
+    known.failed.clear()
+    _say(keeper, name)
+
+
+def _say(keeper: Keeper, name: str) -> None:
+    if name in keeper.given.offers():
+        keeper.describe(name)
+    else:
+        keeper.forget(name)
+
+
+def _require_open(models: _core.Models) -> None:
+    if models.closed:
+        raise Unavailable("the server is shutting down") from None
