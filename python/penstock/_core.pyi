@@ -80,6 +80,10 @@ class Server:
     def grpc_address(self) -> str | None:
         """`HOST:PORT` or `unix:/path` where gRPC listens; None when off or not started."""
 
+    @property
+    def metrics_address(self) -> str | None:
+        """Where metrics and nothing else are served; None when off or not started."""
+
     def wait(self, timeout: float | None) -> bool:
         """Blocks until the server has stopped; signals interrupt it. Whether it has stopped."""
 

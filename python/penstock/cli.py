@@ -180,5 +180,6 @@ _METAVARS = {
     "secret": "SECRET",
     "folders": "DIR",
     "names": "NAMES",
+    "addresses": "ADDRESSES",
     "policy": "POLICY",
 }

@@ -36,6 +36,12 @@ class ServerConfig:
     grpc: str | None = _setting(
         "127.0.0.1:8001", "address|same", "where gRPC listens, in the same forms; `same` puts it on the HTTP port"
     )
+    http_also: tuple[str, ...] = _setting(
+        (), "addresses", "where HTTP listens beside `http`, in the same forms, separated by commas"
+    )
+    metrics: str | None = _setting(
+        None, "address", "where /metrics, and nothing else, is served to everybody: HOST:PORT, unix:/path, or off"
+    )
     io_threads: int = _setting(0, "count", "threads that do network I/O; 0 chooses")
     max_body_bytes: int = _setting(64 << 20, "size", "the largest request body")
     max_header_bytes: int = _setting(64 << 10, "size", "the largest request head")
@@ -74,6 +80,7 @@ class ServerConfig:
         "OTEL_TRACES_SAMPLER says",
     )
     server_name: str = _setting("penstock", "text", "the name in server metadata")
+    server_version: str | None = _setting(None, "text|off", "the version in server metadata; else Penstock's own")
     shared_memory: Literal["off", "local", "on"] = _setting("off", "off|local|on", "who may use system shared memory")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"] = _setting(
@@ -144,6 +151,8 @@ class ServerConfig:
         _ = self.access_rules, self.access_key, self.cache_url, self.tracing
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
+        if self.http_also and self.http is None:
+            raise ConfigError("http_also: has no meaning where http is off")
         for name, (_, variable) in _VERTEX_ROUTES.items():
             if self.vertex and getattr(self, name) is None:
                 raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")
@@ -192,6 +201,8 @@ class ServerOptions(TypedDict, total=False):
 
     http: str | None
     grpc: str | None
+    http_also: str | Iterable[str]
+    metrics: str | None
     io_threads: int
     max_body_bytes: int
     max_header_bytes: int
@@ -217,6 +228,7 @@ class ServerOptions(TypedDict, total=False):
     otlp_endpoint: str
     trace_sampler: str
     server_name: str
+    server_version: str | None
     shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import get, infer
+from http_by_hand import Connection, get, infer
 from penstock import BindError, Server, Tensor, model
 
 X = np.array([1, 2], np.float32)
@@ -203,3 +203,39 @@ def test_threads_and_descriptors_do_not_pile_up() -> None:
     threads, descriptors = counts()
     assert threads <= before[0]
     assert descriptors <= before[1]
+
+
+def test_http_listens_on_more_addresses(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    also = [address, f"unix:{tmp_path}/also.sock"]
+    with Server(double, http="127.0.0.1:0", grpc=None, http_also=also) as server:
+        for url in (server.http_url, f"http://{address}", also[1]):
+            assert infer(url, "double", {"x": X}).array("y").tolist() == [2, 4]
+
+
+def test_metrics_have_an_address_of_their_own() -> None:
+    """There no secret is asked for, and nothing else is answered."""
+    restricted = "statistics:key=hush"
+    with Server(
+        double, http="127.0.0.1:0", grpc=None, metrics="127.0.0.1:0", restricted_access=restricted, api_key="top"
+    ) as server:
+        url = f"http://{server.metrics_address}"
+        assert server.metrics_address != server.http_address
+        answer = get(url, "/metrics")
+        assert (answer.status, b"penstock_connections" in answer.body) == (200, True)
+        assert get(server.http_url, "/metrics").status == 403
+        assert infer(url, "double", {"x": X}).status == 404
+        assert [get(url, path).status for path in ("/v2", "/v2/health/live", "/v2/models/double")] == [404] * 3
+        with Connection(url) as connection:
+            assert connection.ask("POST", "/metrics").status == 405
+            assert connection.ask("GET", "/metrics", headers={"a": "b" * 70_000}).status == 431
+
+
+def test_metadata_tells_the_name_and_version_that_were_set() -> None:
+    with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0", server_name="mine", server_version="7.1") as server:
+        told = get(server.http_url, "/v2").json()
+        with grpc.insecure_channel(server.grpc_url) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            also = stub.ServerMetadata(service_pb2.ServerMetadataRequest(), timeout=20)
+    assert (told["name"], told["version"]) == (also.name, also.version) == ("mine", "7.1")

@@ -13,7 +13,9 @@ use std::{net::ToSocketAddrs as _, time::Duration};
 #[derive(Debug, FromPyObject)]
 pub(crate) struct ServerConfig {
     http: Option<String>,
+    http_also: Vec<String>,
     grpc: Option<String>,
+    metrics: Option<String>,
     io_threads: usize,
     max_body_bytes: usize,
     max_header_bytes: usize,
@@ -37,6 +39,7 @@ pub(crate) struct ServerConfig {
     access_log: String,
     log_level: String,
     server_name: String,
+    server_version: Option<String>,
     shared_memory: String,
     grpc_reflection: bool,
     grpc_compression: String,
@@ -68,22 +71,32 @@ type DeclaredTracing = (String, String, String, Vec<(String, String)>, String, f
 impl ServerConfig {
     /// The configuration of a server that listens.
     pub(crate) fn listening(self, py: Python<'_>) -> PyResult<Config> {
+        let listeners = self.listeners(py)?;
+        let tracing = self.tracing.clone().map(tracing);
+        Ok(Config { listeners, tracing, ..self.silent(py)? })
+    }
+
+    fn listeners(&self, py: Python<'_>) -> PyResult<Vec<Listener>> {
+        let listen = |text: &String, rest, grpc| {
+            Ok::<_, PyErr>(Listener { address: address(py, text)?, rest, grpc, metrics: !rest && !grpc })
+        };
         let mut listeners = Vec::new();
         match (&self.http, &self.grpc) {
             (Some(http), Some(grpc)) if grpc == "same" || (http == grpc && !http.ends_with(":0")) => {
-                listeners.push(Listener { address: address(py, http)?, rest: true, grpc: true });
+                listeners.push(listen(http, true, true)?);
             }
             (http, grpc) => {
-                if let Some(http) = http {
-                    listeners.push(Listener { address: address(py, http)?, rest: true, grpc: false });
-                }
-                if let Some(grpc) = grpc {
-                    listeners.push(Listener { address: address(py, grpc)?, rest: false, grpc: true });
-                }
+                listeners.extend(http.iter().map(|http| listen(http, true, false)).collect::<PyResult<Vec<_>>>()?);
+                listeners.extend(grpc.iter().map(|grpc| listen(grpc, false, true)).collect::<PyResult<Vec<_>>>()?);
             }
         }
-        let tracing = self.tracing.clone().map(tracing);
-        Ok(Config { listeners, tracing, ..self.silent(py)? })
+        for http in &self.http_also {
+            listeners.push(listen(http, true, false)?);
+        }
+        if let Some(metrics) = &self.metrics {
+            listeners.push(listen(metrics, false, false)?);
+        }
+        Ok(listeners)
     }
 
     /// What the instances of all models share.
@@ -142,6 +155,7 @@ impl ServerConfig {
             },
             log_level: LogLevel::from_name(&self.log_level).unwrap_or(LogLevel::Warning),
             server_name: self.server_name,
+            server_version: self.server_version.unwrap_or(Config::default().server_version),
             reflection: self.grpc_reflection,
             grpc_compression: Compression::from_name(&self.grpc_compression),
             http_forward: pattern(py, "http_header_forward_pattern", self.http_header_forward_pattern.as_deref())?,

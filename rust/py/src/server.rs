@@ -23,6 +23,14 @@ enum Stage {
     Stopped,
 }
 
+/// Where a started server listens, as text.
+#[derive(Debug, Default)]
+struct Addresses {
+    http: Option<String>,
+    grpc: Option<String>,
+    metrics: Option<String>,
+}
+
 /// Listens, decodes, queues, batches, calls handlers and answers.
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
@@ -30,7 +38,7 @@ pub(crate) struct Server {
     loaded: Arc<Loaded>,
     drain_timeout: f64,
     stage: Mutex<Stage>,
-    addresses: Mutex<(Option<String>, Option<String>)>,
+    addresses: Mutex<Addresses>,
     stopped: Mutex<bool>,
     ended: Condvar,
 }
@@ -61,7 +69,11 @@ impl Server {
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
-        *lock(&self.addresses) = (text(server.http_address()), text(server.grpc_address()));
+        *lock(&self.addresses) = Addresses {
+            http: text(server.http_address()),
+            grpc: text(server.grpc_address()),
+            metrics: text(server.metrics_address()),
+        };
         if let Err(error) = self.loaded.load(py) {
             detached(py, || drop(server));
             self.loaded.close(py);
@@ -75,12 +87,17 @@ impl Server {
 
     #[getter]
     fn http_address(&self) -> Option<String> {
-        lock(&self.addresses).0.clone()
+        lock(&self.addresses).http.clone()
     }
 
     #[getter]
     fn grpc_address(&self) -> Option<String> {
-        lock(&self.addresses).1.clone()
+        lock(&self.addresses).grpc.clone()
+    }
+
+    #[getter]
+    fn metrics_address(&self) -> Option<String> {
+        lock(&self.addresses).metrics.clone()
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {

@@ -216,7 +216,7 @@ fn equal(given: &[u8], secret: &[u8]) -> bool {
 }
 
 fn forbidden(expected: &str) -> Error {
-    Error::new(Kind::Forbidden, format!("this API is restricted, expecting header {expected}"))
+    Error::new(Kind::Forbidden, format!("This API is restricted, expecting header {expected}"))
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// The `name` of the server's metadata.
     pub server_name: String,
+    /// The `version` of the server's metadata.
+    pub server_version: String,
     /// Whether gRPC tells tools of its services and messages.
     pub reflection: bool,
     /// How gRPC's answers are compressed for clients that accept it.
@@ -110,6 +112,8 @@ pub struct Listener {
     pub rest: bool,
     /// Whether gRPC is served.
     pub grpc: bool,
+    /// Whether `/metrics` is served where REST is not, to everybody who connects.
+    pub metrics: bool,
 }
 
 /// Where to listen.
@@ -286,6 +290,7 @@ impl Default for Config {
             access_log: AccessLog::Off,
             log_level: LogLevel::Warning,
             server_name: "penstock".to_owned(),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
             reflection: true,
             grpc_compression: None,
             http_forward: None,

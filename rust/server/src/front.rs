@@ -55,6 +55,7 @@ fn no_memory(why: &str) -> Error {
 pub(crate) struct Served {
     pub(crate) rest: bool,
     pub(crate) grpc: bool,
+    pub(crate) metrics: bool,
     pub(crate) local: bool,
 }
 
@@ -66,6 +67,8 @@ pub(crate) struct Front {
     guarded: bool,
     rest: Option<Router>,
     grpc: Option<Router>,
+    /// What is served where REST is not.
+    metrics: Option<Router>,
 }
 
 /// A request's body, from a socket or from memory.
@@ -87,6 +90,7 @@ impl Front {
             guarded: !context.app.config.access.is_open(),
             rest: served.rest.then(|| rest::router(context.clone())),
             grpc: served.grpc.then(|| grpc::router(context.clone())),
+            metrics: served.metrics.then(|| rest::metrics_router(context.clone())),
             context,
         }
     }
@@ -116,7 +120,7 @@ impl Front {
             return routed(router, request).await;
         }
         let Some(router) = &self.rest else {
-            return grpc::not_grpc();
+            return self.metrics_only(request).await;
         };
         if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
             return error;
@@ -150,6 +154,18 @@ impl Front {
             return rest::v1_takes_post();
         }
         routed(router, Request::from_parts(head, body)).await
+    }
+
+    /// Where REST is not served: the metrics, if they are. No access rule is asked: who may collect them
+    /// is who may connect.
+    async fn metrics_only<B: Incoming>(&self, request: Request<B>) -> Response<Body> {
+        let Some(router) = &self.metrics else {
+            return grpc::not_grpc();
+        };
+        match rest::check_head(&self.context.app.config.limits, request.uri(), request.headers()) {
+            Ok(()) => routed(router, request).await,
+            Err(error) => error,
+        }
     }
 }
 

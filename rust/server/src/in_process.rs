@@ -22,7 +22,7 @@ impl InProcess {
     /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
-        let front = Front::new(Arc::clone(&app), None, Served { rest: true, grpc: false, local: true });
+        let front = Front::new(Arc::clone(&app), None, Served { rest: true, grpc: false, metrics: false, local: true });
         Self { app, front }
     }
 

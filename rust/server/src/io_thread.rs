@@ -129,7 +129,7 @@ impl IoThreads {
 }
 
 fn served(bound: &Bound) -> Served {
-    Served { rest: bound.rest, grpc: bound.grpc, local: bound.address.is_local() }
+    Served { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local: bound.address.is_local() }
 }
 
 fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {

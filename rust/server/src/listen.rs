@@ -38,6 +38,7 @@ pub(crate) struct Bound {
     pub(crate) address: Address,
     pub(crate) rest: bool,
     pub(crate) grpc: bool,
+    pub(crate) metrics: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +66,8 @@ pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
     };
     let (socket, address) =
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
-    Ok(Bound { socket, address, rest: listener.rest, grpc: listener.grpc })
+    let Listener { rest, grpc, metrics, .. } = *listener;
+    Ok(Bound { socket, address, rest, grpc, metrics })
 }
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {

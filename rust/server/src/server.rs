@@ -41,7 +41,12 @@ impl Server {
         let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let listeners = bound
             .iter()
-            .map(|bound| Listener { address: bound.address.clone(), rest: bound.rest, grpc: bound.grpc })
+            .map(|bound| Listener {
+                address: bound.address.clone(),
+                rest: bound.rest,
+                grpc: bound.grpc,
+                metrics: bound.metrics,
+            })
             .collect();
         let app = Arc::new(App::new(config, registry, metrics));
         let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
@@ -61,6 +66,11 @@ impl Server {
     /// The address that serves gRPC.
     pub fn grpc_address(&self) -> Option<&Address> {
         self.listeners.iter().find(|listener| listener.grpc).map(|listener| &listener.address)
+    }
+
+    /// The address that serves metrics and nothing else.
+    pub fn metrics_address(&self) -> Option<&Address> {
+        self.listeners.iter().find(|listener| listener.metrics).map(|listener| &listener.address)
     }
 
     /// All models are loaded: takes requests from now on.

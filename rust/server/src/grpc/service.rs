@@ -2,8 +2,8 @@
 
 use super::{infer::call, repository, settings, shared_memory, statistics, status::status, stream::Calls};
 use crate::{
-    app::Phase, extensions, front::Context, generated::inference::grpc_inference_service_server::GrpcInferenceService,
-    observed::Observed,
+    app::Phase, config::Config, extensions, front::Context,
+    generated::inference::grpc_inference_service_server::GrpcInferenceService, observed::Observed,
 };
 use http::HeaderMap;
 use penstock_core::{Model, Protocol};
@@ -49,8 +49,8 @@ impl GrpcInferenceService for Service {
     }
 
     async fn server_metadata(&self, _: Request<pb::ServerMetadataRequest>) -> Answered<pb::ServerMetadataResponse> {
-        let name = &self.0.app.config.server_name;
-        Ok(Response::new(meta::server(name, env!("CARGO_PKG_VERSION"), &extensions::served(&self.0))))
+        let Config { server_name, server_version, .. } = &self.0.app.config;
+        Ok(Response::new(meta::server(server_name, server_version, &extensions::served(&self.0))))
     }
 
     async fn model_metadata(&self, request: Request<pb::ModelMetadataRequest>) -> Answered<pb::ModelMetadataResponse> {

@@ -29,6 +29,6 @@ pub(crate) use headers::check_head;
 pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
 pub(crate) use infer::Inference;
 pub(crate) use path::{GenerateVerb, InferPath};
-pub(crate) use router::router;
+pub(crate) use router::{metrics_router, router};
 pub(crate) use shared_memory::{no_cuda_region, no_gpu};
 pub(crate) use v1::{Verb, takes_post as v1_takes_post};

@@ -1,7 +1,7 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
 use super::{batching, docs, error, repository, settings, shared_memory, statistics, v1};
-use crate::{app::Phase, body::Body, extensions, front::Context};
+use crate::{app::Phase, body::Body, config::Config, extensions, front::Context};
 use axum::{
     Router,
     extract::{Path, State},
@@ -48,14 +48,23 @@ pub(crate) fn router(context: Context) -> Router {
         .with_state(context)
 }
 
+/// The router of a listener that serves metrics and nothing else.
+pub(crate) fn metrics_router(context: Context) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .fallback(|| async { into_axum(error::not_found()) })
+        .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
+        .with_state(context)
+}
+
 /// A POST that comes here has a path that cannot be decoded; every other one was taken before.
 async fn unreachable() -> Response {
     into_axum(error::not_found())
 }
 
 async fn server(State(context): State<Context>) -> Response {
-    let name = &context.app.config.server_name;
-    ok(meta::server(name, env!("CARGO_PKG_VERSION"), &extensions::served(&context)))
+    let Config { server_name, server_version, .. } = &context.app.config;
+    ok(meta::server(server_name, server_version, &extensions::served(&context)))
 }
 
 async fn live() -> Response {
