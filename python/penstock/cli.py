@@ -1,4 +1,4 @@
-"""The `penstock` command: reads its arguments, loads the user's models, serves them; or asks a model.
+"""The `penstock` command: serves models, asks them, or has Penstock stand in for another product.
 
 Exit status of `penstock serve`: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
 second signal) cut requests off.
@@ -17,6 +17,7 @@ from typing import Any
 from penstock import _ask, _settings
 from penstock._reload import command
 from penstock._say import say
+from penstock._shim import command as shim
 from penstock.config import ServerConfig, load_config
 from penstock.errors import LoadError, StartupError
 
@@ -31,8 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The command line without the program's name; `sys.argv` by default.
     """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["shim"]:
+        # Before argparse: all that follows the first `--` is another program's.
+        return shim.run(given[1:])
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser().parse_args(given)
     except SystemExit as stopped:
         # argparse has printed its help or its complaint.
         return OK if stopped.code in (None, 0) else USAGE
@@ -113,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_parser(commands)
     _ask.add_parser(commands)
+    commands.add_parser("shim", help=shim.SUMMARY)
     return parser
 
 

@@ -60,6 +60,7 @@ class ServerConfig:
     overload_status: Literal[429, 503] = _setting(429, "429|503", "the HTTP status of a refusal for overload")
     timeout_status: Literal[504, 503] = _setting(504, "504|503", "the HTTP status when a deadline has passed")
     timing_headers: bool = _setting(False, "switch", "answer with the time spent in the queue and in the handler")
+    triton_metrics: bool = _setting(False, "switch", "show models' numbers under Triton's metric names too")
     strict_json: bool = _setting(False, "switch", "write NaN and infinities as null, as strict JSON has neither")
     compress_answers: bool = _setting(False, "switch", "compress inference answers for clients that ask for it")
     docs: bool = _setting(True, "switch", "serve a description of the API at /openapi.json, and a page of it at /docs")
@@ -219,6 +220,7 @@ class ServerOptions(TypedDict, total=False):
     overload_status: Literal[429, 503]
     timeout_status: Literal[504, 503]
     timing_headers: bool
+    triton_metrics: bool
     strict_json: bool
     compress_answers: bool
     docs: bool

@@ -48,6 +48,7 @@ def test_the_defaults() -> None:
         "overload_status": 429,
         "timeout_status": 504,
         "timing_headers": False,
+        "triton_metrics": False,
         "strict_json": False,
         "compress_answers": False,
         "docs": True,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from house import CRATES, ROOT, relative, sources, text, without_comments
+
+DOORS = "python/penstock/compat/"
 
 FORBIDDEN = {
     "core": {"axum", "tonic", "hyper", "prost", "serde_json", "tokio", "mio", "socket2", "pyo3", "numpy"},
@@ -88,3 +93,50 @@ def test_a_panic_unwinds_in_release_builds() -> None:
     assert {"release", "fast"} <= {name for name, _ in profiles}
     assert 'panic = "unwind"' in dict(profiles)["release"]
     assert not [name for name, body in profiles if 'panic = "abort"' in body]
+
+
+def imports(path: Path) -> list[tuple[ast.stmt, str]]:
+    """What a module of ours imports, by full name and each with its statement; relative names resolved."""
+    package = list(path.relative_to(ROOT / "python").with_suffix("").parts)
+    found: list[tuple[ast.stmt, str]] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node, one.name) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = (
+                [*package[: len(package) - node.level], *filter(None, [node.module])] if node.level else [node.module]
+            )
+            found += [(node, ".".join([*map(str, base), one.name])) for one in node.names]
+    return found
+
+
+def own_package(path: Path) -> str:
+    """The front door that a module belongs to, `penstock.compat.pytriton` for example."""
+    return ".".join(path.relative_to(ROOT / "python").with_suffix("").parts[:3])
+
+
+@pytest.mark.parametrize("path", sources(".py", under=DOORS), ids=relative)
+def test_a_front_door_uses_what_every_user_may_use(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node, name in imports(path):
+        where = f"{relative(path)}:{node.lineno}: {name}"
+        if name.startswith(own_package(path)):
+            continue
+        first, *below = name.split(".")
+        assert first in {"penstock", "numpy", *sys.stdlib_module_names} or id(node) not in top, f"{where}: a dependency"
+        if first == "penstock":
+            assert below[:1] != ["compat"], f"{where}: another front door's"
+            assert not [part for part in below if part.startswith("_") and part != "__version__"], f"{where}: private"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "penstock":
+            assert not node.attr.startswith("_") or node.attr == "__version__", f"{relative(path)}:{node.lineno}"
+
+
+def test_nothing_of_penstock_knows_a_front_door() -> None:
+    # Only the shim does, by name, and imports none itself.
+    for path in sources(".py", under="python/penstock/"):
+        if not relative(path).startswith(DOORS):
+            assert not [name for _, name in imports(path) if name.startswith("penstock.compat")], relative(path)
+    for path in sources(".rs"):
+        assert "pytriton" not in without_comments(path.read_text()).lower(), relative(path)

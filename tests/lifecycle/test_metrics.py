@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import binary_body, connect, get, infer, metric, metric_at, post
@@ -211,3 +212,42 @@ def test_what_is_computed_for_who_left_is_wasted() -> None:
         assert stays.result().status == 200
         spent = metric_at(url, "penstock_handler_seconds_total", model="m")
         assert metric_at(url, "penstock_wasted_seconds_total", model="m") == pytest.approx(spent / 4, rel=1e-2)
+
+
+def test_models_are_shown_under_tritons_names_where_asked_for() -> None:
+    with Server(checked, http="127.0.0.1:0", triton_metrics=True) as server:
+        url = server.http_url
+        for first, count in ((1, 2), (0, 1), (-1, 1)):
+            for _ in range(count):
+                infer(url, "checked", {"x": np.full((3, 2), first, np.float32)})
+        post(url, "/v2/models/checked/infer", b"{")
+        text = exposition(server)
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    shown = {
+        sample.labels.get("reason", name): sample.value
+        for name, family in families.items()
+        if name.startswith("nv_") and not name.endswith("_us")
+        for sample in family.samples
+    }
+    assert shown == {
+        "nv_inference_request_success": 2,
+        "REJECTED": 0,
+        "CANCELED": 0,
+        "BACKEND": 1,
+        "OTHER": 0,
+        "nv_inference_count": 6,
+        "nv_inference_exec_count": 4,
+        "nv_inference_pending_request_count": 0,
+        "nv_cache_num_hits_per_model": 0,
+        "nv_cache_num_misses_per_model": 0,
+    }
+    durations = {name: family.samples for name, family in families.items() if name.endswith("_us")}
+    assert len(durations) == 5
+    assert all(sample.labels == {"model": "checked", "version": "3"} for (sample,) in durations.values())
+    whole = durations["nv_inference_request_duration_us"][0].value
+    parts = sum(sample.value for name, (sample,) in durations.items() if "request" not in name)
+    assert 0 < parts <= whole <= parts + 2 * len(durations)
+
+
+def test_tritons_names_are_not_shown_unasked(server: Server) -> None:
+    assert "nv_" not in exposition(server)

@@ -23,12 +23,14 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 use std::{
-    fmt,
+    fmt::{self, Write},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
 type Seconds = Counter<f64, AtomicU64>;
+
+const PROTOCOLS: [Protocol; 3] = [Protocol::Http, Protocol::Grpc, Protocol::InProcess];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
@@ -248,7 +250,7 @@ impl Metrics {
     pub fn model(&self, spec: &ModelSpec) -> ModelMetrics {
         let labels = ModelLabels { model: spec.name.to_string(), version: spec.version.to_string() };
         ModelMetrics {
-            served: [Protocol::Http, Protocol::Grpc, Protocol::InProcess].map(|protocol| {
+            served: PROTOCOLS.map(|protocol| {
                 self.requests
                     .get_or_create(&RequestLabels {
                         model: labels.model.clone(),
@@ -305,11 +307,17 @@ impl Metrics {
 
     /// The text form that Prometheus scrapes (OpenMetrics 1.0).
     pub fn exposition(&self) -> String {
+        self.exposition_with("")
+    }
+
+    /// The same, with more families in that form behind ours.
+    pub fn exposition_with(&self, more: &str) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a `String` cannot fail.
         let _ = encode_registry(&mut text, &registry)
             .and_then(|()| encode_registry(&mut text, &self.handlers))
+            .and_then(|()| text.write_str(more))
             .and_then(|()| encode_eof(&mut text));
         text
     }
@@ -386,6 +394,16 @@ impl ModelMetrics {
                 outcome: kind.name(),
             })
             .inc();
+    }
+
+    /// How many requests were answered with an error of this kind.
+    pub fn failures(&self, kind: Kind) -> u64 {
+        let of = |protocol: Protocol| {
+            let ModelLabels { model, version } = self.labels.clone();
+            let labels = RequestLabels { model, version, protocol: protocol.name(), outcome: kind.name() };
+            self.requests.get(&labels).map_or(0, |requests| requests.get())
+        };
+        PROTOCOLS.into_iter().map(of).sum()
     }
 
     /// One batch was cut for `reason`.

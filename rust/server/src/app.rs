@@ -8,6 +8,7 @@ use crate::{
     trace::Traces,
 };
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
+use penstock_wire::rest::triton_metrics;
 use std::{
     sync::{
         Arc, Mutex,
@@ -68,6 +69,12 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// All metrics, as Prometheus scrapes them.
+    pub(crate) fn exposition(&self) -> String {
+        let under_tritons_names = self.config.triton_metrics.then(|| triton_metrics(&self.registry.all()));
+        self.metrics.exposition_with(&under_tritons_names.unwrap_or_default())
+    }
+
     /// A server that is starting.
     pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let changes = watch::Sender::new(());

@@ -25,6 +25,8 @@ pub struct Config {
     pub timeout_unavailable: bool,
     /// Whether answers carry `x-penstock-*` headers with queue time, compute time and batch size.
     pub timing_headers: bool,
+    /// Whether models' numbers are shown under Triton's metric names too.
+    pub triton_metrics: bool,
     /// Whether NaN and infinities become `null` in JSON answers.
     pub strict_json: bool,
     /// Whether infer answers are compressed for clients that ask for it.
@@ -283,6 +285,7 @@ impl Default for Config {
             overload_unavailable: false,
             timeout_unavailable: false,
             timing_headers: false,
+            triton_metrics: false,
             strict_json: false,
             compress_answers: false,
             docs: true,

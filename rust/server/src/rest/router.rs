@@ -131,7 +131,7 @@ pub(super) fn readiness(context: &Context, model: &str, reason: Option<&str>) ->
 
 async fn metrics(State(context): State<Context>) -> Response {
     let kind = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (StatusCode::OK, kind, context.app.metrics.exposition()).into_response()
+    (StatusCode::OK, kind, context.app.exposition()).into_response()
 }
 
 pub(super) fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {

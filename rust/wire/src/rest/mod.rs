@@ -28,6 +28,7 @@ mod statistics;
 #[cfg(test)]
 pub(crate) mod test_spec;
 mod text;
+mod triton_metrics;
 pub mod v1;
 
 pub use crate::Limits;
@@ -37,3 +38,4 @@ pub use decode::{Decoder, begin, begin_raw};
 pub use encode::{EncodeOptions, Encoded, encode};
 pub use events::EventDecoder;
 pub use statistics::statistics;
+pub use triton_metrics::triton_metrics;

@@ -1,0 +1,8 @@
+"""Which names can be served by Penstock, and by which of its packages."""
+
+from __future__ import annotations
+
+__all__ = ["DOORS"]
+
+DOORS = {"pytriton": "penstock.compat.pytriton"}
+"""The package that stands in for a top-level name, by that name."""

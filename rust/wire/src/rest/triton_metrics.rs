@@ -1,0 +1,85 @@
+//! Models' statistics under the names of Triton's metrics, for dashboards and autoscalers that ask for those.
+//!
+//! Their counters have no `_total` at the end, which a counter of OpenMetrics must have: the type is `unknown`, so that
+//! the names can stay.
+
+use penstock_core::{Kind, Model, statistics::Snapshot};
+use std::{fmt::Write, sync::Arc};
+
+/// A family whose value is read from a model's statistics.
+type Counted = (&'static str, &'static str, fn(&Snapshot) -> u64);
+
+const SUCCESS: Counted = ("nv_inference_request_success", "Requests that were answered well", |now| now.success.count);
+
+const COUNTED: [Counted; 9] = [
+    ("nv_inference_count", "Rows that were computed", |now| now.inferences),
+    ("nv_inference_exec_count", "Calls of the model", |now| now.executions),
+    ("nv_inference_request_duration_us", "Time of requests, waiting included", |now| now.success.ns / 1000),
+    ("nv_inference_queue_duration_us", "Time of requests in the queue", |now| now.queue.ns / 1000),
+    ("nv_inference_compute_input_duration_us", "Time before the model's call", |now| now.compute.input.ns / 1000),
+    ("nv_inference_compute_infer_duration_us", "Time in the model's call", |now| now.compute.infer.ns / 1000),
+    ("nv_inference_compute_output_duration_us", "Time after the model's call", |now| now.compute.output.ns / 1000),
+    ("nv_cache_num_hits_per_model", "Requests answered from the cache", |now| now.cache_hit.count),
+    ("nv_cache_num_misses_per_model", "Requests not answered from the cache", |now| now.cache_miss.count),
+];
+
+/// Why requests failed, as Triton sorts it. A request that is itself wrong counts nowhere, as there.
+const REASONS: [(&str, &[Kind]); 4] = [
+    ("REJECTED", &[Kind::Overloaded, Kind::Timeout]),
+    ("CANCELED", &[Kind::Cancelled]),
+    ("BACKEND", &[Kind::Handler]),
+    ("OTHER", &[Kind::Unavailable, Kind::Internal]),
+];
+
+/// The families of all models, in the text form of OpenMetrics without its end.
+pub fn triton_metrics(models: &[Arc<Model>]) -> String {
+    let now: Vec<_> = models.iter().map(|model| (labels(model), model.metrics().statistics.snapshot())).collect();
+    let mut text = String::new();
+    counted(&mut text, SUCCESS, &now);
+    failures(&mut text, models);
+    for family in COUNTED {
+        counted(&mut text, family, &now);
+    }
+    head(&mut text, "nv_inference_pending_request_count", "Requests that wait to be computed", "gauge");
+    for (model, (labels, _)) in models.iter().zip(&now) {
+        line(&mut text, "nv_inference_pending_request_count", labels, model.metrics().queue_depth.get());
+    }
+    text
+}
+
+fn counted(text: &mut String, (name, help, value): Counted, models: &[(String, Snapshot)]) {
+    head(text, name, help, "unknown");
+    for (labels, now) in models {
+        line(text, name, labels, value(now));
+    }
+}
+
+fn failures(text: &mut String, models: &[Arc<Model>]) {
+    let name = "nv_inference_request_failure";
+    head(text, name, "Requests that failed, by the reason", "unknown");
+    for model in models {
+        let labels = labels(model);
+        for (reason, kinds) in REASONS {
+            let count: u64 = kinds.iter().map(|kind| model.metrics().failures(*kind)).sum();
+            line(text, name, &format!("{labels},reason=\"{reason}\""), count);
+        }
+    }
+}
+
+fn labels(model: &Model) -> String {
+    let spec = model.spec();
+    format!("model=\"{}\",version=\"{}\"", escaped(&spec.name), escaped(&spec.version))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+// Writing into a `String` cannot fail.
+fn head(text: &mut String, name: &str, help: &str, kind: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(text, "{name}{{{labels}}} {value}");
+}

@@ -1,0 +1,255 @@
+"""`penstock shim`: programs that import another product get Penstock's package of the same interface."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock import cli
+from penstock._shim.command import HOOK, VARIABLE, environment
+from penstock._shim.doors import DOORS
+from waiting import PATIENCE, until
+
+SHIM = [sys.executable, "-m", "penstock", "shim"]
+SAME = "import pytriton.exceptions, penstock.compat.pytriton.exceptions as ours; print(pytriton.exceptions is ours)"
+
+
+def surroundings(**more: str) -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    # This Python first, so that `python` is the one that has Penstock.
+    return {**known, "PATH": os.pathsep.join([os.path.dirname(sys.executable), known.get("PATH", "")]), **more}
+
+
+def run(*command: str, folder: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, cwd=folder, env=surroundings(**more), check=False
+    )
+
+
+def shim(*command: str, folder: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    return run(*SHIM, "pytriton", "--", *command, folder=folder, **more)
+
+
+def path_with(*folders: Path) -> str:
+    """A PYTHONPATH of these folders before those of this run."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.mark.parametrize("door", DOORS.items(), ids=DOORS)
+def test_every_door_leads_to_a_package(door: tuple[str, str]) -> None:
+    name, package = door
+    done = run(*SHIM, name, "--", "python", "-c", f"import sys, {name}, {package} as ours; print({name} is ours)")
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_a_script_gets_the_very_modules_and_is_told_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"{SAME}\nimport sys, subprocess\nsubprocess.run([sys.executable, '-c', {SAME!r}], check=True)\n")
+    done = shim("python", str(script))
+    assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
+    assert done.stderr == "penstock shim: pytriton is penstock.compat.pytriton in what runs now\n"
+
+
+def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import pickle\n"
+        "import penstock.compat.pytriton.model_config as ours\n"
+        "from pytriton.model_config import Tensor\n"
+        "import pytriton.model_config.common, sys\n"
+        "assert Tensor is ours.Tensor and isinstance(ours.Tensor(shape=(1,), dtype=bytes), Tensor)\n"
+        "assert pytriton.model_config is ours\n"
+        "assert pytriton.model_config.__spec__.name == 'penstock.compat.pytriton.model_config'\n"
+        "config = pickle.dumps(pytriton.model_config.ModelConfig(max_batch_size=3), 0)\n"
+        "assert b'penstock.compat.pytriton' in config\n"
+        # What was pickled under the name that the script knows can be read too.
+        "named = config.replace(b'penstock.compat.pytriton', b'pytriton')\n"
+        "print(type(pickle.loads(named)) is pytriton.model_config.ModelConfig)\n"
+    )
+    done = shim("python", str(script))
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_modules_packages_and_console_scripts_get_it(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").touch()
+    (tmp_path / "app" / "__main__.py").write_text(SAME)
+    script = tmp_path / "console"
+    script.write_text(f"#!{sys.executable}\n{SAME}\n")
+    script.chmod(0o755)
+    for command in (["python", "-m", "app"], [str(script)], ["python", "app"]):
+        done = shim(*command, folder=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_processes_that_multiprocessing_starts_get_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, sys\n"
+        "def asked(way):\n"
+        "    import pytriton.exceptions\n"
+        "    return way, pytriton.exceptions.__name__\n"
+        "if __name__ == '__main__':\n"
+        "    for way in ('spawn', 'fork', 'forkserver'):\n"
+        "        with multiprocessing.get_context(way).Pool(1) as pool:\n"
+        "            print(*pool.apply(asked, (way,)))\n"
+    )
+    done = shim("python", str(script))
+    name = "penstock.compat.pytriton.exceptions"
+    assert done.stdout == f"spawn {name}\nfork {name}\nforkserver {name}\n", done.stderr
+
+
+def test_an_installed_package_of_the_name_is_shadowed(tmp_path: Path) -> None:
+    (tmp_path / "pytriton").mkdir()
+    (tmp_path / "pytriton" / "__init__.py").write_text("print('the real one')")
+    (tmp_path / "pytriton" / "only_there.py").touch()
+    look = "import pytriton; print(pytriton.__name__)\nimport pytriton.only_there"
+    done = shim("python", "-c", look, PYTHONPATH=path_with(tmp_path))
+    assert done.stdout == "penstock.compat.pytriton\n"
+    assert "ModuleNotFoundError: No module named 'pytriton.only_there'" in done.stderr
+
+
+def test_a_name_can_be_looked_for_without_importing_it() -> None:
+    look = (
+        "import sys, importlib.util as u; print(u.find_spec('pytriton').origin)\n"
+        "assert 'pytriton' not in sys.modules\n"
+        "print(u.find_spec('pytriton.nothing'), u.find_spec('pytritons'))"
+    )
+    done = shim("python", "-c", look)
+    origin, others = done.stdout.splitlines()
+    assert origin.endswith(os.path.join("penstock", "compat", "pytriton", "__init__.py")), done.stderr
+    assert others == "None None"
+
+
+def test_what_does_not_import_it_does_not_load_penstock() -> None:
+    look = "import sys; print([name for name in sys.modules if name.startswith(('penstock', 'numpy', 'pytriton'))])"
+    done = shim("python", "-c", look)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_a_sitecustomize_of_the_users_own_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.own = __file__\nwhere = 'here'\n")
+    look = f"import sys, sitecustomize; print(sys.own, sitecustomize.where); {SAME}"
+    done = shim("python", "-c", look, PYTHONPATH=path_with(tmp_path))
+    assert done.stdout == f"{tmp_path}/sitecustomize.py here\nTrue\n", done.stderr
+    # One that fails is told of as without the shim, and the shim holds.
+    (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
+    done = shim("python", "-c", SAME, PYTHONPATH=path_with(tmp_path))
+    assert done.stdout == "True\n"
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_the_import_path_is_as_without_it(tmp_path: Path) -> None:
+    look = "import sys; print(sys.path)"
+    here = path_with(tmp_path)
+    assert shim("python", "-c", look, PYTHONPATH=here).stdout == run("python", "-c", look, PYTHONPATH=here).stdout
+
+
+def test_shims_can_be_nested() -> None:
+    done = shim(*SHIM, "pytriton", "--", "python", "-c", f"import os; print(os.environ['PYTHONPATH']); {SAME}")
+    path, same = done.stdout.splitlines()
+    assert path.split(os.pathsep).count(str(HOOK)) == 1
+    assert same == "True", done.stderr
+
+
+def test_a_python_without_penstock_is_told_so() -> None:
+    # Only the standard library is left on its path.
+    bare = (
+        "import os, sys\n"
+        "home = os.path.dirname(os.__file__)\n"
+        "sys.path[:] = [path for path in sys.path if path in (home, os.path.join(home, 'lib-dynload'))]\n"
+        "import pytriton"
+    )
+    done = shim("python", "-c", bare)
+    assert done.returncode == 1
+    assert "ModuleNotFoundError: penstock shim: pytriton shall be penstock.compat.pytriton" in done.stderr
+    assert f"install penstock for {sys.executable}" in done.stderr
+
+
+def test_what_is_missing_below_a_door_is_named(tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "__init__.py").write_text("import not_installed_anywhere")
+    environment = {"PYTHONPATH": path_with(HOOK, tmp_path), VARIABLE: "whole=half"}
+    done = run("python", "-c", "import whole", **environment)
+    assert "ModuleNotFoundError: No module named 'not_installed_anywhere'" in done.stderr
+
+
+def test_arguments_input_output_and_status_are_the_programs_own() -> None:
+    look = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(7)"
+    done = subprocess.run(
+        [*SHIM, "pytriton", "--", "python", "-c", look, "--", "-h", "shim"],
+        input="in",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=surroundings(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (7, "['--', '-h', 'shim'] in\n"), done.stderr
+
+
+def test_the_first_dashes_may_be_left_out() -> None:
+    assert run(*SHIM, "pytriton", "python", "-c", "print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_signals_reach_the_program(number: signal.Signals) -> None:
+    look = (
+        "import signal, sys\n"
+        f"signal.signal({int(number)}, lambda n, frame: sys.exit(40 + n))\n"
+        "print('up', flush=True)\nwhile True: signal.pause()"
+    )
+    process = subprocess.Popen(
+        [*SHIM, "pytriton", "--", "python", "-c", look], stdout=subprocess.PIPE, text=True, env=surroundings()
+    )
+    try:
+        assert process.stdout
+        assert until(process.stdout.readline, "the program to start") == "up\n"
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 40 + number
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ((), 2, "what shall it stand in for? Known names: pytriton"),
+        (("--", "python"), 2, "what shall it stand in for? Known names: pytriton"),
+        (("pytriton",), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
+        (("pytriton", "--"), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
+        (("tensorrt", "--", "python"), 2, "cannot stand in for 'tensorrt'; known names: pytriton"),
+        (("pytriton,a,b", "--", "python"), 2, "cannot stand in for 'a', 'b'; known names: pytriton"),
+        (("pytriton", "--", "no-such-command"), 127, "no-such-command: there is no such command"),
+        (("pytriton", "--", os.devnull), 126, f"{os.devnull}: Permission denied"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    arguments: tuple[str, ...], status: int, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["shim", *arguments]) == status
+    assert f"penstock shim: error: {message}" in capfd.readouterr().err
+
+
+def test_help_names_the_doors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["shim", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("usage: penstock shim NAME[,NAME] -- CMD")
+    assert all(f"{name} " in said and package in said for name, package in DOORS.items())
+    assert cli.main(["--help"]) == 0
+    assert "shim" in capsys.readouterr().out
+
+
+def test_other_doors_that_were_asked_for_stay() -> None:
+    said = environment(["pytriton"], {VARIABLE: "other=some.package", "PYTHONPATH": f"/a:{HOOK}:/b", "HOME": "/h"})
+    assert said == {
+        VARIABLE: "other=some.package,pytriton=penstock.compat.pytriton",
+        "PYTHONPATH": f"{HOOK}:/a:/b",
+        "HOME": "/h",
+    }
