@@ -1,0 +1,46 @@
+"""Servers of Python callables: `Triton` in this process, and its settings.
+
+Example:
+    >>> with Triton() as triton:
+    ...     triton.bind("double", double, inputs=[Tensor(name="x", dtype=np.float32, shape=(-1,))],
+    ...                 outputs=[Tensor(name="y", dtype=np.float32, shape=(-1,))])
+    ...     triton.serve()
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.compat.pytriton._base import MONITORING_PERIOD_S, WAIT_FORM_MODEL_TIMEOUT_S, TritonBase
+from penstock.compat.pytriton._config import TritonConfig
+from penstock.compat.pytriton._lifecycle import (
+    DefaultTritonLifecyclePolicy,
+    TritonLifecyclePolicy,
+    VertextAILifecyclePolicy,
+)
+from penstock.compat.pytriton._security import (
+    DEFAULT_PROTECTED_ENDPOINTS,
+    TRITON_ACCESS_HEADER,
+    VALID_TRITON_ENDPOINTS,
+    TritonSecurityConfig,
+)
+from penstock.compat.pytriton._server import Triton
+
+__all__ = [
+    "DEFAULT_PROTECTED_ENDPOINTS",
+    "MONITORING_PERIOD_S",
+    "TRITONSERVER_DIST_DIR",
+    "TRITON_ACCESS_HEADER",
+    "VALID_TRITON_ENDPOINTS",
+    "WAIT_FORM_MODEL_TIMEOUT_S",
+    "DefaultTritonLifecyclePolicy",
+    "Triton",
+    "TritonBase",
+    "TritonConfig",
+    "TritonLifecyclePolicy",
+    "TritonSecurityConfig",
+    "VertextAILifecyclePolicy",
+]
+
+TRITONSERVER_DIST_DIR = Path(__file__).parent / "tritonserver"
+"""Where PyTriton keeps Triton's binaries. There are none here, and no such folder."""

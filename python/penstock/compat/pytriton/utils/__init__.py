@@ -1,0 +1,1 @@
+"""What scripts use beside servers and clients."""

@@ -1,0 +1,71 @@
+"""Live `Triton` servers on free ports of this machine, and callers that know no client library of PyTriton's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import grpc
+import numpy as np
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import Answer, infer
+from penstock.compat.pytriton.decorators import batch
+from penstock.compat.pytriton.model_config import ModelConfig, Tensor
+from penstock.compat.pytriton.triton import Triton, TritonBase, TritonConfig
+from waiting import PATIENCE
+
+HERE: dict[str, Any] = {
+    "http_address": "127.0.0.1",
+    "http_port": 0,
+    "grpc_address": "127.0.0.1",
+    "grpc_port": 0,
+    "metrics_address": "127.0.0.1",
+    "metrics_port": 0,
+}
+X = Tensor(name="x", dtype=np.float32, shape=(-1,))
+Y = Tensor(name="y", dtype=np.float32, shape=(-1,))
+ROW = np.array([[1, 2]], np.float32)
+
+
+@batch
+def double(x: Any) -> Any:
+    return {"y": x * 2}
+
+
+def triton(*, security_config: Any = None, workspace: Any = None, policy: Any = None, **config: Any) -> Triton:
+    """A server that is not started; `config` are fields of its `TritonConfig`."""
+    settings = TritonConfig(**{**HERE, **config})
+    return Triton(config=settings, security_config=security_config, workspace=workspace, triton_lifecycle_policy=policy)
+
+
+def bind(server: TritonBase, name: str = "m", infer_func: Any = double, version: int = 1, **config: Any) -> None:
+    """Binds a model from x to y; `config` are the fields of its `ModelConfig`."""
+    server.bind(name, infer_func, [X], [Y], model_version=version, config=ModelConfig(**config))
+
+
+def url(server: Triton, endpoint: str = "http") -> str:
+    assert server._triton_server is not None
+    return server._triton_server.get_endpoint(endpoint)
+
+
+def ask(server: Triton, name: str = "m") -> Answer:
+    """The answer to one inference over HTTP."""
+    return infer(url(server), name, {"x": ROW})
+
+
+def answers(server: Triton, name: str = "m") -> bool:
+    """Whether the model doubles, over HTTP and gRPC."""
+    over_http = ask(server, name).array("y").tolist()
+    with grpc.insecure_channel(url(server, "grpc").removeprefix("grpc://")) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        request = service_pb2.ModelInferRequest(model_name=name, raw_input_contents=[ROW.tobytes()])
+        request.inputs.add(name="x", datatype="FP32", shape=ROW.shape)
+        answer = stub.ModelInfer(request, timeout=PATIENCE)
+    return bool(over_http == [[2, 4]] and answer.raw_output_contents[0] == (ROW * 2).tobytes())
+
+
+def in_thread(call: Any) -> threading.Thread:
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread

@@ -1,0 +1,158 @@
+"""A script that serves, as a process: signals, its end, and its exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from live import ROW
+
+from http_by_hand import get, infer
+from waiting import PATIENCE, until
+
+SCRIPT = """
+import sys, threading, time
+from live import bind, triton, url
+from penstock.compat.pytriton.decorators import batch
+
+@batch
+def held(x):
+    print("entered", flush=True)
+    while not hold.is_set():
+        time.sleep(0.01)
+    return {{"y": x * 2}}
+
+hold = threading.Event()
+server = triton(exit_timeout_secs=60)
+bind(server)
+bind(server, "held", held)
+server.run()
+print(url(server), flush=True)
+{body}
+"""
+
+
+@contextmanager
+def script(body: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A script that serves `m` and `held` and then does `body`; with the lines that it prints."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(body=body)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines: list[str] = []
+
+    def collect() -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    try:
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        reader.join(PATIENCE)
+
+
+def serving(lines: list[str]) -> str:
+    return until(lambda: next((line for line in lines if line.startswith("http://")), ""))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_serve_and_the_script_goes_on(number: signal.Signals) -> None:
+    with script("server.serve(); print('after', server.is_alive(), flush=True)") as (process, lines):
+        address = serving(lines)
+        assert get(address, "/v2/health/ready").status == 200
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        until(lambda: "after False" in lines, str(lines))
+
+
+def test_a_signal_lets_requests_finish() -> None:
+    body = """
+def open_later():
+    while server.is_connected():
+        time.sleep(0.01)
+    hold.set()
+threading.Thread(target=open_later).start()
+server.serve()
+"""
+    with script(body) as (process, lines):
+        address = serving(lines)
+        answers: list[list[list[float]]] = []
+        asking = threading.Thread(target=lambda: answers.append(infer(address, "held", {"x": ROW}).array("y").tolist()))
+        asking.start()
+        until(lambda: "entered" in lines)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        asking.join(PATIENCE)
+        assert answers == [[[2, 4]]]
+
+
+def test_a_second_signal_does_not_wait_for_requests() -> None:
+    body = """
+server.serve()
+print("after", flush=True)
+hold.set()
+"""
+    with script(body) as (process, lines):
+        address = serving(lines)
+
+        def left_alone() -> None:
+            with suppress(OSError):
+                infer(address, "held", {"x": ROW})
+
+        asking = threading.Thread(target=left_alone)
+        asking.start()
+        until(lambda: "entered" in lines)
+        process.send_signal(signal.SIGINT)
+        until(lambda: get_status(address) != 200, "the drain")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        until(lambda: "after" in lines)
+        asking.join(PATIENCE)
+
+
+def get_status(address: str) -> int:
+    try:
+        return get(address, "/v2/health/ready").status
+    except OSError:
+        return 0
+
+
+def test_a_scripts_own_handler_stays() -> None:
+    body = """
+import signal
+def own(*_):
+    print("own", flush=True)
+    server.stop()
+signal.signal(signal.SIGTERM, own)
+server.serve()
+"""
+    with script(body) as (process, lines):
+        serving(lines)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        until(lambda: "own" in lines)
+
+
+def test_a_script_that_ends_takes_its_server_with_it() -> None:
+    """Whether it ends well or by an error, and without a word to the server."""
+    for body, status in (("pass", 0), ("raise OSError('no')", 1), ("sys.exit(3)", 3)):
+        with script(body) as (process, lines):
+            serving(lines)
+            assert process.wait(PATIENCE) == status, lines

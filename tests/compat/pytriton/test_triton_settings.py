@@ -1,0 +1,171 @@
+"""What `TritonConfig` means to the server: Penstock's settings, the defaults of PyTriton, and what changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from penstock import ServerConfig
+from penstock.compat.pytriton import _settings
+from penstock.compat.pytriton._caching import Caching, caching_of
+from penstock.compat.pytriton.exceptions import PyTritonValidationError
+from penstock.compat.pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
+
+OPEN = TritonSecurityConfig(restricted_endpoints=[])
+
+
+def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConfig:
+    return _settings.server_config(TritonConfig(**config), security)
+
+
+def test_the_defaults_are_those_of_pytriton() -> None:
+    found = settings()
+    assert (found.http, found.http_also, found.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
+    assert (found.metrics, found.drain_timeout) == ("0.0.0.0:8002", 30.0)
+    assert (found.server_name, found.server_version) == ("triton", "2.51.0")
+    assert (found.max_body_bytes, found.idle_timeout) == (2**31, 0.0)
+    assert (found.sagemaker, found.vertex, found.shared_memory, found.restricted_access) == (
+        False,
+        False,
+        "local",
+        None,
+    )
+
+
+def test_addresses_and_ports() -> None:
+    found = settings(http_address="127.0.0.1", http_port=1, grpc_address="::1", grpc_port=2, metrics_port=3)
+    assert (found.http, found.grpc, found.metrics) == ("127.0.0.1:1", "[::1]:2", "127.0.0.1:3")
+    found = settings(allow_http=False, allow_metrics=False)
+    assert (found.http, found.grpc, found.metrics) == (None, "0.0.0.0:8001", None)
+    assert settings(allow_grpc=False, metrics_address="10.0.0.1").metrics == "10.0.0.1:8002"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"exit_timeout_secs": 3}, {"drain_timeout": 3.0}),
+        ({"id": "mine"}, {"server_name": "mine"}),
+        ({"log_verbose": 1}, {"access_log": "text", "log_level": "info"}),
+        ({"log_verbose": 0}, {"access_log": "off", "log_level": "warning"}),
+        ({"http_header_forward_pattern": "header.*"}, {"http_header_forward_pattern": "header.*"}),
+        ({"grpc_header_forward_pattern": "header.*"}, {"grpc_header_forward_pattern": "header.*"}),
+        ({"grpc_infer_response_compression_level": "none"}, {"grpc_compression": "off"}),
+        ({"grpc_infer_response_compression_level": "high"}, {"grpc_compression": "gzip"}),
+        ({"allow_sagemaker": True}, {"sagemaker": True, "http_also": ("0.0.0.0:8080",)}),
+        ({"allow_sagemaker": True, "sagemaker_port": 9}, {"http_also": ("0.0.0.0:9",)}),
+        ({"allow_sagemaker": True, "http_port": 8080}, {"http": "0.0.0.0:8080", "http_also": ()}),
+        ({"allow_sagemaker": True, "allow_http": False}, {"http": "0.0.0.0:8080", "http_also": ()}),
+        ({"cache_config": ["redis,host=cache", "redis,port=7"]}, {"cache_redis": "redis://cache:7"}),
+        ({"cache_config": ["local,size=7"]}, {"cache_redis": None}),
+        ({"http_restricted_api": "logging:a=b"}, {"restricted_access": "logging:a=b"}),
+        (
+            {"http_restricted_api": "logging:a=b", "grpc_restricted_protocol": "trace:c=d"},
+            {"restricted_access": "logging:a=b;trace:c=d"},
+        ),
+    ],
+)
+def test_what_means_something_here_is_kept(config: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = settings(**config)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_vertex_ai_brings_its_port_and_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
+    monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
+    found = settings(allow_vertex_ai=True, vertex_ai_port=81, vertex_ai_default_model="m")
+    assert (found.http, found.http_also, found.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
+    assert (found.vertex_health_route, found.vertex_predict_route, found.hosted_model) == ("/health", "/predict", "m")
+
+
+def test_spans_are_sent_where_the_trace_configuration_says() -> None:
+    said = ["mode=opentelemetry", "opentelemetry,url=http://127.0.0.1:4318/v1/traces", "rate=4", "level=TIMESTAMPS"]
+    found = settings(trace_config=said)
+    assert found.tracing is not None
+    endpoint, _, path, _, service, ratio, parent_based = found.tracing
+    assert (endpoint, path, service, ratio, parent_based) == (
+        "http://127.0.0.1:4318",
+        "/v1/traces",
+        "triton",
+        0.25,
+        True,
+    )
+    for without in range(4):
+        if not said[without].startswith("rate"):
+            assert settings(trace_config=said[:without] + said[without + 1 :]).tracing is None
+
+
+def test_spans_that_cannot_be_sent_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    said = ["mode=opentelemetry", "opentelemetry,url=https://far/v1/traces", "level=TIMESTAMPS"]
+    with caplog.at_level(logging.WARNING, "pytriton"):
+        assert settings(trace_config=said).tracing is None
+    assert "spans of the server itself are sent over http:// only" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        (None, Caching()),
+        (["local,size=1048576"], Caching(size=1048576)),
+        (["redis,host=h"], Caching(redis="redis://h:6379")),
+        (["redis,host=h", "redis,password=a/b"], Caching(redis="redis://:a%2Fb@h:6379")),
+    ],
+)
+def test_caches(items: list[str] | None, expected: Caching) -> None:
+    assert caching_of(TritonConfig(cache_config=items)) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"cache_config": ["disk,size=1"]}, "cache_config: 'disk,size=1' is not local,size=BYTES"),
+        ({"cache_config": ["local,size=big"]}, "cache_config: the size 'big' is not a number of bytes"),
+        ({"cache_config": ["local,size=1", "redis,host=h"]}, "cache_config: there is one cache"),
+        ({"grpc_use_ssl": True}, "grpc_use_ssl: the server speaks no TLS"),
+        ({"grpc_use_ssl_mutual": True}, "grpc_use_ssl: the server speaks no TLS"),
+        (
+            {"grpc_infer_response_compression_level": "max"},
+            "grpc_infer_response_compression_level: 'max' is not one of",
+        ),
+        (
+            {"trace_config": ["mode=opentelemetry", "opentelemetry,url=http://h", "level=TIMESTAMPS", "rate=often"]},
+            "trace_config: the rate 'often' is not a number",
+        ),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(PyTritonValidationError, match=f"^{said}"):
+        settings(**config)
+
+
+def test_penstocks_own_settings_come_from_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_IO_THREADS", "3")
+    monkeypatch.setenv("PENSTOCK_MAX_BODY_BYTES", "1MiB")
+    monkeypatch.setenv("PENSTOCK_HTTP", "127.0.0.1:1")
+    found = settings()
+    assert (found.io_threads, found.max_body_bytes, found.http) == (3, 2**20, "0.0.0.0:8000")
+
+
+def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_settings, "_told", set())
+    with caplog.at_level(logging.WARNING, "pytriton"):
+        for _ in range(2):
+            Triton(config=TritonConfig(http_thread_count=4, exit_on_error=False, id="x"))
+    told = [record.getMessage() for record in caplog.records]
+    assert [one.split(":")[0] for one in told] == [
+        "TritonConfig.exit_on_error changes nothing here",
+        "TritonConfig.http_thread_count changes nothing here",
+    ]
+
+
+def test_every_field_means_something_or_is_named() -> None:
+    """A field that is neither read nor named here would be forgotten."""
+    from dataclasses import fields
+    from inspect import getsource
+
+    from penstock.compat.pytriton import _caching, _server
+
+    read = getsource(_settings).partition("def tell_unused")[2] + getsource(_caching) + getsource(_server)
+    for one in fields(TritonConfig):
+        assert (f"config.{one.name}" in read) != (one.name in _settings.WITHOUT_MEANING), one.name
