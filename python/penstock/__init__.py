@@ -56,6 +56,7 @@ from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
     from penstock._core import Context, Moved, RequestInfo, SequenceInfo
+    from penstock.attaching import Attached, attach
     from penstock.client import AsyncClient, Client
 
     __version__: str
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExists",
     "AsyncClient",
+    "Attached",
     "BatchTooLarge",
     "Batching",
     "BindError",
@@ -109,6 +111,7 @@ __all__ = [
     "Unsupported",
     "UnsupportedEncoding",
     "Warmup",
+    "attach",
     "model",
     "serve",
 ]
@@ -120,6 +123,10 @@ def __getattr__(name: str) -> object:
         from penstock import _core
 
         return getattr(_core, name)
+    if name in ("Attached", "attach"):
+        from penstock import attaching
+
+        return getattr(attaching, name)
     if name in ("AsyncClient", "Client"):
         from penstock import client
 

@@ -8,9 +8,16 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["main"]
+from penstock._definition import nothing_to_close
+
+if TYPE_CHECKING:
+    from penstock._definition import Definition
+
+__all__ = ["alone", "main", "summary", "traceback_of"]
 
 
 def main() -> None:
@@ -38,7 +45,7 @@ def main() -> None:
         worker.serve(_loaded(payload))
     except BaseException as error:
         if not worker.is_ready:
-            worker.failed(_summary(error), _traceback(error))
+            worker.failed(summary(error), traceback_of(error))
         else:
             traceback.print_exception(type(error), error, error.__traceback__)
         sys.stdout.flush()
@@ -47,11 +54,18 @@ def main() -> None:
 
 
 def _loaded(payload: bytes) -> Any:
-    from dataclasses import replace
-
     from penstock._spawning import received
 
-    definition = received(payload)
+    return alone(received(payload), _limit_torch)
+
+
+def alone(definition: Definition, built: Callable[[], object] = nothing_to_close) -> Definition:
+    """A definition as one instance computes it that knows of no others: one call at a time.
+
+    Args:
+        definition: What the model is.
+        built: Called when its handler is there.
+    """
     factory = definition.factory
 
     def build() -> Any:
@@ -61,7 +75,7 @@ def _loaded(payload: bytes) -> Any:
             from penstock._blocking import blocking
 
             handler = blocking(factory, streams=definition.streams)
-        _limit_torch()
+        built()
         return handler
 
     return replace(definition, factory=build, processes=None, concurrency=None)
@@ -80,12 +94,14 @@ def _do_nothing(*_: object) -> None:
     pass
 
 
-def _summary(error: BaseException) -> str:
+def summary(error: BaseException) -> str:
+    """One line of why something could not be loaded."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _traceback(error: BaseException) -> str:
+def traceback_of(error: BaseException) -> str:
+    """Where it was raised, in the user's code."""
     from penstock._load import user_traceback
 
     return user_traceback(error)

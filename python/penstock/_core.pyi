@@ -16,11 +16,14 @@ __all__ = [
     "BlockingClient",
     "BlockingPieces",
     "Call",
+    "Channel",
     "Command",
     "Context",
+    "Door",
     "HandlerMetrics",
     "Held",
     "InProcess",
+    "Line",
     "Link",
     "Mailbox",
     "Models",
@@ -342,6 +345,14 @@ class Worker:
             RuntimeError: no server has started this process.
         """
 
+    @staticmethod
+    def attached(channel: Channel) -> Worker:
+        """One that serves the other end of a channel, which it takes over.
+
+        Raises:
+            RuntimeError: the channel was given away.
+        """
+
     def payload(self) -> bytes | None:
         """What is to be loaded; None if the server is gone."""
 
@@ -352,8 +363,80 @@ class Worker:
     def is_ready(self) -> bool:
         """Whether it has loaded."""
 
-    def serve(self, definition: Definition) -> None:
-        """Builds a handler, and computes batches until the server says stop, or is gone."""
+    def serve(self, definition: Definition) -> bool:
+        """Builds a handler, and computes batches until the server says stop, or is gone. Whether it said so."""
+
+@final
+class Door:
+    """Where processes come that attach models: a Unix socket for one user."""
+
+    def __new__(cls, path: str) -> Door:
+        """Listens there. A socket that nobody listens on any more is taken over.
+
+        Raises:
+            OSError: somebody listens there, or it cannot be made.
+        """
+
+    def next(self, timeout: float) -> Line | None:
+        """Waits for somebody to come, who is to be looked at; None after so many seconds, or when it is closed.
+
+        Raises:
+            OSError: the kernel's.
+        """
+
+    def close(self) -> None:
+        """Lets nobody in any more, and takes the path away."""
+
+@final
+class Line:
+    """What a server and a process that attaches models say to each other."""
+
+    @staticmethod
+    def connect(path: str) -> Line:
+        """A line to the server that listens there.
+
+        Raises:
+            OSError: nobody does, or not for this user.
+        """
+
+    def fileno(self) -> int:
+        """Its socket."""
+
+    def watch(self, process: int) -> None:
+        """Ends it with the process of that number, the one at the other end."""
+
+    def say(self, message: bytes, channels: list[Channel]) -> None:
+        """Says something, and gives channels away with it.
+
+        Raises:
+            OSError: the other end is gone or does not listen, or the message is too large.
+        """
+
+    def hear(self, timeout: float | None = None) -> tuple[bytes, list[Channel]] | None:
+        """What is said next, and what is given with it; None after so many seconds.
+
+        Raises:
+            EOFError: the line has ended.
+            OSError: what came is no message.
+        """
+
+    def hang_up(self) -> None:
+        """Ends the line."""
+
+@final
+class Channel:
+    """The socket of an instance. Given away, it is empty."""
+
+    @staticmethod
+    def pair() -> tuple[Channel, Channel]:
+        """Its two ends: the server's and the instance's.
+
+        Raises:
+            OSError: there are no descriptors left.
+        """
+
+    def hang_up(self) -> None:
+        """Ends what goes over it, whoever holds it."""
 
 @final
 class Context:

@@ -15,6 +15,7 @@ from penstock.tensor import Tensor
 from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
+    from penstock._attach.guest import Channels
     from penstock._core import SequenceInfo
     from penstock._spawning import Spawning
 
@@ -108,8 +109,9 @@ class Definition:
     """Which of the model's versions serve, as its repository has it; None for all."""
     warmup: Warmup | None = None
     """What each instance answers before the model is ready; None for nothing."""
-    processes: Spawning | None = None
-    """How the instances are started, where each is a process; None where each is a thread."""
+    processes: Spawning | Channels | None = None
+    """How the instances are started, where each is a process, or where they are, if another process has attached the
+    model; None where each is a thread."""
     buckets: Sequence[tuple[str, list[float]]] = ()
     """Names of histograms that the handler keeps, and the ascending bounds of their buckets."""
     calls: tuple[str, ...] | None = None

@@ -22,7 +22,7 @@ LISTS = ("folders", "names", "addresses", "amounts")
 SECRETS = ("rules", "secret")
 """Kinds of settings that no message shows."""
 
-_OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", *SECRETS)
+_OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", "attach", *SECRETS)
 """Kinds of settings that may be off, which is None."""
 
 _TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a regular expression, or off"}
@@ -70,6 +70,9 @@ def _check_single(kind: str, value: Any) -> None:
     elif kind == "path|off":
         is_path = isinstance(value, str) and re.fullmatch(r"/[!-\"$->@-~]*", value) is not None
         _require(is_path, value, "a path such as /predict")
+    elif kind == "attach":
+        is_place = isinstance(value, str) and re.fullmatch(r"auto|unix:/.*[^/]", value) is not None
+        _require(is_place, value, "unix:/path, auto or off")
     elif kind in _TEXTS:
         _require(isinstance(value, str) and value != "" and value.isprintable(), value, _TEXTS[kind])
     elif kind in SECRETS:

@@ -116,6 +116,12 @@ class ServerConfig:
     pid_file: str | None = _setting(
         None, "text|off", "a file that holds the process number while `penstock serve` runs, for `penstock reload`"
     )
+    attach: str | None = _setting(
+        None,
+        "attach",
+        "where processes of this machine and user attach models: unix:/path, auto for a place that they find by the "
+        "port, or off",
+    )
     repository: tuple[str, ...] = _setting((), "folders", "a folder of models; may be given several times")
     model_control: Literal["none", "poll", "explicit"] = _setting(
         "none",
@@ -249,6 +255,7 @@ class ServerOptions(TypedDict, total=False):
     vertex_predict_route: str | None
     hosted_model: str | None
     pid_file: str | None
+    attach: str | None
     repository: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     model_control: Literal["none", "poll", "explicit"]
     load_models: str | Iterable[str]

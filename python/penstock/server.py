@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
+    from penstock._attach.host import Host
     from penstock._definition import Definition
     from penstock._model import Model
     from penstock.config import ServerOptions
@@ -68,6 +69,7 @@ class Server:
 
         self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty)
         self._core: _core.Server | None = None
+        self._host: Host | None = None
 
     @property
     def http_address(self) -> str | None:
@@ -83,6 +85,11 @@ class Server:
     def metrics_address(self) -> str | None:
         """`HOST:PORT` or `unix:/path` of the setting `metrics`; None when it is off or not started."""
         return self._core.metrics_address if self._core else None
+
+    @property
+    def attach_address(self) -> str | None:
+        """`unix:/path` where other processes attach models; None when that is off or not started."""
+        return self._host.address if self._host else None
 
     @property
     def http_url(self) -> str:
@@ -107,7 +114,7 @@ class Server:
         """Binds, loads every model and returns when all are ready. A second call does nothing.
 
         Raises:
-            BindError: an address cannot be listened on.
+            BindError: an address cannot be listened on, or models cannot be attached where they are to be.
             LoadError: a model failed while it was built; `__cause__` is its own exception.
         """
         if self._core is None:
@@ -129,7 +136,20 @@ class Server:
             _exit.watch(core)
             self._keeper.run(core.models)
             _exit.watch(self._keeper)
+            if self.config.attach is not None:
+                self._open(self.config.attach, core)
         return self
+
+    def _open(self, place: str, core: _core.Server) -> None:
+        from penstock._attach.host import Host
+
+        try:
+            self._host = Host(place, [core.http_address, core.grpc_address], core.models, self._keeper)
+        except BaseException:
+            self.stop(0.0)
+            self._core = None
+            raise
+        _exit.watch(self._host)
 
     def reload(self, read: Callable[[], Iterable[Any]], *, folders: Iterable[str] = ()) -> list[str]:
         """Serves what `read()` gives instead of the models that the server was made with.
@@ -206,8 +226,14 @@ class Server:
         """
         if self._core is None:
             return []
-        cut = self._core.stop(timeout)
-        return [*cut, *self._keeper.stop()]
+        host = self._host
+        if host is not None:
+            host.close()
+        cut = [*self._core.stop(timeout), *self._keeper.stop()]
+        if host is not None:
+            # Whoever has attached models knows by now that they are over.
+            host.stop()
+        return cut
 
     def _make_core(self, definitions: list[Definition]) -> _core.Server:
         from penstock import _core

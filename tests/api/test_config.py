@@ -77,6 +77,7 @@ def test_the_defaults() -> None:
         "vertex_predict_route": None,
         "hosted_model": None,
         "pid_file": None,
+        "attach": None,
         "repository": (),
         "model_control": "none",
         "load_models": (),

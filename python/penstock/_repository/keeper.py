@@ -21,7 +21,7 @@ from penstock._repository.overrides import Overrides
 from penstock._repository.sources import Folder, Given, Offer, joined
 from penstock._repository.start import define, wanted
 from penstock._repository.versions import VersionPolicy
-from penstock.errors import InvalidInput, NotFound, PenstockError, StartupError, Unavailable, Unsupported
+from penstock.errors import AlreadyExists, InvalidInput, NotFound, PenstockError, StartupError, Unavailable, Unsupported
 
 if TYPE_CHECKING:
     from penstock import _core
@@ -68,6 +68,12 @@ class Keeper:
         self._replaced = 0
         """Versions that were taken out, and whose code may still be there."""
         self._thread: threading.Thread | None = None
+        self.attached: frozenset[str] = frozenset()
+        """Names of models that other processes have attached, and which are not the keeper's to change."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a model of that name, or one that could be loaded."""
+        return name in self._known
 
     def at_start(self) -> list[Definition]:
         """What the server is to be made with.
@@ -181,6 +187,31 @@ class Keeper:
             # What failed holds the files that were sent until its traceback is collected.
             gc.collect()
 
+    def check_free(self, name: str) -> None:
+        """Refuses to change a model that is not the keeper's.
+
+        Raises:
+            AlreadyExists: another process has attached it.
+        """
+        if name in self.attached:
+            raise AlreadyExists(f"model '{name}' is attached by another process, and only that can take it away")
+
+    def claim(self, name: str) -> None:
+        """Makes a name the keeper's.
+
+        Raises:
+            AlreadyExists: another process has attached a model of that name.
+        """
+        is_known = name in self._known
+        # First said, then looked: whoever attaches does so too, and one of both sees the other.
+        self.known(name)
+        try:
+            self.check_free(name)
+        except AlreadyExists:
+            if not is_known:
+                del self._known[name]
+            raise
+
     def _look(self, *, polls: bool) -> None:
         try:
             offers = self._offers()
@@ -205,7 +236,9 @@ class Keeper:
             known = self.known(name)
             known.failed = {version: why for version, why in known.failed.items() if version in chosen}
             new = [one for one in chosen if not known.is_done(one, offer.versions[one].mark)]
-            if new or known.marks.keys() - set(chosen):
+            if name in self.attached:
+                self._refused(name, offer, "another process has attached a model of that name")
+            elif new or known.marks.keys() - set(chosen):
                 self._bring(name, offer, chosen, new, overrides)
         for name in self._known.keys() - offers.keys():
             self.swap(name, [], [])
@@ -214,6 +247,7 @@ class Keeper:
     def _load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
         if files and not self._config.load_files:
             raise Unsupported("load parameters 'file:...' are refused: the server was not started with load_files")
+        self.check_free(name)
         offers = self._offers()
         self._announce(offers)
         # Files that are sent stand for all that the repository has of the model, its configuration too.
@@ -229,6 +263,7 @@ class Keeper:
         self._bring(name, offer, chosen, chosen, overrides, explicit=True)
 
     def _unload(self, name: str) -> None:
+        self.check_free(name)
         if name not in self._known and name not in self._offers():
             raise NotFound(f"unknown model '{failures.printable(name)}'")
         known = self.known(name)
@@ -250,6 +285,7 @@ class Keeper:
     ) -> None:
         """Makes `chosen` the versions that serve; of these `new` are read."""
         known = self.known(name)
+        self.check_free(name)
         self.describe(name, loading=new)
         prepared: list[Ready] = []
         refused = None

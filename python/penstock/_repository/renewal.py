@@ -58,11 +58,14 @@ def renew(
 
 
 def check_names(keeper: Keeper, given: Given) -> None:
-    """Refuses models that are new to a keeper, and that one of its folders has too.
+    """Refuses models that are new to a keeper, and that one of its folders, or another process, has too.
 
     Raises:
         StartupError: there is one.
+        AlreadyExists: another process has attached it.
     """
+    for name in given.offers():
+        keeper.claim(name)
     before = keeper.given.offers().keys()
     for folder in keeper.folders:
         if twice := (given.offers().keys() - before) & folder.offers().keys():

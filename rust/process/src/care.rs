@@ -24,7 +24,7 @@ impl Serving<'_> {
         if Instant::now() < self.not_before || !self.instance.fleet.begin_replacing() {
             return;
         }
-        match Process::start(&self.instance.launch, &self.instance.queue.spec().name, self.instance.index) {
+        match self.instance.begin() {
             Ok(next) => self.next = Some((next, end)),
             Err(failure) => self.not_replaced(&failure),
         }
@@ -44,9 +44,9 @@ impl Serving<'_> {
 
     /// Puts the new process in the place of the old one, once it has loaded.
     fn try_to_replace(&mut self) {
-        let Instance { queue, launch, fleet, index, .. } = self.instance;
+        let Instance { queue, source, fleet, index, .. } = self.instance;
         let Some((mut next, end)) = self.next.take() else { return };
-        match next.loaded(launch.fingerprint) {
+        match next.loaded(source.fingerprint()) {
             None => self.next = Some((next, end)),
             // What the old one holds for sequences would be lost.
             Some(Ok(())) if queue.sequences_of(*index) > 0 => {
@@ -58,7 +58,8 @@ impl Serving<'_> {
                 fleet.end_replacing();
                 queue.metrics().restarted(end.label());
                 if let Some(old) = self.process.replace(next) {
-                    self.instance.say(format_args!("{end} (process {}) and was replaced", old.id()));
+                    self.instance
+                        .say(format_args!("{end} (process {}) and was replaced", old.id().unwrap_or_default()));
                     self.retired.add(old);
                 }
             }
@@ -86,7 +87,11 @@ impl Serving<'_> {
             None => fleet.is_empty(),
         };
         if last {
-            let error = format!("model '{}' is shutting down", queue.spec().name);
+            let name = &queue.spec().name;
+            let error = match self.instance.is_attached() && !queue.is_closed() {
+                true => format!("model '{name}': {}", End::Left),
+                false => format!("model '{name}' is shutting down"),
+            };
             queue.cut_off(&Error::new(ErrorKind::Unavailable, error));
         }
         self.retired.wait();

@@ -41,6 +41,10 @@ pub(crate) enum End {
     Stopped,
     /// It did not keep to the protocol.
     Broken,
+    /// It had attached itself, and has left or died: it is not ours to know.
+    Left,
+    /// It had attached itself, and did not keep to the protocol.
+    Dismissed,
     /// The batch cannot be handed over, for lack of memory or descriptors.
     NoMemory,
     MaxRss,
@@ -56,6 +60,11 @@ impl End {
         }
     }
 
+    /// The same end, of a process that is not ours to kill.
+    pub(crate) const fn of_a_guest(self) -> Self {
+        if matches!(self, Self::Broken | Self::Closed) { Self::Dismissed } else { self }
+    }
+
     /// The label in the metric of restarts.
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -65,7 +74,8 @@ impl End {
             Self::Hung { .. } => "hung",
             Self::Abandoned { .. } => "abandoned",
             Self::Stopped => "stopped",
-            Self::Closed | Self::Broken | Self::NoMemory => "broken",
+            Self::Left => "left",
+            Self::Closed | Self::Broken | Self::Dismissed | Self::NoMemory => "broken",
             Self::MaxRss => "max_rss",
             Self::MaxAge => "max_age",
             Self::MaxBatches => "max_batches",
@@ -88,6 +98,8 @@ impl fmt::Display for End {
             }
             Self::Exited { code } => write!(f, "its process exited with code {code}"),
             Self::Closed | Self::Broken => f.write_str("its process did not answer as it must and was killed"),
+            Self::Left => f.write_str("the process that attached it is gone"),
+            Self::Dismissed => f.write_str("the process that attached it did not answer as it must"),
             Self::Hung { after } => write!(f, "its process did not answer within {after:?} and was killed"),
             Self::Abandoned { after } => {
                 write!(f, "its process still computed {after:?} after all callers had left, and was killed")

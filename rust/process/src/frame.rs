@@ -25,10 +25,14 @@ pub(crate) enum Kind {
     Done = 18,
     /// From the process: one of several answers.
     Piece = 19,
+    /// On a line: a message, and after it so many channels.
+    Message = 32,
+    /// On a line: the socket of an instance.
+    Channel = 33,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Start,
         Self::Batch,
         Self::Over,
@@ -38,6 +42,8 @@ impl Kind {
         Self::Failed,
         Self::Done,
         Self::Piece,
+        Self::Message,
+        Self::Channel,
     ];
 }
 
@@ -62,7 +68,8 @@ pub(crate) struct Frame {
     pub(crate) length: u64,
     /// Which batch is answered.
     pub(crate) serial: u64,
-    /// In `Ready`: the fingerprint of the signature. In a `Credit`: how many more pieces may come.
+    /// In `Ready`: the fingerprint of the signature. In a `Credit`: how many more pieces may come. In a
+    /// `Message`: how many channels follow.
     pub(crate) value: u64,
 }
 

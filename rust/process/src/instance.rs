@@ -1,9 +1,9 @@
 //! The server's side of an instance: one thread that pulls batches for a process, and keeps one alive.
 
 use crate::{
-    end::Failure,
+    end::{End, Failure},
     fleet::Fleet,
-    launch::{Launch, Limits},
+    launch::{Limits, Source},
     process::Process,
     serving::{LOOK, Serving},
 };
@@ -17,9 +17,9 @@ pub struct Instance {
     pub queue: Arc<Queue>,
     /// Which of the model's instances it is, from 0.
     pub index: usize,
-    /// How its processes are started.
-    pub launch: Arc<Launch>,
-    /// And when they are ended.
+    /// Where its processes come from.
+    pub source: Source,
+    /// When they are ended.
     pub limits: Arc<Limits>,
     /// Its model's other processes.
     pub fleet: Arc<Fleet>,
@@ -41,9 +41,9 @@ impl Instance {
 
     /// A process that has loaded.
     pub(crate) fn start(&self) -> Result<Process, Failure> {
-        let mut process = Process::start(&self.launch, &self.queue.spec().name, self.index)?;
+        let mut process = self.begin()?;
         loop {
-            if let Some(loaded) = process.loaded(self.launch.fingerprint) {
+            if let Some(loaded) = process.loaded(self.source.fingerprint()) {
                 return loaded.map(|()| process);
             }
             if self.queue.is_closed() {
@@ -52,6 +52,22 @@ impl Instance {
             let waited = process.socket.wait(process.pidfd(), LOOK);
             waited.map_err(|error| Failure::of(error.to_string()))?;
         }
+    }
+
+    /// A process that loads.
+    pub(crate) fn begin(&self) -> Result<Process, Failure> {
+        match &self.source {
+            Source::Start(launch) => Process::start(launch, &self.queue.spec().name, self.index),
+            Source::Attached(attached) => {
+                let channel = attached.take(self.index).ok_or_else(|| Failure::of(End::Left.to_string()))?;
+                Ok(Process::attached(channel))
+            }
+        }
+    }
+
+    /// Whether there is no other process once this one is gone.
+    pub(crate) fn is_attached(&self) -> bool {
+        matches!(self.source, Source::Attached(_))
     }
 
     /// Says something in the log.

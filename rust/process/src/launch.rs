@@ -1,6 +1,48 @@
-//! How the processes of a model are started, and when they are ended.
+//! Where the processes of a model come from, and when they are ended.
 
-use std::{sync::Arc, time::Duration};
+use crate::line::Channel;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Where an instance's processes come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// They are started, again and again.
+    Start(Arc<Launch>),
+    /// There is one only, which came by itself.
+    Attached(Arc<Attached>),
+}
+
+/// The instances of a model that a process has attached.
+#[derive(Debug)]
+pub struct Attached {
+    channels: Mutex<Vec<Option<Channel>>>,
+    fingerprint: u64,
+}
+
+impl Attached {
+    /// A channel for each instance, and the fingerprint that all must have.
+    pub fn new(channels: Vec<Channel>, fingerprint: u64) -> Self {
+        Self { channels: Mutex::new(channels.into_iter().map(Some).collect()), fingerprint }
+    }
+
+    /// An instance's channel, which there is once.
+    pub(crate) fn take(&self, index: usize) -> Option<Channel> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index)?.take()
+    }
+}
+
+impl Source {
+    /// What a process must answer when it has loaded.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        match self {
+            Self::Start(launch) => launch.fingerprint,
+            Self::Attached(attached) => attached.fingerprint,
+        }
+    }
+}
 
 /// A program that makes itself a [`crate::Worker`] and loads what it is sent.
 #[derive(Clone, Debug)]

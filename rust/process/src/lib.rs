@@ -6,12 +6,16 @@
 //!   process to compute them (`process`: one of them; `fleet`: all of a model);
 //! - the process's own: [`Worker`] takes batches and answers them.
 //!
+//! A process may also come by itself, with models that it [attaches](Line) at a [`Door`]; its threads are
+//! workers then, and an instance's process is never started again.
+//!
 //! Between them go fixed frames (`frame`, `socket`); what varies in size lies in shared memory
 //! (`region`), as `pack`, `request` and `reply` write it. Nothing that a process writes is trusted.
 #![deny(unsafe_code)]
 
 mod await_reply;
 mod care;
+mod door;
 mod end;
 mod exchange;
 mod fleet;
@@ -19,9 +23,11 @@ mod frame;
 mod instance;
 mod kept;
 mod launch;
+mod line;
 mod lines;
 mod outputs;
 mod pack;
+mod partner;
 mod process;
 mod region;
 mod reply;
@@ -33,9 +39,11 @@ mod socket;
 mod tensors;
 mod worker;
 
+pub use door::Door;
 pub use end::Failure;
 pub use fleet::Fleet;
 pub use instance::Instance;
-pub use launch::{Launch, Limits};
+pub use launch::{Attached, Launch, Limits, Source};
+pub use line::{Channel, Heard, Line};
 pub use request::Batch;
 pub use worker::{Asked, Worker};

@@ -4,29 +4,26 @@ use crate::{
     end::{End, Failure, out_of_memory_kills},
     frame::{BRISK, Frame, KEPT, Kind, NEW},
     launch::Launch,
-    lines::Lines,
+    line::Channel,
     outputs::Answers,
     pack::Reader,
+    partner::Partner,
     region::Region,
     request::{Written, describe_batch, describe_over},
     socket::{Received, Socket},
 };
 use penstock_core::{Job, SequenceId};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
-    process::{Child, Command, ExitStatus, Stdio},
-    time::{Duration, Instant},
+    process::{Command, Stdio},
+    time::Instant,
 };
 
-/// A process, and what it shares with this one. It is killed when this is dropped.
+/// A process, and what it shares with this one. A child is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
-    lines: Lines,
-    /// Ready to be read once it has ended; `None` where the kernel gives none.
-    pidfd: Option<OwnedFd>,
+    partner: Partner,
     pub(crate) socket: Socket,
     /// Where batches are written: one region, replaced when it is too small or was kept.
     input: Option<Region>,
@@ -34,7 +31,6 @@ pub(crate) struct Process {
     serial: u64,
     pub(crate) started: Instant,
     pub(crate) batches: u64,
-    kills_before: u64,
 }
 
 impl Process {
@@ -48,33 +44,42 @@ impl Process {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(launch.environment(index).iter().map(|(name, value)| (name, value)));
         let kills_before = out_of_memory_kills();
-        let mut child = command.spawn().map_err(failed)?;
+        let child = command.spawn().map_err(failed)?;
         drop(command);
-        let lines = Lines::of(model, &mut child).map_err(failed)?;
-        let pidfd = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pidfd = pidfd.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let mut process = Self {
-            child,
-            lines,
-            pidfd,
+        let partner = Partner::child(child, model, kills_before).map_err(failed)?;
+        let mut process = Self::of(partner, socket);
+        process.send_bytes(Kind::Start, &launch.payload).map_err(failed)?;
+        Ok(process)
+    }
+
+    /// One that attached itself, and that is loading already.
+    pub(crate) fn attached(channel: Channel) -> Self {
+        Self::of(Partner::Guest, Socket::of(channel.into_fd()))
+    }
+
+    fn of(partner: Partner, socket: Socket) -> Self {
+        Self {
+            partner,
             socket,
             input: None,
             answers: Answers::default(),
             serial: 0,
             started: Instant::now(),
             batches: 0,
-            kills_before,
-        };
-        process.send_bytes(Kind::Start, &launch.payload).map_err(failed)?;
-        Ok(process)
+        }
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    /// The number of a process that was started here.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.partner.id()
+    }
+
+    pub(crate) fn is_guest(&self) -> bool {
+        self.partner.is_guest()
     }
 
     pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
-        self.pidfd.as_ref().map(|pidfd| pidfd.as_fd())
+        self.partner.pidfd()
     }
 
     /// What it answers to what it was told to load, if it has answered by now.
@@ -83,8 +88,7 @@ impl Process {
         let (frame, descriptor) = match self.socket.receive() {
             Ok(Received::Frame(frame, descriptor)) => (frame, descriptor),
             Ok(Received::Nothing) => {
-                let status = self.status()?;
-                return Some(Err(Failure::of(End::of(status, self.lacked_memory()).to_string())));
+                return Some(Err(Failure::of(self.status()?.to_string())));
             }
             Ok(Received::Ended { .. }) => return Some(Err(Failure::of(self.end().to_string()))),
             Err(_) => return Some(Err(broken())),
@@ -178,48 +182,28 @@ impl Process {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    pub(crate) fn status(&mut self) -> Option<End> {
+        self.partner.status(&self.socket)
     }
 
     /// Whether it has ended, without asking the kernel more than that.
     pub(crate) fn has_ended(&mut self) -> bool {
-        match &self.pidfd {
-            Some(pidfd) => Socket::is_ready(pidfd.as_fd()),
-            None => self.status().is_some(),
-        }
-    }
-
-    pub(crate) fn lacked_memory(&self) -> bool {
-        out_of_memory_kills() > self.kills_before
+        self.partner.has_ended(&self.socket)
     }
 
     /// How it ended; one that has not though it closed its socket is ended here.
     pub(crate) fn end(&mut self) -> End {
-        // Its socket may close a moment before it is gone.
-        let until = Instant::now() + Duration::from_millis(500);
-        loop {
-            if let Some(status) = self.status() {
-                return End::of(status, self.lacked_memory());
-            }
-            if Instant::now() >= until {
-                self.kill();
-                return End::Closed;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.partner.end(&self.socket)
     }
 
     /// Ends it at once. Blocks until it is gone, which is not long.
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        self.lines.finish();
+        self.partner.kill(&self.socket);
     }
 
     /// Its resident memory in bytes.
     pub(crate) fn rss(&self) -> Option<u64> {
-        let statistics = std::fs::read_to_string(format!("/proc/{}/statm", self.id())).ok()?;
+        let statistics = std::fs::read_to_string(format!("/proc/{}/statm", self.id()?)).ok()?;
         let pages: u64 = statistics.split(' ').nth(1)?.parse().ok()?;
         Some(pages.saturating_mul(rustix::param::page_size() as u64))
     }
@@ -230,6 +214,6 @@ impl Drop for Process {
         if self.status().is_none() {
             self.kill();
         }
-        self.lines.finish();
+        self.partner.finish();
     }
 }

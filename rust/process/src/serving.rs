@@ -102,7 +102,11 @@ impl<'a> Serving<'a> {
                 self.lost_idle();
             }
             if self.process.is_none() && !self.revive(false) {
-                let error = format!("model '{}': its process cannot be started again", job.spec().name);
+                let name = &job.spec().name;
+                let error = match self.instance.is_attached() {
+                    true => format!("model '{name}': {}", End::Left),
+                    false => format!("model '{name}': its process cannot be started again"),
+                };
                 job.finish(Err(Error::new(ErrorKind::Unavailable, error)));
                 return None;
             }
@@ -188,11 +192,19 @@ impl<'a> Serving<'a> {
     /// The process is gone. What callers of its batch are told.
     fn went_down(&mut self, end: End) -> Error {
         let Instance { queue, fleet, .. } = self.instance;
+        let mut end = end;
         if let Some(mut process) = self.process.take() {
             process.kill();
             fleet.down(queue.metrics());
-            queue.metrics().restarted(end.label());
-            self.instance.say(format_args!("{end} (process {})", process.id()));
+            if process.is_guest() {
+                end = end.of_a_guest();
+            } else {
+                queue.metrics().restarted(end.label());
+            }
+            match process.id() {
+                Some(id) => self.instance.say(format_args!("{end} (process {id})")),
+                None => self.instance.say(format_args!("{end}")),
+            }
         }
         end.error(queue.spec())
     }
@@ -224,6 +236,9 @@ impl<'a> Serving<'a> {
     /// Starts a process again, after a wait; and if that fails, with `persist` again and again. Whether there
     /// is one.
     fn revive(&mut self, persist: bool) -> bool {
+        if self.instance.is_attached() {
+            return false;
+        }
         if self.next.take().is_some() {
             self.instance.fleet.end_replacing();
         }

@@ -7,13 +7,15 @@ use rustix::{
     io::Errno,
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-        SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+        SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, shutdown, socket_with,
+        socketpair,
     },
 };
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -48,6 +50,14 @@ impl Socket {
         // Packets, so that a frame arrives whole or not at all.
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self::of(one), Self::of(other)))
+    }
+
+    /// A socket to whoever listens at a path.
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        connect(&end, &SocketAddrUnix::new(path)?)?;
+        Ok(Self::of(end))
     }
 
     pub(crate) fn of(end: OwnedFd) -> Self {
@@ -113,6 +123,22 @@ impl Socket {
                 other => return Ok(other),
             }
         }
+    }
+
+    /// Ends the talk: both ends hear nothing more, whoever else holds them open.
+    pub(crate) fn hang_up(&self) {
+        // It may have ended already.
+        let _ = shutdown(&self.end, Shutdown::Both);
+    }
+
+    /// Whether the other end is closed. What it had sent before may still be received.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut ends = [PollFd::new(&self.end, PollFlags::empty())];
+        poll(&mut ends, Some(&Timespec::default())).is_ok() && ends[0].revents().contains(PollFlags::HUP)
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
     }
 
     /// Whether a descriptor has something to say.

@@ -2,6 +2,7 @@
 
 use crate::{
     frame::{BRISK, Frame, KEPT, Kind, NEW, NO_REGION},
+    line::Channel,
     pack::Writer,
     region::Region,
     reply::{Answer, Outputs, Packed, pack},
@@ -32,8 +33,10 @@ pub enum Asked {
     Batch(Batch),
     /// To let go of sequences, and then to say so.
     Over(Vec<SequenceId>),
-    /// To close, and to end. Also when the server is gone.
+    /// To close, and to end.
     Stop,
+    /// Nothing any more: the server is gone, or has hung up.
+    Gone,
 }
 
 /// A process that computes batches for a server.
@@ -63,6 +66,11 @@ impl Worker {
         Ok(Self::of(socket))
     }
 
+    /// One end of a channel whose other end a server got.
+    pub fn attached(channel: Channel) -> Self {
+        Self::of(channel.into_fd())
+    }
+
     fn of(socket: OwnedFd) -> Self {
         let socket = Socket::of(socket);
         Self { socket, input: None, slots: Slots::default(), serial: 0, brisk: false, credit: WINDOW }
@@ -71,7 +79,7 @@ impl Worker {
     /// Waits for what is to be done next.
     pub fn next_order(&mut self) -> Asked {
         let first = if self.brisk { self.socket.watch() } else { self.socket.receive() };
-        self.next_of(first).unwrap_or(Asked::Stop)
+        self.next_of(first).unwrap_or(Asked::Gone)
     }
 
     fn next_of(&mut self, first: io::Result<Received>) -> Option<Asked> {
@@ -110,6 +118,7 @@ impl Worker {
                 self.credit = WINDOW;
                 Asked::Batch(batch)
             }
+            Kind::Stop => Asked::Stop,
             _ => return None,
         })
     }

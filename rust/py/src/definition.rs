@@ -6,7 +6,7 @@ use crate::{
     config::duration,
     errors::startup,
     peers::Caller,
-    processes::{Processes, Spawning},
+    processes::{self, Processes},
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
@@ -39,7 +39,7 @@ struct Definition {
     sequences: Option<DeclaredSequences>,
     cache: Option<DeclaredCache>,
     version_policy: Option<DeclaredPolicy>,
-    processes: Option<Spawning>,
+    processes: Option<processes::Declared>,
     buckets: Vec<(String, Vec<f64>)>,
     calls: Option<Vec<String>>,
     opaque: bool,
@@ -199,7 +199,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         inputs: input_forms,
         outputs: output_forms,
         concurrency: definition.concurrency.map(|count| count.max(1)),
-        processes: definition.processes.map(|spawning| Processes::read(spawning, &spec)),
+        processes: definition.processes.map(|declared| Processes::read(declared, &spec)),
         caller: Arc::new(Caller::new(definition.calls)),
     };
     Ok((spec, Arc::new(handling)))

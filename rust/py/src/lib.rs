@@ -61,6 +61,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Prepared>()?;
     module.add_class::<models::Command>()?;
     module.add_class::<processes::Worker>()?;
+    module.add_class::<processes::Door>()?;
+    module.add_class::<processes::Line>()?;
+    module.add_class::<processes::Channel>()?;
     module.add_class::<context::Context>()?;
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<handler_metrics::HandlerMetrics>()?;

@@ -1,10 +1,12 @@
-//! Instances that are processes: how the server's side starts them, and what runs inside of one.
+//! Instances that are processes: how the server's side starts or meets them, and what runs inside of one.
 
 mod answer;
+mod attaching;
 mod spawning;
 mod start;
 mod worker;
 
-pub(crate) use spawning::{Processes, Spawning};
+pub(crate) use attaching::{Channel, Door, Line};
+pub(crate) use spawning::{Declared, Processes};
 pub(crate) use start::spawn;
 pub(crate) use worker::Worker;

@@ -1,13 +1,28 @@
-//! `penstock._spawning.Spawning`: how a model's processes are started, and when they are ended.
+//! `penstock._spawning.Spawning`: how a model's processes are started, and when they are ended. And
+//! `penstock._attach.guest.Channels`: those of a process that has attached it.
 
+use super::Channel;
 use crate::config::duration;
 use penstock_core::ModelSpec;
-use penstock_process::{Launch, Limits};
+use penstock_process::{Attached, Launch, Limits, Source};
 use pyo3::prelude::*;
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
+
+/// `Spawning` or `Channels`.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Declared {
+    Spawning(Spawning),
+    Channels(Channels),
+}
+
+/// The field of `Channels`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct Channels {
+    channels: Vec<Py<Channel>>,
+}
 
 /// The fields of `Spawning`.
 #[derive(Debug, FromPyObject)]
@@ -26,12 +41,20 @@ pub(crate) struct Spawning {
 /// What the threads of a model's process instances need.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    pub(crate) launch: Arc<Launch>,
+    pub(crate) source: Source,
     pub(crate) limits: Arc<Limits>,
 }
 
 impl Processes {
-    pub(crate) fn read(spawning: Spawning, spec: &ModelSpec) -> Self {
+    pub(crate) fn read(declared: Declared, spec: &ModelSpec) -> Self {
+        let spawning = match declared {
+            Declared::Spawning(spawning) => spawning,
+            Declared::Channels(Channels { channels }) => {
+                let channels = channels.iter().filter_map(|channel| channel.get().again()).collect();
+                let attached = Attached::new(channels, fingerprint(spec));
+                return Self { source: Source::Attached(Arc::new(attached)), limits: Arc::default() };
+            }
+        };
         let Spawning { program, arguments, environments, payload, .. } = spawning;
         let launch =
             Launch { program, arguments, environments, payload: payload.into(), fingerprint: fingerprint(spec) };
@@ -42,7 +65,7 @@ impl Processes {
             max_age: spawning.max_age.and_then(duration),
             max_batches: spawning.max_batches,
         };
-        Self { launch: Arc::new(launch), limits: Arc::new(limits) }
+        Self { source: Source::Start(Arc::new(launch)), limits: Arc::new(limits) }
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) fn spawn(
     built: mpsc::Sender<Built>,
 ) -> io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", queue.spec().name);
-    let (launch, limits) = (Arc::clone(&processes.launch), Arc::clone(&processes.limits));
-    let instance = Instance { queue, index, launch, limits, fleet: Arc::clone(fleet) };
+    let (source, limits) = (processes.source.clone(), Arc::clone(&processes.limits));
+    let instance = Instance { queue, index, source, limits, fleet: Arc::clone(fleet) };
     thread::Builder::new().name(name).spawn(move || {
         instance.run(|loaded| {
             // A server that does not wait any more has closed the queue, so this instance ends at once.

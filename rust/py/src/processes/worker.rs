@@ -1,6 +1,6 @@
 //! `_core.Worker`: what a process that was started for an instance does, from its start to its end.
 
-use super::{answer, spawning::fingerprint};
+use super::{Channel, answer, spawning::fingerprint};
 use crate::{attach::detached, definition, sequences::Sequences};
 use penstock_core::{Job, metrics::ModelMetrics, queue::Queue};
 use penstock_process::{Asked, Batch};
@@ -28,6 +28,14 @@ impl Worker {
             .map_err(|error| PyRuntimeError::new_err(format!("only a server starts this: {error}")))
     }
 
+    /// One that serves the other end of a channel; nobody says what it is to load.
+    #[staticmethod]
+    fn attached(channel: &Bound<'_, Channel>) -> PyResult<Self> {
+        let channel = channel.get().take().ok_or_else(|| PyRuntimeError::new_err("the channel was given away"))?;
+        let worker = Mutex::new(penstock_process::Worker::attached(channel));
+        Ok(Self { worker, ready: AtomicBool::new(false) })
+    }
+
     /// What is to be loaded; `None` if the server is gone.
     fn payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let asked = detached(py, || self.lock().next_order());
@@ -48,8 +56,8 @@ impl Worker {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// Builds a handler, and computes batches until the server says stop, or is gone.
-    fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Builds a handler, and computes batches until the server says stop, or is gone. Whether it said so.
+    fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = definition.py();
         let (spec, mut handling) = definition::read(definition)?;
         for form in Arc::get_mut(&mut handling).into_iter().flat_map(|handling| &mut handling.outputs) {
@@ -66,7 +74,7 @@ impl Worker {
         self.ready.store(true, Ordering::Relaxed);
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
-        loop {
+        let was_told = loop {
             match detached(py, || worker.next_order()) {
                 Asked::Batch(Batch { requests, inputs, trace }) => {
                     let job = Job::taken_over(Arc::clone(&queue), 0, requests).under(trace.map(|trace| *trace));
@@ -76,11 +84,13 @@ impl Worker {
                     ids.iter().for_each(|id| sequences.close(py, &spec, id));
                     worker.let_go()?;
                 }
-                Asked::Load(_) | Asked::Stop => break,
+                Asked::Load(_) | Asked::Stop => break true,
+                Asked::Gone => break false,
             }
-        }
+        };
         sequences.close_all(py, &spec);
-        close.call0().map(drop)
+        close.call0()?;
+        Ok(was_told)
     }
 }
 
