@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod answering;
 pub mod batch;
 pub mod bytes_tensor;
 pub mod cache;
@@ -50,6 +51,7 @@ mod trace;
 mod work;
 
 pub use admission::{Bounds, Load};
+pub use answering::Answering;
 pub use changes::Changes;
 pub use datatype::Datatype;
 pub use desk::Desk;

@@ -1,7 +1,7 @@
 //! A served model: its declaration, queue, metrics and readiness.
 
 use crate::{
-    Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result,
+    Answering, Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result, Ticket,
     batch::gather::{concatenate_outputs, split},
     cache::Cache,
     metrics::{Metrics, ModelMetrics},
@@ -146,24 +146,42 @@ impl Model {
     /// # Errors
     /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
     pub async fn infer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
+        self.begin(request, desk)?.await
+    }
+
+    /// As [`Model::infer`]; the request is in the queue when this returns.
+    ///
+    /// # Errors
+    /// What the queue refuses.
+    pub fn begin(&self, request: InferRequest, desk: Option<&Desk>) -> Result<Answering<'_>> {
         if self.spec.streams {
-            return self.only_answer(request, desk).await;
+            let pieces = self.stream(request, desk)?;
+            return Ok(Answering::Other(Box::pin(self.only_answer(pieces))));
         }
         // A step of a sequence is never parted; the queue says that it has too many rows.
         if self.spec.sequences.is_some() {
             if self.spec.row_cost().is_some() {
                 self.spec.check_whole(&request, "computes")?;
             }
-            return match self.holder(&request)? {
-                Some(holder) => holder.queue.submit(request, desk)?.await,
-                None => self.queue.submit(request, desk)?.await,
+            let Some(holder) = self.holder(&request)? else {
+                return self.queue.submit(request, desk).map(Answering::Ticket);
             };
+            let ticket = holder.queue.submit(request, desk)?;
+            // Its instances end with the last who holds it.
+            return Ok(Answering::Other(Box::pin(async move { (ticket.await, holder).0 })));
         }
         let max_rows = self.spec.most_rows(&request)?;
         if max_rows == 0 || request.rows <= max_rows {
-            return self.queue.submit(request, desk)?.await;
+            return self.queue.submit(request, desk).map(Answering::Ticket);
         }
-        let batches = request.rows.div_ceil(max_rows);
+        let tickets = self.submit_parts(request, max_rows, desk)?;
+        Ok(Answering::Other(Box::pin(self.joined(tickets))))
+    }
+}
+
+impl Model {
+    /// Parts a request that is larger than a batch.
+    fn submit_parts(&self, request: InferRequest, max_rows: usize, desk: Option<&Desk>) -> Result<Vec<Ticket>> {
         let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));
         if request.rows > most {
             return Err(Error::invalid(format!(
@@ -172,7 +190,7 @@ impl Model {
             )));
         }
         let InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin } = request;
-        let tickets = split(inputs, rows, max_rows)
+        split(inputs, rows, max_rows)
             .into_iter()
             .zip((0..).step_by(max_rows))
             .map(|((inputs, rows), before)| {
@@ -181,7 +199,12 @@ impl Model {
                 let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin };
                 self.queue.submit(part, desk)
             })
-            .collect::<Result<Vec<_>>>()?;
+            .collect()
+    }
+
+    /// The one answer of the parts of a request.
+    async fn joined(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
+        let batches = tickets.len();
         let mut answer: Option<InferResponse> = None;
         let mut outputs = Vec::with_capacity(tickets.len());
         for ticket in tickets {
@@ -194,17 +217,14 @@ impl Model {
         answer.outputs = concatenate_outputs(outputs)?;
         Ok(answer)
     }
-}
 
-impl Model {
-    async fn only_answer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
+    async fn only_answer(&self, mut pieces: Pieces) -> Result<InferResponse> {
         let wrong = |count: &str| {
             Error::handler(format!(
                 "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",
                 self.spec.name
             ))
         };
-        let mut pieces = self.stream(request, desk)?;
         let only = pieces.next().await.ok_or_else(|| wrong("none"))??;
         match pieces.next().await {
             None => Ok(only.response),

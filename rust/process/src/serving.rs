@@ -26,7 +26,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// A process that answers sooner is watched for awake: to sleep would take longer.
+/// A process whose handler takes less is watched for awake: to sleep would take longer. What the way there and back takes
+/// does not count: it is long because one sleeps.
 const BRISK: Duration = Duration::from_micros(100);
 
 /// An instance that serves.
@@ -41,8 +42,8 @@ pub(crate) struct Serving<'a> {
     looked: Instant,
     /// When a replacement may be tried again after one failed.
     pub(crate) not_before: Instant,
-    /// How long the last answers took, smoothed.
-    quick: Duration,
+    /// How long the handler took of late, smoothed.
+    handler: Duration,
 }
 
 impl<'a> Serving<'a> {
@@ -57,7 +58,7 @@ impl<'a> Serving<'a> {
             back_off: FIRST_BACK_OFF,
             looked: now,
             not_before: now,
-            quick: Duration::MAX,
+            handler: Duration::MAX,
         }
     }
 
@@ -85,7 +86,7 @@ impl<'a> Serving<'a> {
     /// Computes a batch. It is handed to a second process only if the first one ended without a look at it.
     fn compute(&mut self, mut job: Job) {
         job.fill_up();
-        let brisk = self.quick < BRISK && !job.spec().streams;
+        let brisk = self.handler < BRISK && !job.spec().streams;
         while let Some((handed, sent)) = self.hand_over(job, brisk) {
             match self.answer(handed, &sent, brisk) {
                 None => return,
@@ -165,8 +166,8 @@ impl<'a> Serving<'a> {
         }
         match answer(process, &frame, descriptor, &job) {
             Ok(result) => {
-                let took = begun.elapsed();
-                self.quick = if self.quick > BRISK * 8 { took } else { (self.quick * 3 + took) / 4 };
+                let took = result.as_ref().map_or_else(|_| begun.elapsed(), |output| output.times.handler);
+                self.handler = if self.handler > BRISK * 8 { took } else { (self.handler * 3 + took) / 4 };
                 job.finish(result);
                 self.served();
             }

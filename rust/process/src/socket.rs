@@ -20,8 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the reply to a brisk batch, or the next brisk batch, is watched for awake.
-const WATCH: Duration = Duration::from_micros(50);
+/// How long the reply to a brisk batch, or the next brisk batch, is watched for awake: as long as a caller that comes back
+/// at once is away, and twice what a brisk handler takes.
+const WATCH: Duration = Duration::from_micros(200);
 
 /// One end.
 #[derive(Debug)]

@@ -1,19 +1,13 @@
 //! From a decoded request to its answer, within its deadline.
 
-use crate::{
-    cached, fair,
-    front::Context,
-    headers::visible,
-    offload,
-    shared_memory::{SharedOutputs, fetch},
-};
+use crate::{cached, fair, front::Context, headers::visible, offload, shared_memory::fetch};
+use futures_util::future::Either;
 use http::HeaderMap;
 use penstock_core::{
-    AnswerPlan, Error, InferRequest, InferResponse, Kind, Model, Origin, Result, are_origins_wanted, classify,
+    AnswerPlan, Answering, Error, InferResponse, Kind, Model, Origin, Result, are_origins_wanted, classify,
 };
 use penstock_wire::Decoded;
 use std::{
-    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,46 +15,97 @@ use std::{
 /// How much later than a queue's limit it is looked whether a request still waits.
 pub(crate) const LATE: Duration = Duration::from_millis(1);
 
+/// What an inference ends with: what its encoder needs, and the outputs.
+type Computed = Result<(AnswerPlan, InferResponse)>;
+
 /// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
-pub(crate) async fn compute(
-    context: &Context,
-    model: &Model,
-    mut decoded: Decoded,
+///
+/// The request is in the queue when this returns: held by a future it would be moved with all that are around it.
+pub(crate) fn compute<'a>(
+    context: &'a Context,
+    model: &'a Model,
+    decoded: Decoded,
     deadline: Option<Instant>,
-    headers: &HeaderMap,
-) -> Result<(AnswerPlan, InferResponse)> {
-    if let Some(caller) = &mut decoded.request.caller {
-        caller.headers = visible(headers);
-    }
-    let mut outputs = SharedOutputs::default();
+    headers: &'a HeaderMap,
+) -> impl Future<Output = Computed> + Send + 'a {
     if decoded.shared.is_some() {
-        (decoded, outputs) = Box::pin(fetch(context, model.spec(), decoded)).await?;
+        return Either::Left(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
     }
-    identify(&mut decoded);
-    decoded.request.deadline = deadline;
-    decoded.request.schedule.client = fair::client(model, headers);
-    model.metrics().in_flight.inc();
-    let _leave = InFlight(model);
-    let limit = model.spec().queueing.patience(decoded.request.schedule.priority);
-    // Pinned once, and lent to what limits it: a future that is moved in is there twice, in all that are around it.
-    let answer = pin!(infer(context, model, decoded.request, headers));
-    let answer = within_queue(model, limit, answer);
-    let response = match deadline {
-        None => answer.await?,
-        Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| {
-            Error::new(Kind::Timeout, format!("model '{}' did not answer within the deadline", model.spec().name))
-        })??,
-    };
-    let response = if outputs.is_empty() { response } else { Box::pin(outputs.write(model.spec(), response)).await? };
-    finish(model, decoded.plan, response).await
+    let (begun, plan) = begin(context, model, decoded, deadline, headers);
+    Either::Right(async move {
+        let response = begun?.answer().await?;
+        if classify::is_asked(&plan) { Box::pin(classified(model, plan, response)).await } else { Ok((plan, response)) }
+    })
 }
 
-/// Computes an answer, or finds it in the model's cache.
-async fn infer(context: &Context, model: &Model, request: InferRequest, headers: &HeaderMap) -> Result<InferResponse> {
-    match model.cache() {
-        None => model.infer(request, context.desk.as_ref()).await,
-        // Apart, so that the others' future is as small as it was.
-        Some(cache) => Box::pin(cached::infer(context, (model, cache), request, headers)).await,
+/// The same, for a request whose tensors lie in shared memory, or whose answer goes there.
+async fn compute_shared(
+    context: &Context,
+    model: &Model,
+    decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: &HeaderMap,
+) -> Computed {
+    let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
+    let (begun, plan) = begin(context, model, decoded, deadline, headers);
+    let mut response = begun?.answer().await?;
+    if !outputs.is_empty() {
+        response = outputs.write(model.spec(), response).await?;
+    }
+    classified(model, plan, response).await
+}
+
+/// A request that is in the queue, or about to be found in a cache.
+struct Begun<'a> {
+    model: &'a Model,
+    answering: Answering<'a>,
+    deadline: Option<Instant>,
+    /// How long it may wait in the queue.
+    limit: Option<Duration>,
+    _leave: InFlight<'a>,
+}
+
+fn begin<'a>(
+    context: &'a Context,
+    model: &'a Model,
+    mut decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: &'a HeaderMap,
+) -> (Result<Begun<'a>>, AnswerPlan) {
+    identify(&mut decoded);
+    let Decoded { mut request, plan, .. } = decoded;
+    if let Some(caller) = &mut request.caller {
+        caller.headers = visible(headers);
+    }
+    request.deadline = deadline;
+    request.schedule.client = fair::client(model, headers);
+    let limit = model.spec().queueing.patience(request.schedule.priority);
+    model.metrics().in_flight.inc();
+    let leave = InFlight(model);
+    let answering = match model.cache() {
+        None => model.begin(request, context.desk.as_ref()),
+        Some(cache) => Ok(Answering::Other(Box::pin(cached::infer(context, (model, cache), request, headers)))),
+    };
+    let begun = answering.map(|answering| Begun { model, answering, deadline, limit, _leave: leave });
+    (begun, plan)
+}
+
+impl Begun<'_> {
+    async fn answer(mut self) -> Result<InferResponse> {
+        match (self.deadline, self.limit) {
+            (None, None) => (&mut self.answering).await,
+            _ => Box::pin(self.answer_in_time()).await,
+        }
+    }
+
+    async fn answer_in_time(&mut self) -> Result<InferResponse> {
+        let Self { model, ref mut answering, deadline, limit, .. } = *self;
+        let answer = within_queue(model, limit, answering);
+        let Some(deadline) = deadline else { return answer.await };
+        tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| {
+            let text = format!("model '{}' did not answer within the deadline", model.spec().name);
+            Err(Error::new(Kind::Timeout, text))
+        })
     }
 }
 
@@ -71,25 +116,21 @@ pub(crate) fn identify(decoded: &mut Decoded) {
     }
 }
 
-/// Makes of a computed answer what was asked for.
-async fn finish(model: &Model, plan: AnswerPlan, mut response: InferResponse) -> Result<(AnswerPlan, InferResponse)> {
+/// The largest elements in place of a tensor, where that was asked for.
+async fn classified(model: &Model, plan: AnswerPlan, mut response: InferResponse) -> Computed {
     if !classify::is_asked(&plan) {
         return Ok((plan, response));
     }
     let spec = Arc::clone(model.spec());
     let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
-    offload::run(bytes, move || {
-        classify::apply(&spec, &plan, &mut response)?;
-        Ok((plan, response))
-    })
-    .await
+    let work = move || classify::apply(&spec, &plan, &mut response).map(|()| (plan, response));
+    offload::run(bytes, work).await
 }
 
 /// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
-async fn within_queue<T>(model: &Model, limit: Option<Duration>, mut answer: Pin<&mut impl Future<Output = T>>) -> T {
+async fn within_queue(model: &Model, limit: Option<Duration>, answer: &mut Answering<'_>) -> Result<InferResponse> {
     let Some(limit) = limit else { return answer.await };
-    // The request arrives when it is first polled, a little after the clock is set.
-    match tokio::time::timeout(limit + LATE, answer.as_mut()).await {
+    match tokio::time::timeout(limit + LATE, &mut *answer).await {
         Ok(answer) => answer,
         Err(_) => {
             model.queue().expire();

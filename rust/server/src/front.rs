@@ -132,7 +132,7 @@ impl Front {
             && let Some(asked) = Hosted::parse(hosting, &head.method, path)
         {
             let request = HostedRequest { headers, body, protocol };
-            return rest::hosted(&self.context, hosting, asked, request).await;
+            return Box::pin(rest::hosted(&self.context, hosting, asked, request)).await;
         }
         if self.guarded
             && let Err(error) = app.config.access.check_rest(&head.method, path, headers)
@@ -148,7 +148,8 @@ impl Front {
                     .await;
             }
             if let Some((verb, path)) = GenerateVerb::parse(path) {
-                return rest::generate(&self.context, verb, Inference { path, query, headers, body, protocol }).await;
+                let request = Inference { path, query, headers, body, protocol };
+                return Box::pin(rest::generate(&self.context, verb, request)).await;
             }
         } else if Verb::parse(head.uri.path()).is_some() {
             return rest::v1_takes_post();
@@ -170,7 +171,7 @@ impl Front {
 }
 
 async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {
-    let response: std::result::Result<_, Infallible> = router.clone().oneshot(request).await;
+    let response: std::result::Result<_, Infallible> = Box::pin(router.clone().oneshot(request)).await;
     match response {
         Ok(response) => response.map(|body| Body::Streamed(body, None)),
         Err(never) => match never {},

@@ -61,9 +61,19 @@ pub(crate) async fn answer<B: Incoming>(
     verb: Option<Verb>,
     request: Inference<'_, B>,
 ) -> Response<Body> {
-    let Some((settings, mode)) = context.app.config.cloud_events.as_ref().zip(Mode::of(request.headers)) else {
-        return direct(context, verb, request).await;
-    };
+    let settings = context.app.config.cloud_events.as_ref();
+    match settings.and_then(|settings| Some((settings, Mode::of(request.headers)?))) {
+        None => direct(context, verb, request).await,
+        Some((settings, mode)) => Box::pin(event(context, verb, request, (settings, mode))).await,
+    }
+}
+
+async fn event<B: Incoming>(
+    context: &Context,
+    verb: Option<Verb>,
+    request: Inference<'_, B>,
+    (settings, mode): (&CloudEvents, Mode),
+) -> Response<Body> {
     let observed = Observed::start(&context.app, request.protocol);
     let answered = match mode {
         Mode::Binary => binary(context, verb, request, settings).await,
@@ -79,7 +89,7 @@ pub(crate) async fn answer<B: Incoming>(
 async fn direct<B: Incoming>(context: &Context, verb: Option<Verb>, request: Inference<'_, B>) -> Response<Body> {
     match verb {
         None => infer(context, request).await,
-        Some(verb) => v1::call(context, verb, request).await,
+        Some(verb) => Box::pin(v1::call(context, verb, request)).await,
     }
 }
 

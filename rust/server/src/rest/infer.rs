@@ -12,7 +12,7 @@ use crate::{
     compute::compute,
     front::{Context, Incoming},
     observed::{Observed, timing_headers},
-    offload,
+    offload::{self, Offloaded},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result};
@@ -66,7 +66,7 @@ async fn answer<B: Incoming>(
         None => receive(model.spec(), headers, body, limits, &mut guard).await?,
         Some(format) => {
             let asked = bodies::Asked { format, query, headers };
-            bodies::receive(model.spec(), asked, body, limits, &mut guard).await?
+            Box::pin(bodies::receive(model.spec(), asked, body, limits, &mut guard)).await?
         }
     };
     if let Some(format) = formats.answer {
@@ -89,23 +89,26 @@ async fn answer<B: Incoming>(
             let (encoded, plan) = encode(context, &model, plan, response).await?;
             (respond(encoded)?, plan)
         }
-        Some(format) => bodies::answer(format, &model, plan, response).await?,
+        Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
     observed.served(&model, &plan.id, 200, timings);
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    compress::answer(&app.config, headers, answer).await
+    if !app.config.compress_answers {
+        return Ok(answer);
+    }
+    Box::pin(compress::answer(headers, answer)).await
 }
 
 /// Encodes an answer; much JSON on a thread of its own.
-async fn encode(
+fn encode(
     context: &Context,
     model: &Model,
     plan: AnswerPlan,
     response: InferResponse,
-) -> Result<(Encoded, AnswerPlan)> {
+) -> Offloaded<(Encoded, AnswerPlan)> {
     let options = EncodeOptions { strict_json: context.app.config.strict_json };
     let selected = response.selected(&plan);
     let as_json = selected
@@ -116,7 +119,7 @@ async fn encode(
     let json_bytes = as_json.sum::<usize>() * 2;
     drop(selected);
     let spec = Arc::clone(model.spec());
-    offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan))).await
+    offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan)))
 }
 
 fn respond(encoded: Encoded) -> Result<Response<Body>> {

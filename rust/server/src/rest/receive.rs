@@ -5,7 +5,13 @@ use super::{
     headers::{content_coding, json_length},
     inflate::inflated,
 };
-use crate::{app::RequestGuard, config::Limits, front::Incoming, offload, pieces::next};
+use crate::{
+    app::RequestGuard,
+    config::Limits,
+    front::Incoming,
+    offload::{self, Offloaded},
+    pieces::next,
+};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use penstock_core::{Error, Kind, ModelSpec, Result};
@@ -35,7 +41,7 @@ pub(crate) async fn receive<B: Incoming>(
     }
     if let Some(coding) = coding {
         // The header's length is that of the inflated JSON, so it is looked at when all is there.
-        let bytes = inflated(coding, &mut body, limits, guard).await?;
+        let bytes = Box::pin(inflated(coding, &mut body, limits, guard)).await?;
         return whole(spec, json_len, bytes, limits).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
@@ -46,10 +52,11 @@ pub(crate) async fn receive<B: Incoming>(
         }
         Some(length) => {
             let body = Pieces { first, body, guard };
-            parts(spec, json_len, length as usize, body, limits).await
+            // Boxed: what is read in pieces is large beside it, and most requests are not.
+            Box::pin(parts(spec, json_len, length as usize, body, limits)).await
         }
         None => {
-            let bytes = collect(first, &mut body, limits, guard).await?;
+            let bytes = Box::pin(collect(first, &mut body, limits, guard)).await?;
             whole(spec, json_len, bytes, limits).await
         }
     }
@@ -77,15 +84,15 @@ pub(crate) async fn receive_whole<B: Incoming>(
 }
 
 /// A body that is there in one piece. Much JSON is decoded on a thread of its own.
-pub(super) async fn whole(
+pub(super) fn whole(
     spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
     bytes: Bytes,
     limits: &Limits,
-) -> Result<Decoded> {
+) -> Offloaded<Decoded> {
     let json_bytes = json_len.unwrap_or(bytes.len());
     let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
-    offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits)).await
+    offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits))
 }
 
 fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &WireLimits) -> Result<Decoded> {
