@@ -32,6 +32,8 @@ def describe(server: Server, models: Iterable[Any]) -> str:
         lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
     if server.http_address and server.config.docs and not server.http_url.startswith("unix:"):
         lines.append(f"docs  {server.http_url}/docs")
+    if server.attach_address:
+        lines.append(f"attach  {server.attach_address}")
     for folder in server.config.repository:
         lines.append(f"repository  {folder} ({server.config.model_control})")
     if server.http_address and not server.definitions:

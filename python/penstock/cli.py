@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from penstock import _ask, _settings
+from penstock._attach import command as attach
 from penstock._reload import command
 from penstock._say import say
 from penstock._shim import command as shim
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "reload":
             return command.run(options)
+        if options.command == "attach":
+            return attach.run(options)
         return _serve(options)
     except StartupError as error:
         return _fail(error)
@@ -67,8 +70,8 @@ def _serve(options: argparse.Namespace) -> int:
     }
     # Before the user's code is imported, which may take minutes.
     config = load_config(command_line=given, file=options.config)
-    if not options.targets and not config.repository:
-        print("penstock serve: error: give a PATH[:object] to serve, or a --repository", file=sys.stderr)
+    if not options.targets and not config.repository and config.attach is None:
+        print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
     code = Code(options.targets)
     models = code.load()
@@ -117,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         "--reload", action="store_true", help="load the code anew when its files change; for development"
     )
     command.add_parser(commands)
+    attach.add_parser(commands)
     _ask.add_parser(commands)
     commands.add_parser("shim", help=shim.SUMMARY)
     return parser
@@ -181,6 +185,7 @@ _METAVARS = {
     "count": "N",
     "positive": "N",
     "text": "TEXT",
+    "attach": "PLACE",
     "pattern": "PATTERN",
     "rules": "RULES",
     "secret": "SECRET",

@@ -30,7 +30,7 @@ class Server:
 
     Args:
         models: What to serve: models, pipelines, or functions and classes whose annotations say enough. None are
-            needed where `repository` names a folder of models; and see `empty`.
+            needed where `repository` names a folder of models, or others come by `attach`; and see `empty`.
         config: Every setting at once, instead of environment and `penstock.toml`.
         options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
 
@@ -48,7 +48,10 @@ class Server:
         self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
     ) -> None:
         settings = load_config(dict(options), base=config)
-        self._set_up(definitions_of(models, required=not settings.repository), settings)
+        # Others may come later.
+        may_be_empty = settings.attach is not None
+        definitions = definitions_of(models, required=not settings.repository and not may_be_empty)
+        self._set_up(definitions, settings, may_be_empty=may_be_empty)
 
     @classmethod
     def empty(cls, *, config: ServerConfig | None = None, **options: Unpack[ServerOptions]) -> Self:

@@ -167,7 +167,7 @@ def test_settings_are_checked_before_the_users_code_runs(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["serve"], "penstock serve: error: give a PATH[:object] to serve, or a --repository"),
+        (["serve"], "penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach"),
         (["serve", "app.py", "--htpp", "x"], "penstock: error: unrecognized arguments: --htpp x"),
         (["serve", "app.py", "--http", "x"], "penstock serve: error: argument --http: 'x' is not HOST:PORT"),
         (

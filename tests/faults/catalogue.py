@@ -64,6 +64,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "SIGSTOP and SIGCONT",
         "no name resolution",
     ),
+    "attached process": (
+        "killed in compute",
+        "killed with a copy alive",
+        "killed while it loads",
+        "answers nonsense",
+        "says nonsense",
+    ),
     "reload": (
         "queue is full",
         "new version fails",

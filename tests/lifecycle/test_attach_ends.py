@@ -19,7 +19,7 @@ from attaching_process import TESTS, Attaching
 from http_by_hand import Answer, get, infer, post
 from models import attached_models as theirs
 from penstock import Server, _core, attach, model
-from serving_process import Serving
+from serving_process import MODELS, Serving
 from waiting import Gate, at_once, until
 
 ONE = {"x": np.zeros((1, 1), np.float32)}
@@ -95,6 +95,7 @@ def test_a_detach_that_takes_too_long_cuts_off_and_says_so(server: Server, place
     until(lambda: attached.stuck() == [])
 
 
+@pytest.mark.fault("killed in compute")
 def test_a_process_that_is_killed_fails_its_batch_at_once_and_costs_nobody_else(server: Server, place: str) -> None:
     url = server.http_url
     with Attaching(place, "never") as dying, attach(place, theirs.double):
@@ -107,6 +108,7 @@ def test_a_process_that_is_killed_fails_its_batch_at_once_and_costs_nobody_else(
         assert infer(url, "double", ONE).status == infer(url, "own", flat("own")).status == 200
 
 
+@pytest.mark.fault("killed with a copy alive")
 def test_a_copy_of_the_process_does_not_keep_its_models(server: Server, place: str) -> None:
     with Attaching(place, "forking"):
         began = time.monotonic()
@@ -116,6 +118,7 @@ def test_a_copy_of_the_process_does_not_keep_its_models(server: Server, place: s
         assert time.monotonic() - began < 10, "its copy, which ends after 15 s, was waited for"
 
 
+@pytest.mark.fault("answers nonsense")
 def test_a_process_that_answers_nonsense_loses_all_its_models(server: Server, place: str) -> None:
     url = server.http_url
     with Attaching(place, "talking", "double") as talking, attach(place, theirs.slow):
@@ -237,6 +240,7 @@ def test_a_server_that_is_killed_is_seen_at_once(place: str) -> None:
         assert attached.reason == "the server is gone"
 
 
+@pytest.mark.fault("killed while it loads")
 def test_one_that_leaves_while_it_loads_leaves_nothing_behind(server: Server, place: str) -> None:
     code = """
 import sys, time, numpy as np, penstock
@@ -264,6 +268,7 @@ penstock.attach(sys.argv[1], penstock.model(name="loads", **FLOATS)(Loads))
     assert status(server.http_url, "own") == 200
 
 
+@pytest.mark.fault("says nonsense")
 def test_a_line_on_which_nonsense_is_said_ends_and_harms_nobody(server: Server, place: str) -> None:
     for nonsense in (b"", b"\x05\0\0\0\0\0\0\0[1,2]", b"\xff" * 64, b"\x0c\0\0\0\0\0\0\0" + b'{"parts":[]}'):
         line = _core.Line.connect(place.removeprefix("unix:"))
@@ -315,3 +320,36 @@ except penstock.Unavailable as error:
     assert "Permission denied" in said[0]
     assert "the server there is of another user" in said[1]
     assert post(server.http_url, "/v2/repository/index", b"").status == 200
+
+
+def test_the_command_attaches_a_file_until_it_is_told_to_end(place: str) -> None:
+    with Serving("--http", "127.0.0.1:0", "--grpc", "off", "--attach", place) as serving:
+        assert f"attach  {place}" in serving.out
+        command = [sys.executable, "-m", "penstock", "attach", place]
+        options: dict[str, Any] = {"cwd": MODELS, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*command, "double.py"], **options) as attaching:
+            assert attaching.stdout
+            assert attaching.stdout.readline() == f"penstock: attached to {place}: double (version 1)\n"
+            assert status(serving.http, "double") == 200
+            taken = subprocess.run([*command, "double.py"], **options, check=False)
+            assert (taken.returncode, taken.stderr) == (
+                1,
+                "penstock: error: model 'double' version '1' is attached already\n",
+            )
+            attaching.send_signal(signal.SIGTERM)
+            _, said = attaching.communicate(timeout=30)
+            assert attaching.returncode == 0
+            assert said.startswith("penstock: detaching: requests have 30 s to finish")
+        has_gone(serving.http, "double")
+        with subprocess.Popen([*command, "same.py"], **options) as attaching:
+            assert attaching.stdout
+            attaching.stdout.readline()
+            serving.signal(signal.SIGTERM)
+            _, said = attaching.communicate(timeout=30)
+            assert (attaching.returncode, said) == (0, "penstock: the server has stopped\n")
+        assert serving.exit_status() == 0
+    nowhere = subprocess.run([*command, "same.py", "--timeout", "0"], **options, check=False)
+    assert (nowhere.returncode, nowhere.stderr) == (
+        1,
+        f"penstock: error: attach: {place}: no server is there that was started with attach\n",
+    )

@@ -94,6 +94,9 @@ def _read(found: dict[str, Any], parts: Sequence[bytes], channels: Channels) -> 
     where = f"model {name!r}"
     inputs = tuple(_tensor_read(one) for one in found["inputs"])
     outputs = tuple(_tensor_read(one) for one in found["outputs"])
+    for tensors in (inputs, outputs):
+        if len({one.name for one in tensors}) < len(tensors):
+            raise ValueError(f"{where}: two tensors have one name")
     batching, queueing = batching_read(found["batching"]), queueing_read(found["queueing"])
     streams, context = _flag(found["streams"]), _flag(found["wants_context"])
     sequences = Sequences(**found["sequences"]) if found.get("sequences") else None

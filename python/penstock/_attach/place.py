@@ -46,7 +46,7 @@ def candidates(address: str) -> list[str]:
 
     Raises:
         ConfigError: it is no address, or one of another machine.
-        Unavailable: a folder where it would be is not this user's alone.
+        Unavailable: the folder where it would be is not this user's alone.
     """
     if address.startswith("unix:"):
         if not (path := address.removeprefix("unix:")):
@@ -55,12 +55,12 @@ def candidates(address: str) -> list[str]:
     host, port = _host_and_port(address)
     if not _is_here(host):
         raise ConfigError(f"attach: {address!r} is not on this machine; models are attached by its own processes")
-    found = [folder for folder in _folders() if os.path.lexists(folder)]
-    for folder in found:
-        # Somebody else's server is not to be talked to.
-        if (problem := _problem(folder)) is not None:
-            raise Unavailable(f"attach: {problem}")
-    return [_socket(folder, port) for folder in found]
+    problems = {folder: _problem(folder) for folder in _folders() if os.path.lexists(folder)}
+    # Somebody else's server is not to be talked to, and somebody else's folder not to be in the way.
+    found = [_socket(folder, port) for folder, problem in problems.items() if problem is None]
+    if not found and problems:
+        raise Unavailable(f"attach: {next(filter(None, problems.values()))}")
+    return found
 
 
 def check_partner(line: Line) -> bool:

@@ -1,0 +1,69 @@
+"""`penstock attach`: serves the models of files behind a server that runs already."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+from penstock._say import say
+from penstock.errors import PenstockError, StartupError
+
+__all__ = ["add_parser", "run"]
+
+_LOOKS_EVERY = 0.1
+"""Seconds between two looks at whether a signal came."""
+
+_CUT = 3
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "attach",
+        allow_abbrev=False,
+        help="serve models behind a server that runs already",
+        description="Attaches the models of files and modules to a server of this machine and user that was started "
+        "with --attach, until SIGINT or SIGTERM, or until that server stops. Their code runs here.",
+        epilog="Exit status: 0 nothing was cut off, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="http://HOST:PORT, or unix:/path as the server was given it")
+    parser.add_argument("targets", nargs="+", metavar="PATH[:object]", help="a file or module, as for serve")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to wait for the server"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries it out, and gives the exit status.
+
+    Raises:
+        StartupError: a model cannot be loaded, or nothing can be attached there.
+    """
+    from penstock import _load
+    from penstock.attaching import attach
+
+    models = [one for target in options.targets for one in _load.load(target)]
+    signals: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
+        if len(signals) > 1:
+            raise SystemExit(_CUT)
+
+    try:
+        attached = attach(options.address, *models, timeout=options.timeout)
+    except PenstockError as error:
+        raise error if isinstance(error, StartupError) else StartupError(str(error)) from error
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+    names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
+    say(f"penstock: attached to {options.address}: {names}", sys.stdout)
+    while not signals:
+        if attached.wait(_LOOKS_EVERY):
+            say(f"penstock: {attached.reason}")
+            return 0
+    say("penstock: detaching: requests have 30 s to finish; signal again to end at once")
+    return 0 if attached.detach() else _CUT
