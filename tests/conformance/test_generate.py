@@ -16,6 +16,7 @@ import requests
 
 from models.streams import TAP
 from penstock import Server
+from waiting import until
 
 
 @pytest.fixture
@@ -184,6 +185,16 @@ def test_e25_a_client_that_leaves_closes_the_generator(streams: Server, tap: Any
     assert tap.cancelled.is_set()
 
 
+def stands_still(tap: Any) -> int:
+    """How much was yielded, if nothing more is for a second; else 0."""
+    yielded: int = tap.yielded
+    for _ in range(20):
+        threading.Event().wait(0.05)
+        if tap.yielded != yielded:
+            return 0
+    return yielded
+
+
 def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: Any) -> None:
     address = urlsplit(streams.http_url)
     assert address.hostname is not None
@@ -196,16 +207,8 @@ def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: 
             b"POST /v2/models/endless/generate_stream HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
             + body
         )
-        before = -1
-        for _ in range(400):
-            if tap.yielded == before > 0:
-                break
-            before = tap.yielded
-            threading.Event().wait(0.05)
-        paused_at = tap.yielded
-        assert 0 < paused_at < 500_000
-        threading.Event().wait(0.2)
-        assert tap.yielded == paused_at, "it went on although nobody reads"
+        paused_at = until(lambda: stands_still(tap), "the generator to pause")
+        assert paused_at < 500_000
         # It goes on as soon as somebody reads.
         read = 0
         while tap.yielded == paused_at and read < 64 << 20:
