@@ -39,13 +39,18 @@ print(url(server), flush=True)
 """
 
 
+def environment() -> dict[str, str]:
+    """For a process that imports what these tests do."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+
+
 @contextmanager
 def script(body: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A script that serves `m` and `held` and then does `body`; with the lines that it prints."""
-    folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(body=body)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock import Cache, Model
 from penstock.compat.pytriton._binding import Binding
 from penstock.compat.pytriton._lifecycle import DefaultTritonLifecyclePolicy, TritonLifecyclePolicy
 from penstock.compat.pytriton._models import BoundModel, Models
@@ -118,8 +119,8 @@ class TritonBase:
             if self._connected:
                 return
             self._wait_for_server()
-            self._load([one for one in self._model_manager.models if not one.loaded])
             self._begin()
+            self._load([one for one in self._model_manager.models if not one.loaded])
             self._connected = True
             self._tell(self._model_manager.models)
             if self._url.startswith("http"):
@@ -198,6 +199,14 @@ class TritonBase:
     def _stop_impl(self, timeout: float | None = None) -> None:
         """Ends what `_load` began."""
         raise NotImplementedError
+
+    def _cache(self) -> Cache | None:
+        """Where a model that asks for it keeps its answers."""
+        return None
+
+    def _made(self, bound: BoundModel) -> Model[..., Any]:
+        model, config = bound.binding.to_model(self._unrecoverable), bound.binding.config
+        return model.with_options(cache=self._cache()) if config.response_cache and not config.decoupled else model
 
     def _verbose_level(self) -> int:
         """How verbose the server's log is."""

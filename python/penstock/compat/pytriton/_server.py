@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock import Model, Server
-from penstock.compat.pytriton._base import MONITORING_PERIOD_S, TritonBase
+from penstock import Cache, Server
+from penstock.compat.pytriton._base import LOGGER, MONITORING_PERIOD_S, TritonBase
 from penstock.compat.pytriton._caching import caching_of
 from penstock.compat.pytriton._config import TritonConfig, merged
 from penstock.compat.pytriton._lifecycle import (
@@ -128,13 +128,8 @@ class Triton(TritonBase):
                 one.loaded = True
             self._warn_of_verbose_log()
 
-    def _made(self, bound: BoundModel) -> Model[..., Any]:
-        model = bound.binding.to_model(self._unrecoverable)
-        config = bound.binding.config
-        # Answers are kept where the server was given a place for them.
-        return (
-            model.with_options(cache=self._caching.cache()) if config.response_cache and not config.decoupled else model
-        )
+    def _cache(self) -> Cache | None:
+        return self._caching.cache()
 
     def _wait_for_server(self) -> None:
         if self._server is None:
@@ -151,7 +146,8 @@ class Triton(TritonBase):
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (server := self._server) is not None:
-            server.stop(timeout)
+            if cut := server.stop(timeout):
+                LOGGER.warning("Cut off before they had finished: %s", ", ".join(cut))
             self._server = None
 
     def _verbose_level(self) -> int:
