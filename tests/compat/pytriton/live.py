@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -13,7 +15,7 @@ from http_by_hand import Answer, infer
 from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.triton import Triton, TritonBase, TritonConfig
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 HERE: dict[str, Any] = {
     "http_address": "127.0.0.1",
@@ -63,6 +65,16 @@ def answers(server: Triton, name: str = "m") -> bool:
         request.inputs.add(name="x", datatype="FP32", shape=ROW.shape)
         answer = stub.ModelInfer(request, timeout=PATIENCE)
     return bool(over_http == [[2, 4]] and answer.raw_output_contents[0] == (ROW * 2).tobytes())
+
+
+def once_in_serve(call: Callable[[], object]) -> threading.Thread:
+    """Calls it, on a thread of its own, when this process's main thread is in `serve` and catches signals there."""
+
+    def run() -> None:
+        until(lambda: signal.getsignal(signal.SIGINT) is not signal.default_int_handler)
+        call()
+
+    return in_thread(run)
 
 
 def in_thread(call: Any) -> threading.Thread:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from live import ROW, X, Y, answers, ask, bind, double, in_thread, triton, url
+from live import ROW, X, Y, answers, ask, bind, double, in_thread, once_in_serve, triton, url
 
 from http_by_hand import binary_body, get, infer, post
 from penstock import BindError
@@ -171,10 +170,23 @@ def test_a_server_in_a_thread() -> None:
     assert not server.is_alive()
 
 
+def test_a_stop_between_the_start_and_serve_is_the_end() -> None:
+    server = triton()
+    start = server.run
+
+    def run() -> None:
+        start()
+        server.stop()
+
+    server.run = run  # type: ignore[method-assign]
+    server.serve()
+    assert not server.is_alive()
+
+
 def test_serve_returns_when_the_server_is_stopped_elsewhere() -> None:
     with triton() as server:
         bind(server)
-        threading.Timer(0.0, server.stop).start()
+        once_in_serve(server.stop)
         server.serve()
         assert not server.is_alive()
 

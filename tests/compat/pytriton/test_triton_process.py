@@ -18,8 +18,8 @@ from http_by_hand import get, infer
 from waiting import PATIENCE, until
 
 SCRIPT = """
-import sys, threading, time
-from live import bind, triton, url
+import signal, sys, threading, time
+from live import bind, once_in_serve, triton, url
 from penstock.compat.pytriton.decorators import batch
 
 @batch
@@ -28,6 +28,9 @@ def held(x):
     while not hold.is_set():
         time.sleep(0.01)
     return {{"y": x * 2}}
+
+def tell():
+    print("in serve", flush=True)
 
 hold = threading.Event()
 server = triton(exit_timeout_secs=60)
@@ -74,12 +77,17 @@ def script(body: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
 
 
 def serving(lines: list[str]) -> str:
-    return until(lambda: next((line for line in lines if line.startswith("http://")), ""))
+    """Where the script serves, once it is in `serve`, where signals are caught."""
+    until(lambda: "in serve" in lines, "the script to serve")
+    return next(line for line in lines if line.startswith("http://"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_serve_and_the_script_goes_on(number: signal.Signals) -> None:
-    with script("server.serve(); print('after', server.is_alive(), flush=True)") as (process, lines):
+    with script("once_in_serve(tell); server.serve(); print('after', server.is_alive(), flush=True)") as (
+        process,
+        lines,
+    ):
         address = serving(lines)
         assert get(address, "/v2/health/ready").status == 200
         process.send_signal(number)
@@ -94,6 +102,7 @@ def open_later():
         time.sleep(0.01)
     hold.set()
 threading.Thread(target=open_later).start()
+once_in_serve(tell)
 server.serve()
 """
     with script(body) as (process, lines):
@@ -110,6 +119,7 @@ server.serve()
 
 def test_a_second_signal_does_not_wait_for_requests() -> None:
     body = """
+once_in_serve(tell)
 server.serve()
 print("after", flush=True)
 hold.set()
@@ -141,11 +151,11 @@ def get_status(address: str) -> int:
 
 def test_a_scripts_own_handler_stays() -> None:
     body = """
-import signal
 def own(*_):
     print("own", flush=True)
     server.stop()
 signal.signal(signal.SIGTERM, own)
+once_in_serve(tell)
 server.serve()
 """
     with script(body) as (process, lines):
@@ -159,5 +169,5 @@ def test_a_script_that_ends_takes_its_server_with_it() -> None:
     """Whether it ends well or by an error, and without a word to the server."""
     for body, status in (("pass", 0), ("raise OSError('no')", 1), ("sys.exit(3)", 3)):
         with script(body) as (process, lines):
-            serving(lines)
             assert process.wait(PATIENCE) == status, lines
+            until(lambda: lines[0].startswith("http://"), str(lines))

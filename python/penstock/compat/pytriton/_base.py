@@ -136,16 +136,7 @@ class TritonBase:
             monitoring_period_s: The longest between two looks at whether all is well.
         """
         self.connect()
-        with Signals().caught() as signals:
-            try:
-                while self.is_alive() and not signals.count:
-                    time.sleep(min(_LOOKS_EVERY, max(monitoring_period_s, 0.01)))
-            except KeyboardInterrupt:
-                # Of a handler of the script's own.
-                signals.count += 1
-            if signals.count:
-                LOGGER.info("A signal was received, exiting.")
-            self._stop_and_wait(signals)
+        self._watch(monitoring_period_s)
 
     def stop(self) -> bool:
         """Lets requests finish, stops, and removes the workspace. Whether this call did it."""
@@ -226,6 +217,19 @@ class TritonBase:
         self._failed.set()
         # This thread still has to answer for its request, which the stop waits for.
         _in_thread(self.stop)
+
+    def _watch(self, period: float) -> None:
+        """Blocks until it is over. It may have been stopped elsewhere before this begins."""
+        with Signals().caught() as signals:
+            try:
+                while self.is_alive() and not signals.count:
+                    time.sleep(min(_LOOKS_EVERY, max(period, 0.01)))
+            except KeyboardInterrupt:
+                # Of a handler of the script's own.
+                signals.count += 1
+            if signals.count:
+                LOGGER.info("A signal was received, exiting.")
+            self._stop_and_wait(signals)
 
     def _stop_and_wait(self, signals: Signals) -> None:
         """Stops, or waits for the stop that is under way; one more signal ends it at once."""

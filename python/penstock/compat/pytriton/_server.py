@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from penstock import Cache, Server
+from penstock import BindError, Cache, Model, Server, ServerConfig
 from penstock.compat.pytriton._base import LOGGER, MONITORING_PERIOD_S, TritonBase
 from penstock.compat.pytriton._caching import caching_of
 from penstock.compat.pytriton._config import TritonConfig, merged
@@ -101,7 +102,7 @@ class Triton(TritonBase):
     def serve(self, monitoring_period_s: float = MONITORING_PERIOD_S) -> None:
         """Starts the server if need be, and blocks until it is stopped; see `TritonBase.serve`."""
         self.run()
-        super().serve(monitoring_period_s)
+        self._watch(monitoring_period_s)
 
     def get_access_token(self) -> str | None:
         """What the protected parts ask for: as it was given, or made up; None where nothing is protected."""
@@ -118,8 +119,7 @@ class Triton(TritonBase):
                 return
             bound = [one for one in self._model_manager.models if not one.loaded]
             models = [self._made(one) for one in bound]
-            server = Server(*models, config=self._settings) if models else Server.empty(config=self._settings)
-            server.start()
+            server = self._started(models)
             self._server, self._triton_server = server, TritonServer(server)
             self._url = self._triton_server.get_endpoint(self._protocol)
             # After the server's own: this one runs first then, and lets requests finish.
@@ -127,6 +127,19 @@ class Triton(TritonBase):
             for one in bound:
                 one.loaded = True
             self._warn_of_verbose_log()
+
+    def _started(self, models: Sequence[Model[..., Any]]) -> Server:
+        def start(settings: ServerConfig) -> Server:
+            return (Server(*models, config=settings) if models else Server.empty(config=settings)).start()
+
+        try:
+            return start(self._settings)
+        except BindError as error:
+            if self._settings.attach != "auto" or not str(error).startswith("attach: "):
+                raise
+            # Who serves alone needs no such place.
+            LOGGER.warning("RemoteTriton cannot attach models: %s", error)
+            return start(replace(self._settings, attach=None))
 
     def _cache(self) -> Cache | None:
         return self._caching.cache()

@@ -61,6 +61,7 @@ LIKE_PYTRITON: dict[str, Any] = {
     "max_inflight_bytes": 1 << 40,
     "idle_timeout": 0.0,
     "model_control": "explicit",
+    "attach": "auto",
 }
 """Where Penstock's own defaults would refuse what PyTriton takes."""
 
