@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import numpy as np
 import pytest
 
@@ -84,3 +86,18 @@ def test_streams_for_asyncio(url: str) -> None:
 
 def anext_of(stream: object) -> object:
     return stream.__anext__()  # type: ignore[attr-defined]
+
+
+def test_an_empty_stream_of_a_server_that_says_so_at_once() -> None:
+    """As gRPC's C++ servers, Triton's among them, do: the status is in the head."""
+    nothing = grpc.stream_stream_rpc_method_handler(lambda requests, context: iter(()))
+    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelStreamInfer": nothing})
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((service,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with Client(f"grpc://127.0.0.1:{port}") as client:
+            assert list(client.stream("m", x=np.ones(1, np.float32))) == []
+    finally:
+        server.stop(None).wait()

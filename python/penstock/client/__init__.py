@@ -12,8 +12,20 @@ from __future__ import annotations
 
 from penstock.client._asynchronous import AsyncClient
 from penstock.client._options import ClientOptions
+from penstock.client._pending import Pending
 from penstock.client._result import Result
 from penstock.client._sequence import AsyncSequence, Sequence
+from penstock.client._streams import AsyncStream, Stream
 from penstock.client._synchronous import Client
 
-__all__ = ["AsyncClient", "AsyncSequence", "Client", "ClientOptions", "Result", "Sequence"]
+__all__ = [
+    "AsyncClient",
+    "AsyncSequence",
+    "AsyncStream",
+    "Client",
+    "ClientOptions",
+    "Pending",
+    "Result",
+    "Sequence",
+    "Stream",
+]

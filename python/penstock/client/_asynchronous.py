@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import _call, _loop
-from penstock.client._base import Ask, Base, How, Timeout, inputs_of, metadata_ask
+from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
+from penstock.client._questions import AsyncQuestions
 from penstock.client._result import Result
 from penstock.client._sequence import AsyncSequence
+from penstock.client._streams import AsyncStream
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient"]
 
 
-class AsyncClient(Base["_core.SharedClient"]):
+class AsyncClient(AsyncQuestions, Base["_core.SharedClient"]):
     """A client of one server for asyncio. It may be used by any number of tasks at once.
 
     Calls run on one thread that all clients of the process share, and never hold the interpreter
@@ -114,48 +116,6 @@ class AsyncClient(Base["_core.SharedClient"]):
         """Begins a sequence of requests to a model that remembers; see `Sequence`."""
         return AsyncSequence(self, model, sequence_id)
 
-    async def live(self, *, timeout: Timeout = ...) -> bool:
-        """Whether the server runs."""
-        return bool(await self._ask(("live", "", "", None), timeout))
-
-    async def ready(self, *, timeout: Timeout = ...) -> bool:
-        """Whether the server and all its models can answer."""
-        return bool(await self._ask(("ready", "", "", None), timeout))
-
-    async def model_ready(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> bool:
-        """Whether a model can answer; see `Client.model_ready`."""
-        return bool(await self._ask(("model_ready", model, version or "", None), timeout))
-
-    async def server_metadata(self, *, timeout: Timeout = ...) -> dict[str, Any]:
-        """The server's `name`, `version` and `extensions`."""
-        return dict(await self._ask(("server_metadata", "", "", None), timeout))
-
-    async def metadata(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
-        """A model's `name`, `versions`, `platform`, `inputs` and `outputs`."""
-        return dict(await self._ask(metadata_ask(model, version), timeout))
-
-    async def config(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
-        """A model's configuration, in Triton's form."""
-        return dict(await self._ask(("config", model, version or "", None), timeout))
-
-    async def statistics(
-        self, model: str | None = None, *, version: str | None = None, timeout: Timeout = ...
-    ) -> dict[str, Any]:
-        """Counts and times of past inferences, of one model or all, in Triton's form."""
-        return dict(await self._ask(("statistics", model or "", version or "", None), timeout))
-
-    async def index(self, *, timeout: Timeout = ...) -> list[dict[str, Any]]:
-        """The models that the server knows, each with its `state`."""
-        return list(await self._ask(("index", "", "", None), timeout))
-
-    async def load(self, model: str, *, config: Mapping[str, Any] | None = None, timeout: Timeout = ...) -> None:
-        """Loads a model, or loads it anew; `config` is in Triton's form."""
-        await self._ask(("load", model, "", None if config is None else json.dumps(dict(config))), timeout)
-
-    async def unload(self, model: str, *, dependents: bool = False, timeout: Timeout = ...) -> None:
-        """Unloads a model, and with `dependents` those that only it needs."""
-        await self._ask(("unload", model, "", "dependents" if dependents else None), timeout)
-
     async def close(self) -> None:
         """Lets the connections go. Calls under way finish; new ones are refused."""
         self._closed = True
@@ -174,8 +134,8 @@ class AsyncClient(Base["_core.SharedClient"]):
 
         return _core.SharedClient(url, settings)
 
-    async def _ask(self, ask: Ask, timeout: Timeout) -> Any:
-        return json.loads(await self._asked(ask, self._how(None, timeout)) or b"{}")
+    async def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
+        return json.loads(await self._asked(ask, self._how(headers, timeout)) or b"{}")
 
     async def _asked(self, ask: Ask, how: How) -> bytes:
         answer: bytes = await _loop.run(lambda mailbox: self._core.ask(ask, how, mailbox))
@@ -189,46 +149,6 @@ class AsyncClient(Base["_core.SharedClient"]):
             key = (model, version or "")
             known = self._declared.get(key)
             if known is None:
-                known = _call.declared(json.loads(await self._asked(metadata_ask(model, version), how)))
+                known = _call.declared(json.loads(await self._asked(ask_of("metadata", model, version), how)))
                 self._declared[key] = known
         return _call.call(model, inputs, known=known, version=version, **rest)
-
-
-class AsyncStream(AsyncIterator[Result]):
-    """The pieces of a streamed answer. Iterate over it; it is an async context manager too."""
-
-    def __init__(self, opened: Any) -> None:
-        self._opened = opened
-        self._pieces: _core.SharedPieces | None = None
-        self._batch: list[Answer | Exception] = []
-        self._ended = False
-
-    async def __anext__(self) -> Result:
-        if not self._batch and not self._ended:
-            if self._pieces is None:
-                self._pieces = await self._opened()
-            pieces = self._pieces
-            self._batch = await _loop.run(pieces.next)
-            # The last first, to be popped.
-            self._batch.reverse()
-        if not self._batch:
-            self._ended = True
-            raise StopAsyncIteration
-        piece = self._batch.pop()
-        if isinstance(piece, Exception):
-            self._ended = True
-            raise piece
-        return Result(piece)
-
-    async def close(self) -> None:
-        """Ends the stream, also on the server's side."""
-        self._ended = True
-        self._batch.clear()
-        if self._pieces is not None:
-            self._pieces.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

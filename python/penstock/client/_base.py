@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ Core = TypeVar("Core")
 Timeout = Union["float", None, "EllipsisType"]
 """Seconds, None for no limit, or `...` for the client's own default."""
 
-Ask = tuple[str, str, str, "str | None"]
+Ask = tuple[str, str, str, "str | None", "list[tuple[str, bytes]]"]
+"""What, model, version, what else there is to say, and files by name."""
+Headers = Union["Mapping[str, str]", None]
 How = tuple["list[tuple[str, str]]", "float | None"]
 
 
@@ -43,6 +46,11 @@ class Base(Generic[Core]):
         """The server's address, as it was given."""
         return self._url
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed: it makes no more calls."""
+        return self._closed
+
     def _make(self, url: str, settings: Settings) -> Core:
         raise NotImplementedError
 
@@ -53,9 +61,13 @@ class Base(Generic[Core]):
         return ([] if headers is None else list(headers.items()), limit)
 
     def _renew(self) -> None:
-        # Never let go: the connections are the parent's, and so are the locks.
-        _OF_PARENTS.append(self._core)
+        self._leave(self._core)
         self._core = self._make(self._url, self._settings)
+
+    @staticmethod
+    def _leave(core: object) -> None:
+        # Never let go: the connections are the parent's, and so are the locks.
+        _OF_PARENTS.append(core)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._url}{', closed' if self._closed else ''}>"
@@ -72,9 +84,19 @@ def inputs_of(inputs: Mapping[str, Any] | None, named: Mapping[str, Any]) -> Map
     return {**inputs, **named} if named else inputs
 
 
-def metadata_ask(model: str, version: str | None) -> Ask:
-    """The question for a model's inputs."""
-    return ("metadata", model, "" if version is None else str(version), None)
+def ask_of(what: str, model: str | None = None, version: str | None = None) -> Ask:
+    """A question of the server, or of a model."""
+    return (what, model or "", "" if version is None else str(version), None, [])
+
+
+def load_of(model: str, config: Mapping[str, Any] | None, files: Mapping[str, bytes] | None) -> Ask:
+    """The order to load a model, perhaps one that it brings along."""
+    return ("load", model, "", None if config is None else json.dumps(dict(config)), list((files or {}).items()))
+
+
+def unload_of(model: str, dependents: bool) -> Ask:
+    """The order to unload a model."""
+    return ("unload", model, "", "dependents" if dependents else None, [])
 
 
 def _after_fork() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import _call
-from penstock.client._base import Ask, Base, How, Timeout, inputs_of, metadata_ask
+from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
+from penstock.client._pending import Pending, begin
+from penstock.client._questions import Questions
 from penstock.client._result import Result
 from penstock.client._sequence import Sequence
+from penstock.client._streams import Stream
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 
-class Client(Base["_core.BlockingClient | HedgedClient"]):
+class Client(Questions, Base["_core.BlockingClient | HedgedClient"]):
     """A client of one server. It may be used by any number of threads at once.
 
     Connections are made when they are needed, one for each call at a time, and kept. A call runs on
@@ -43,6 +46,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"]):
     """
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
+        self._shared: _core.SharedClient | None = None
         super().__init__(url, options)
 
     def infer(
@@ -102,6 +106,50 @@ class Client(Base["_core.BlockingClient | HedgedClient"]):
         )
         return Result(self._core.infer(call, how))
 
+    def submit(
+        self,
+        model: str,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        outputs: Iterable[str] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        timeout: Timeout = ...,
+        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        version: str | None = None,
+        datatypes: Mapping[str, str] | None = None,
+        into: Pending[Any] | None = None,
+        **named: Any,
+    ) -> Pending[Result]:
+        """Begins one inference and does not wait for it: a future of its result.
+
+        Arguments are those of `infer`, and `into` is the future to use, if not a new one: see `Pending`.
+        Any number may be under way at once, on one thread for the whole process; over REST each needs a
+        connection. Do not write to the arrays before the future is done.
+
+        Raises:
+            InvalidInput: an input cannot be sent.
+
+        Example:
+            >>> futures = [client.submit("double", x=row) for row in rows]
+            >>> results = [future.result() for future in futures]
+        """
+        how = self._how(headers, timeout)
+        call = self._call(
+            model,
+            inputs_of(inputs, named),
+            how,
+            version=version,
+            request_id=request_id,
+            outputs=outputs,
+            parameters=parameters,
+            datatypes=datatypes,
+        )
+        pending: Pending[Any] = Pending() if into is None else into
+        begin(self._of_runtime(), call, how, pending)
+        return pending
+
     def stream(
         self,
         model: str,
@@ -143,56 +191,12 @@ class Client(Base["_core.BlockingClient | HedgedClient"]):
         """Begins a sequence of requests to a model that remembers; see `Sequence`."""
         return Sequence(self, model, sequence_id)
 
-    def live(self, *, timeout: Timeout = ...) -> bool:
-        """Whether the server runs."""
-        return bool(self._ask(("live", "", "", None), timeout))
-
-    def ready(self, *, timeout: Timeout = ...) -> bool:
-        """Whether the server and all its models can answer."""
-        return bool(self._ask(("ready", "", "", None), timeout))
-
-    def model_ready(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> bool:
-        """Whether a model can answer.
-
-        Raises:
-            NotFound: there is no such model.
-        """
-        return bool(self._ask(("model_ready", model, version or "", None), timeout))
-
-    def server_metadata(self, *, timeout: Timeout = ...) -> dict[str, Any]:
-        """The server's `name`, `version` and `extensions`."""
-        return dict(self._ask(("server_metadata", "", "", None), timeout))
-
-    def metadata(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
-        """A model's `name`, `versions`, `platform`, `inputs` and `outputs`."""
-        return dict(self._ask(metadata_ask(model, version), timeout))
-
-    def config(self, model: str, *, version: str | None = None, timeout: Timeout = ...) -> dict[str, Any]:
-        """A model's configuration, in Triton's form."""
-        return dict(self._ask(("config", model, version or "", None), timeout))
-
-    def statistics(
-        self, model: str | None = None, *, version: str | None = None, timeout: Timeout = ...
-    ) -> dict[str, Any]:
-        """Counts and times of past inferences, of one model or all, in Triton's form."""
-        return dict(self._ask(("statistics", model or "", version or "", None), timeout))
-
-    def index(self, *, timeout: Timeout = ...) -> list[dict[str, Any]]:
-        """The models that the server knows, each with its `state`."""
-        return list(self._ask(("index", "", "", None), timeout))
-
-    def load(self, model: str, *, config: Mapping[str, Any] | None = None, timeout: Timeout = ...) -> None:
-        """Loads a model, or loads it anew; `config` is in Triton's form."""
-        self._ask(("load", model, "", None if config is None else json.dumps(dict(config))), timeout)
-
-    def unload(self, model: str, *, dependents: bool = False, timeout: Timeout = ...) -> None:
-        """Unloads a model, and with `dependents` those that only it needs."""
-        self._ask(("unload", model, "", "dependents" if dependents else None), timeout)
-
     def close(self) -> None:
         """Lets the connections go. Calls under way finish; new ones are refused."""
         self._closed = True
         self._core.close()
+        if self._shared is not None:
+            self._shared.close()
 
     def __enter__(self) -> Self:
         return self
@@ -211,8 +215,21 @@ class Client(Base["_core.BlockingClient | HedgedClient"]):
 
         return HedgedClient(url, settings)
 
-    def _ask(self, ask: Ask, timeout: Timeout) -> Any:
-        return json.loads(self._core.ask(ask, self._how(None, timeout)) or b"{}")
+    def _of_runtime(self) -> _core.SharedClient:
+        if self._shared is None:
+            from penstock import _core
+
+            self._shared = _core.SharedClient(self._url, self._settings)
+        return self._shared
+
+    def _renew(self) -> None:
+        super()._renew()
+        if self._shared is not None:
+            self._leave(self._shared)
+            self._shared = None
+
+    def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
+        return json.loads(self._core.ask(ask, self._how(headers, timeout)) or b"{}")
 
     def _call(self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any) -> _call.Call:
         known = None
@@ -220,29 +237,6 @@ class Client(Base["_core.BlockingClient | HedgedClient"]):
             key = (model, version or "")
             known = self._declared.get(key)
             if known is None:
-                known = _call.declared(json.loads(self._core.ask(metadata_ask(model, version), how)))
+                known = _call.declared(json.loads(self._core.ask(ask_of("metadata", model, version), how)))
                 self._declared[key] = known
         return _call.call(model, inputs, known=known, version=version, **rest)
-
-
-class Stream(Iterator[Result]):
-    """The pieces of a streamed answer. Iterate over it; it is a context manager too."""
-
-    def __init__(self, pieces: _core.BlockingPieces) -> None:
-        self._pieces = pieces
-
-    def __next__(self) -> Result:
-        piece = self._pieces.next()
-        if piece is None:
-            raise StopIteration
-        return Result(piece)
-
-    def close(self) -> None:
-        """Ends the stream, also on the server's side."""
-        self._pieces.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

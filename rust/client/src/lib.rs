@@ -30,6 +30,6 @@ pub use failure::{Failure, Stage};
 pub use options::{Options, Retries, TlsOptions};
 pub use penstock_wire::coding::Coding;
 pub use penstock_wire::{Answer, Call, Named};
-pub use request::{Ask, CallOptions, What};
+pub use request::{Ask, CallOptions, Override, What};
 pub use stream::Pieces;
 pub use target::{Address, Target};

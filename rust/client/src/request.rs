@@ -1,6 +1,9 @@
 //! What a caller asks beside an inference, and how it wants any call made.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// A question about a server or a model, or an order to it.
@@ -22,13 +25,22 @@ pub enum What {
     Statistics,
     /// The models that the server knows.
     Index,
-    /// To load a model, with a configuration (JSON) of its own or without.
-    Load(Option<String>),
+    /// To load a model.
+    Load(Override),
     /// To unload a model, and perhaps those that only it needs.
     Unload {
         /// Whether those too.
         dependents: bool,
     },
+}
+
+/// What a load brings along, instead of what the repository has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Override {
+    /// The model's configuration, as JSON.
+    pub config: Option<String>,
+    /// The model's files by name: `file:1/model.py`.
+    pub files: Vec<(String, Bytes)>,
 }
 
 /// A [`What`] and whom it is of.
@@ -87,17 +99,24 @@ impl Ask {
             What::Config => ("GET", model() + "/config", None),
             What::Statistics if self.model.is_empty() => ("GET", "/v2/models/stats".to_owned(), None),
             What::Statistics => ("GET", model() + "/stats", None),
-            What::Index => ("POST", "/v2/repository/index".to_owned(), Some(serde_json::json!({}))),
-            What::Load(None) => ("POST", repository("load"), Some(serde_json::json!({}))),
-            What::Load(Some(config)) => {
-                ("POST", repository("load"), Some(serde_json::json!({"parameters": {"config": config}})))
-            }
+            What::Index => ("POST", "/v2/repository/index".to_owned(), Some(json!({}))),
+            What::Load(instead) => ("POST", repository("load"), Some(instead.rest())),
             What::Unload { dependents } => {
-                let parameters = serde_json::json!({"parameters": {"unload_dependents": dependents}});
+                let parameters = json!({"parameters": {"unload_dependents": dependents}});
                 ("POST", repository("unload"), Some(parameters))
             }
         };
         (method, path, body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
+    }
+}
+
+impl Override {
+    /// As the body of a REST call, where files are base64.
+    fn rest(&self) -> Value {
+        let files = self.files.iter().map(|(name, file)| (name.clone(), Value::from(STANDARD.encode(file))));
+        let config = self.config.iter().map(|config| ("config".to_owned(), Value::from(config.as_str())));
+        let parameters: Map<String, Value> = config.chain(files).collect();
+        if parameters.is_empty() { json!({}) } else { json!({"parameters": parameters}) }
     }
 }
 
@@ -125,7 +144,11 @@ mod tests {
         assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
         let ask = |what| Ask { what, model: "m".to_owned(), version: String::new() }.rest();
         assert_eq!(ask(What::Config).1, "/v2/models/m/config");
-        assert_eq!(ask(What::Load(Some("{}".to_owned()))).2, br#"{"parameters":{"config":"{}"}}"#);
+        assert_eq!(ask(What::Load(Override::default())).2, b"{}");
+        let config = Some("{}".to_owned());
+        let files = vec![("file:1/a".to_owned(), Bytes::from_static(b"\xff"))];
+        let loaded = ask(What::Load(Override { config, files })).2;
+        assert_eq!(loaded, br#"{"parameters":{"config":"{}","file:1/a":"/w=="}}"#);
         assert_eq!(ask(What::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Ask, What};
 use bytes::Bytes;
 use penstock_core::{Error, Kind, Result};
-use penstock_wire::generated::inference as pb;
+use penstock_wire::generated::inference::{self as pb, model_repository_parameter::ParameterChoice as Choice};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -22,28 +22,30 @@ pub(super) fn request(ask: &Ask) -> (&'static str, Vec<u8>) {
         What::Config => ("ModelConfig", pb::ModelConfigRequest { name, version }.encode_to_vec()),
         What::Statistics => ("ModelStatistics", pb::ModelStatisticsRequest { name, version }.encode_to_vec()),
         What::Index => ("RepositoryIndex", pb::RepositoryIndexRequest::default().encode_to_vec()),
-        What::Load(config) => {
-            let text = config.clone().map(pb::model_repository_parameter::ParameterChoice::StringParam);
-            let parameters =
-                text.map(|text| ("config".to_owned(), pb::ModelRepositoryParameter { parameter_choice: Some(text) }));
+        What::Load(instead) => {
+            let config = instead.config.iter().map(|text| parameter("config", Choice::StringParam(text.clone())));
+            let files = instead.files.iter().map(|(name, file)| parameter(name, Choice::BytesParam(file.clone())));
             let message = pb::RepositoryModelLoadRequest {
                 model_name: name,
-                parameters: parameters.into_iter().collect(),
+                parameters: config.chain(files).collect(),
                 ..Default::default()
             };
             ("RepositoryModelLoad", message.encode_to_vec())
         }
         What::Unload { dependents } => {
-            let choice = pb::model_repository_parameter::ParameterChoice::BoolParam(*dependents);
-            let parameter = pb::ModelRepositoryParameter { parameter_choice: Some(choice) };
+            let parameter = parameter("unload_dependents", Choice::BoolParam(*dependents));
             let message = pb::RepositoryModelUnloadRequest {
                 model_name: name,
-                parameters: [("unload_dependents".to_owned(), parameter)].into_iter().collect(),
+                parameters: [parameter].into_iter().collect(),
                 ..Default::default()
             };
             ("RepositoryModelUnload", message.encode_to_vec())
         }
     }
+}
+
+fn parameter(name: &str, choice: Choice) -> (String, pb::ModelRepositoryParameter) {
+    (name.to_owned(), pb::ModelRepositoryParameter { parameter_choice: Some(choice) })
 }
 
 /// The answer to a question as JSON.

@@ -1,9 +1,10 @@
 //! What Python says of a client and of a call.
 
 use super::lend;
-use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Retries, TlsOptions, What};
+use bytes::Bytes;
+use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Override, Retries, TlsOptions, What};
 use penstock_core::Parameter;
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 use smallvec::SmallVec;
 use std::{path::PathBuf, time::Duration};
 
@@ -125,11 +126,11 @@ pub(super) fn how((headers, timeout): HowArguments) -> CallOptions {
     CallOptions::new(headers, timeout.map(seconds))
 }
 
-/// What, model, version, and what else there is to say.
-pub(super) type AskArguments = (String, String, String, Option<String>);
+/// What, model, version, what else there is to say, and files by name.
+pub(super) type AskArguments = (String, String, String, Option<String>, Vec<(String, PyBackedBytes)>);
 
 /// The question that Python asks.
-pub(super) fn ask((what, model, version, more): AskArguments) -> PyResult<Ask> {
+pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult<Ask> {
     let what = match what.as_str() {
         "live" => What::Live,
         "ready" => What::Ready,
@@ -139,7 +140,10 @@ pub(super) fn ask((what, model, version, more): AskArguments) -> PyResult<Ask> {
         "config" => What::Config,
         "statistics" => What::Statistics,
         "index" => What::Index,
-        "load" => What::Load(more),
+        "load" => {
+            let files = files.into_iter().map(|(name, file)| (name, Bytes::from_owner(file))).collect();
+            What::Load(Override { config: more, files })
+        }
         "unload" => What::Unload { dependents: more.is_some() },
         _ => return Err(PyValueError::new_err(format!("no such question: {what}"))),
     };
