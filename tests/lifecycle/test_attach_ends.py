@@ -163,6 +163,7 @@ def test_under_load_every_request_is_answered_when_it_is_killed_and_attached_aga
         (503, f"model 'slow': {GONE}"),
         (503, "model 'slow' is not ready"),
         (503, "model 'slow' is shutting down"),
+        (503, "model 'slow' is not loaded"),
         (404, "unknown model 'slow'"),
     }
 
