@@ -1,0 +1,147 @@
+"""All five clients against one server for a while: memory, descriptors and threads stay as they were.
+
+By hand: `python tests/compat/pytriton/soak.py 600`. A test does the same for some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+
+from native_server import GO_ON, Urls, serving
+
+from penstock.compat.pytriton.client import (
+    AsyncioDecoupledModelClient,
+    AsyncioModelClient,
+    DecoupledModelClient,
+    FuturesModelClient,
+    ModelClient,
+)
+from penstock.compat.pytriton.client.exceptions import PyTritonClientError
+
+A = np.ones((2, 1000), np.float32)
+N = np.array([[20]], np.int32)
+CALLS = 20
+
+
+class Usage(NamedTuple):
+    """What this process holds."""
+
+    megabytes: float
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def now(cls) -> Usage:
+        gc.collect()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return cls(megabytes, len(os.listdir("/proc/self/fd")), threading.active_count())
+
+
+def synchronous(url: str) -> None:
+    with ModelClient(url, "add") as client:
+        for _ in range(CALLS):
+            client.infer_batch(A, A)
+        with ModelClient.from_existing_client(client) as other:
+            other.infer_sample(A[0], A[0])
+    with ModelClient(url, "broken") as client:
+        refused(lambda: client.infer_batch(A))
+
+
+def futures(url: str) -> None:
+    with FuturesModelClient(url, "add", max_workers=16) as client:
+        begun = [client.infer_batch(A, A) for _ in range(CALLS * 3)]
+        for future in begun[::7]:
+            future.cancel()
+        for future in begun:
+            if not future.cancelled():
+                future.result()
+
+
+def tasks(url: str) -> None:
+    async def main() -> None:
+        async with AsyncioModelClient(url, "add") as client:
+            await asyncio.gather(*(client.infer_batch(A, A) for _ in range(CALLS)))
+
+    asyncio.run(main())
+
+
+def streams(url: str) -> None:
+    with DecoupledModelClient(url, "counting") as client:
+        assert len([*client.infer_batch(N)]) == 20
+        # Left in the middle.
+        next(client.infer_batch(N))
+    with DecoupledModelClient(url, "breaking") as client:
+        refused(lambda: [*client.infer_batch(N)])
+
+
+def streams_of_tasks(url: str) -> None:
+    async def one(client: AsyncioDecoupledModelClient) -> int:
+        return len([piece async for piece in client.infer_batch(N)])
+
+    async def main() -> None:
+        async with AsyncioDecoupledModelClient(url, "counting") as client:
+            assert await asyncio.gather(*(one(client) for _ in range(4))) == [20] * 4
+
+    asyncio.run(main())
+
+
+def refused(call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except PyTritonClientError:
+        return
+    raise AssertionError("it was not refused")
+
+
+def rounds(urls: Urls, seconds: float, say: Callable[[Usage, int], None]) -> tuple[Usage, Usage]:
+    """Uses the clients for so long; what was held after the first rounds, and at the end."""
+    GO_ON.set()
+    count = 0
+    first: Usage | None = None
+    deadline = time.monotonic() + seconds
+    while first is None or time.monotonic() < deadline:
+        for use in (synchronous, futures, tasks):
+            for url in urls:
+                use(url)
+        streams(urls.grpc)
+        streams_of_tasks(urls.grpc)
+        count += 1
+        if count == 20:
+            first = Usage.now()
+        if count % 20 == 0:
+            say(Usage.now(), count)
+    return first, Usage.now()
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
+    begin = said = time.monotonic()
+
+    def say(usage: Usage, count: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= seconds / 40:
+            said = time.monotonic()
+            print(f"{said - begin:6.0f} s  round {count:6}  {usage.megabytes:7.1f} MB  "
+                  f"{usage.descriptors:4} descriptors  {usage.threads:3} threads", flush=True)  # fmt: skip
+
+    with serving() as urls:
+        first, last = rounds(urls, seconds, say)
+    print(f"first {first}\nlast  {last}")
+
+
+if __name__ == "__main__":
+    main()
