@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._model import Model, model
+from penstock.answers import Answers
 from penstock.batching import Batching, BatchTooLarge
 from penstock.caching import Cache
 from penstock.config import ServerConfig
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExists",
+    "Answers",
     "AsyncClient",
     "Attached",
     "BatchTooLarge",

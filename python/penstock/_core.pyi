@@ -204,6 +204,10 @@ class RequestInfo:
         """The request's own parameters, without the reserved ones."""
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs that its caller asked for; all of them if it named none."""
+
+    @property
     def deadline(self) -> float | None:
         """Seconds left until the caller stops waiting; None if it set no limit."""
 

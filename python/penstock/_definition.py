@@ -116,5 +116,7 @@ class Definition:
     """Names of histograms that the handler keeps, and the ascending bounds of their buckets."""
     calls: tuple[str, ...] | None = None
     """The models that it says it calls, by name; None if it does not say."""
+    any_shape: bool = False
+    """Whether outputs may have other shapes than they declare."""
     opaque: bool = False
     """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""

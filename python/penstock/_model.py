@@ -177,6 +177,7 @@ class Model(Generic[P, R]):
             warmup=self._warmup,
             buckets=self._buckets,
             calls=self.calls,
+            any_shape=not self._options.get("check_shapes", True),
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -269,6 +270,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         buckets: The ascending upper bounds of the buckets of the histograms that the handler keeps with
             `ctx.metrics.observe(name, value)`, by name.
         calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
+        check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
+            batch must have its rows all the same, unless they come as `Answers`.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

@@ -36,3 +36,4 @@ class ModelOptions(TypedDict, total=False):
     warmup: bool | Samples | Warmup | None
     buckets: Mapping[str, Iterable[float]] | None
     calls: Iterable[str] | None
+    check_shapes: bool

@@ -26,6 +26,8 @@ class Cache:
         revision: The name of the code and weights that compute. With it, and with the server's setting `cache_redis`,
             servers whose models have the same name, version and revision share their answers; change it with them.
         vary: Names of headers whose values set callers apart, beside those that hold credentials.
+        per_caller: Whether a handler that takes a `Context` may answer by the id, priority and headers of a request.
+            False says that it does not, but by inputs, parameters and the outputs asked for alone.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -42,6 +44,8 @@ class Cache:
     """Headers whose values set callers apart, in lower case."""
     revision: str | None
     """The name of the code and weights that compute, to share answers by."""
+    per_caller: bool
+    """Whether a handler that takes a `Context` may answer by the id, priority and headers of a request."""
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Cache:
         ttl: float | timedelta | None = None,
         vary: str | Iterable[str] = (),
         revision: str | None = None,
+        per_caller: bool = True,
     ) -> None:
         if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or not 1 <= max_bytes < 2**63:
             raise ValueError(f"Cache: max_bytes must be an integer of 1 or more, not {max_bytes!r}")
@@ -62,5 +67,6 @@ class Cache:
                 raise ValueError(f"Cache: vary: {name!r} is not a header's name")
         if revision is not None and (not isinstance(revision, str) or not revision):
             raise ValueError(f"Cache: revision must be text or None, not {revision!r}")
-        for field, value in zip(self.__slots__, (int(max_bytes), seconds, names, revision), strict=True):
+        values = (int(max_bytes), seconds, names, revision, bool(per_caller))
+        for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)

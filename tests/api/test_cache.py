@@ -187,6 +187,28 @@ def test_what_a_context_shows_is_a_part_of_the_request() -> None:
         assert calls == ["", "", "", "a", ""]
 
 
+def test_a_handler_that_says_so_answers_by_parameters_and_outputs_alone() -> None:
+    calls: list[tuple[str, ...]] = []
+
+    def seeing(x: Any, ctx: Context) -> Any:
+        calls.append(ctx.requests[0].outputs)
+        return x * float(ctx.parameters.get("factor", 1))
+
+    with Client(model(name="m", cache=Cache(per_caller=False), **FLOATS)(seeing)) as client:
+
+        def ask(headers: dict[str, str] | None = None, **body: Any) -> Any:
+            answered = client.post("/v2/models/m/infer", json_body(x(), **body), headers=headers)
+            return answered.json()["outputs"][0]["data"]
+
+        for number in range(2):
+            assert ask(id=str(number)) == [1, 2]
+            assert ask({"x-seen": str(number)}) == [1, 2]
+            assert ask(parameters={"factor": 3}) == [3, 6]
+            assert ask(outputs=[{"name": "y"}]) == [1, 2]
+            assert ask({"authorization": "me"}) == [1, 2]
+        assert calls == [("y",)] * 4
+
+
 def test_errors_are_not_kept() -> None:
     def failing(x: Any) -> Any:
         if len(served.calls) == 1:

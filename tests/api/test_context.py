@@ -13,7 +13,8 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import binary_body, connect, infer, metric, metric_at
-from penstock import Batching, Context, HandlerError, Model, RequestInfo, Server, Tensor, model
+from penstock import Batching, Context, HandlerError, Model, Processes, RequestInfo, Server, Tensor, Threads, model
+from penstock import Client as NetworkClient
 from penstock.testing import Client
 from waiting import Gate, at_once, until
 
@@ -82,6 +83,29 @@ def test_over_grpc_everything_is_there_too() -> None:
     assert parameters["flag"] is True
     assert 0 < deadline <= 15
     assert unlimited is None
+
+
+@pytest.mark.parametrize("instances", [Threads(1), Processes(1)])
+def test_the_outputs_that_were_asked_for(instances: Any) -> None:
+    with Server(asking.with_options(instances=instances), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+
+        def names(answer: Any) -> list[str]:
+            return sorted({element.decode() for one in answer.values() for element in one})
+
+        for url in (server.http_url, f"grpc://{server.grpc_url}"):
+            with NetworkClient(url) as client:
+                assert names(client.infer("asking", {"x": X}, outputs=["b"])) == ["b"]
+                assert names(client.infer("asking", {"x": X}, outputs=["b", "a"])) == ["b a"]
+                assert names(client.infer("asking", {"x": X})) == ["a b"]
+
+
+@model(
+    inputs=[Tensor("x", np.float32, [-1, 2])],
+    outputs=[Tensor("a", str, [1]), Tensor("b", str, [1])],
+)
+def asking(x: Any, ctx: Context) -> Any:
+    told = np.array([" ".join(ctx.requests[0].outputs)], object)
+    return told, told
 
 
 def test_reserved_parameters_are_not_shown() -> None:

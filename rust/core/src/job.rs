@@ -2,15 +2,17 @@
 
 mod again;
 mod answers;
+mod apart;
 mod check;
 mod count;
+mod late;
 mod traced;
 
 use self::answers::Answers;
 use crate::{
-    Error, InferRequest, InferResponse, Inputs, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
+    Error, InferRequest, InferResponse, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
     batch::{
-        gather::{Outputs, gather, scatter_padded},
+        gather::{Outputs, scatter_padded},
         policy::Reason,
     },
     metrics::{InterpreterTimes, ModelMetrics},
@@ -54,6 +56,8 @@ pub struct BatchOutput {
     pub outputs: Outputs,
     /// The rows that failed alone. What `outputs` has in their places is ignored; if all failed, it may be empty.
     pub failed: RowFailures,
+    /// The outputs of each request by itself, or why it failed, in place of `outputs`.
+    pub apart: Option<Vec<Result<Outputs>>>,
     /// Parameters for every caller's answer.
     pub parameters: Parameters,
     /// Where the time at the interpreter went.
@@ -182,38 +186,6 @@ impl Job {
         &mut self.parts
     }
 
-    /// Whether more rows could join. With preferred or allowed sizes, and where rows have a cost or lengths, a batch has the size
-    /// that it was cut to, and so it has where too large ones are split; with sequences each row in it is of another one.
-    pub fn has_room(&self) -> bool {
-        self.rows < self.most
-            && self.spec().sequences.is_none()
-            && self.spec().batching.as_ref().is_some_and(|batching| {
-                batching.dynamic
-                    && batching.preferred_sizes.is_empty()
-                    && batching.sizes.is_empty()
-                    && batching.cost.is_none()
-                    && !self.spec().is_ragged()
-                    && !batching.split_on_memory
-            })
-    }
-
-    /// Takes in requests that came since the cut, and joins their rows to the gathered `inputs`.
-    ///
-    /// For executors that had to wait after the cut, for the interpreter say: the batch stays open until then.
-    pub fn admit_late_joiners(&mut self, inputs: Inputs) -> Inputs {
-        let room = self.most.saturating_sub(self.rows);
-        let mut late = self.queue.late_joiners(self.lane, &inputs, room);
-        if late.is_empty() {
-            return inputs;
-        }
-        self.rows += late.iter().map(|part| part.request.rows).sum::<usize>();
-        let mut sets = vec![inputs];
-        sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
-        self.parts.append(&mut late);
-        self.trace = self.trace.take().or_else(|| BatchTrace::of(&self.parts));
-        gather(sets.iter_mut(), self.rows)
-    }
-
     /// Answers every caller.
     pub fn finish(mut self, result: Result<BatchOutput>) {
         let result = match result {
@@ -240,6 +212,13 @@ impl Job {
         let mut answers = Answers::default();
         match result {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
+            Ok(BatchOutput { apart: Some(apart), parameters, .. }) => {
+                for (part, outputs) in parts.into_iter().zip(apart) {
+                    let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
+                    let parameters = parameters.clone();
+                    answers.push(part.reply, outputs.map(|outputs| InferResponse { outputs, parameters, timings }));
+                }
+            }
             Ok(BatchOutput { outputs, failed, parameters, .. }) => {
                 let mut first = 0;
                 for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded, takes)) {

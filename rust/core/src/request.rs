@@ -59,6 +59,8 @@ pub struct CallerInfo {
     pub parameters: Parameters,
     /// Header names in lower case, and values that are text.
     pub headers: Vec<(String, String)>,
+    /// The outputs that it asked for, by declaration index; `None` for all.
+    pub outputs: Option<Box<[usize]>>,
 }
 
 /// A decoded request, checked against its model.
@@ -113,6 +115,13 @@ pub struct AnswerPlan {
     pub binary: bool,
     /// REST only: BYTES came as base64 text, so BYTES go back as base64 text.
     pub base64: bool,
+}
+
+impl AnswerPlan {
+    /// The outputs to send by themselves, as [`CallerInfo`] has them.
+    pub fn asked(&self) -> Option<Box<[usize]>> {
+        self.outputs.as_ref().map(|outputs| outputs.iter().map(|output| output.index).collect())
+    }
 }
 
 /// Where a request's time went.

@@ -163,6 +163,8 @@ pub struct ModelSpec {
     pub streams: bool,
     /// Names of histograms that its handlers keep, and the ascending bounds of their buckets.
     pub buckets: Arc<[(String, Vec<f64>)]>,
+    /// Whether outputs may have other shapes than they declare.
+    pub any_shape: bool,
 }
 
 impl Default for ModelSpec {
@@ -186,6 +188,7 @@ impl Default for ModelSpec {
             wants_context: false,
             streams: false,
             buckets: Arc::new([]),
+            any_shape: false,
         }
     }
 }

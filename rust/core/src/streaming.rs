@@ -1,5 +1,7 @@
 //! A batch whose answers come in pieces, while it is computed. Rows end independently.
 
+mod apart;
+
 use crate::{
     Error, InferResponse, Job, Parameter, Parameters, Result, RowFailures, Timings,
     batch::gather::{Outputs, scatter_padded},

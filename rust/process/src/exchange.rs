@@ -24,7 +24,11 @@ pub(crate) fn answer(
 ) -> Result<Computed, End> {
     match read(process, frame, descriptor, job) {
         Some(Answer::Done { outputs, failed, parameters, times }) => {
-            Ok(Ok(BatchOutput { outputs, failed, parameters, times }))
+            Ok(Ok(BatchOutput { outputs, failed, apart: None, parameters, times }))
+        }
+        Some(Answer::Apart { each, parameters, times: Some(times) }) => {
+            let apart = Some(each.into_iter().map(Into::into).collect());
+            Ok(Ok(BatchOutput { apart, parameters, times, ..BatchOutput::default() }))
         }
         Some(Answer::Failed(error)) => Ok(Err(error)),
         _ => Err(End::Broken),
@@ -46,7 +50,8 @@ pub(crate) fn stream(
         let (frame, descriptor) = next;
         let piece = match read(process, &frame, descriptor, streaming.job()) {
             Some(Answer::Done { outputs, failed, parameters, times }) => {
-                return Ok(refused.map_or(Ok(BatchOutput { outputs, failed, parameters, times }), Err));
+                let output = BatchOutput { outputs, failed, apart: None, parameters, times };
+                return Ok(refused.map_or(Ok(output), Err));
             }
             Some(Answer::Failed(error)) => return Ok(Err(refused.unwrap_or(error))),
             Some(piece) => piece,
@@ -84,6 +89,9 @@ fn push(streaming: &mut Streaming, piece: Answer<Outputs>) -> penstock_core::Res
         Answer::Rows { rows, parameters } => {
             streaming.send_rows(rows.into_iter().map(Into::into).collect(), &parameters)
         }
+        Answer::Apart { each, parameters, .. } => {
+            streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters)
+        }
         Answer::EndAll | Answer::Done { .. } | Answer::Failed(_) => {
             streaming.end_all();
             Ok(())
@@ -97,7 +105,7 @@ fn read(process: &mut Process, frame: &Frame, descriptor: Option<OwnedFd>, job: 
         return None;
     }
     let (answer, kept) = process.answers.read(frame, descriptor)?;
-    let is_last = matches!(answer, Answer::Done { .. } | Answer::Failed(_));
+    let is_last = matches!(answer, Answer::Done { .. } | Answer::Failed(_) | Answer::Apart { times: Some(_), .. });
     if is_last != (frame.kind == Kind::Done) {
         return None;
     }

@@ -33,6 +33,7 @@ mod region;
 mod reply;
 mod request;
 mod retire;
+mod row;
 mod serving;
 mod slots;
 mod socket;

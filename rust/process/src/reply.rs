@@ -4,10 +4,11 @@ use crate::{
     kept::{read_kept, write_kept},
     pack::{Reader, Writer},
     region::aligned,
+    row::Row,
     tensors::{Placed, Places, describe, placed},
 };
 use penstock_core::{
-    BatchOutput, Error, Kind, Parameters, Result, RowFailures, RowPiece, Tensor,
+    BatchOutput, Error, Kind, Parameters, Result, RowFailures, Tensor,
     metrics::{InterpreterTimes, Kept},
 };
 use smallvec::SmallVec;
@@ -30,18 +31,10 @@ pub(crate) enum Answer<T> {
     Piece { outputs: T, parameters: Parameters, last: bool },
     /// One for each row.
     Rows { rows: Vec<Row<T>>, parameters: Parameters },
+    /// One for each request, made by itself: the last of the batch, which took that long, or a piece.
+    Apart { each: Vec<Row<T>>, parameters: Parameters, times: Option<InterpreterTimes> },
     /// All streams are over, well.
     EndAll,
-}
-
-/// What a row gets at one step.
-#[derive(Debug)]
-pub(crate) enum Row<T> {
-    Nothing,
-    More(T),
-    Last(T),
-    End,
-    Fail(Error),
 }
 
 /// An answer that is to be written.
@@ -83,9 +76,7 @@ pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
                 write_error(&mut packing.out, error);
             }
             packing.out.parameters(&parameters);
-            for time in [times.handler, times.handler_cpu, times.boundary, times.hand_out] {
-                packing.out.duration(time);
-            }
+            packing.times(times);
             packing.outputs(outputs);
         }
         Answer::Failed(error) => {
@@ -105,6 +96,14 @@ pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
             rows.into_iter().for_each(|row| packing.row(row));
         }
         Answer::EndAll => packing.out.byte(4),
+        Answer::Apart { each, parameters, times } => {
+            packing.out.byte(5);
+            packing.out.parameters(&parameters);
+            packing.out.byte(u8::from(times.is_some()));
+            times.into_iter().for_each(|times| packing.times(times));
+            packing.out.number(each.len() as u64);
+            each.into_iter().for_each(|one| packing.row(one));
+        }
     }
     Packed { description: packing.out.0, tensors: packing.tensors, tensors_len: packing.places.total() }
 }
@@ -117,6 +116,12 @@ struct Packing {
 }
 
 impl Packing {
+    fn times(&mut self, times: InterpreterTimes) {
+        for time in [times.handler, times.handler_cpu, times.boundary, times.hand_out] {
+            self.out.duration(time);
+        }
+    }
+
     fn outputs(&mut self, outputs: Outputs) {
         self.out.number(outputs.len() as u64);
         for tensor in outputs {
@@ -177,6 +182,12 @@ pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<K
             Answer::Rows { rows, parameters }
         }
         4 => Answer::EndAll,
+        5 => {
+            let parameters = from.parameters()?;
+            let times = if from.byte()? == 0 { None } else { Some(read_times(&mut from)?) };
+            let each = (0..from.count()?).map(|_| row(&mut from)).collect::<Option<_>>()?;
+            Answer::Apart { each, parameters, times }
+        }
         _ => return None,
     };
     from.0.is_empty().then_some((answer, kept))
@@ -222,17 +233,13 @@ impl<T> Answer<T> {
             }
             Self::Failed(error) => Answer::Failed(error),
             Self::Piece { outputs, parameters, last } => Answer::Piece { outputs: make(outputs)?, parameters, last },
-            Self::Rows { rows, parameters } => {
-                let row = |row| {
-                    Some(match row {
-                        Row::Nothing => Row::Nothing,
-                        Row::More(outputs) => Row::More(make(outputs)?),
-                        Row::Last(outputs) => Row::Last(make(outputs)?),
-                        Row::End => Row::End,
-                        Row::Fail(error) => Row::Fail(error),
-                    })
-                };
-                Answer::Rows { rows: rows.into_iter().map(row).collect::<Option<_>>()?, parameters }
+            Self::Rows { rows, parameters } => Answer::Rows {
+                rows: rows.into_iter().map(|row| row.map(&mut make)).collect::<Option<_>>()?,
+                parameters,
+            },
+            Self::Apart { each, parameters, times } => {
+                let each = each.into_iter().map(|one| one.map(&mut make)).collect::<Option<_>>()?;
+                Answer::Apart { each, parameters, times }
             }
             Self::EndAll => Answer::EndAll,
         })
@@ -243,32 +250,13 @@ impl Answer<Outputs> {
     /// The last answer of a batch.
     pub(crate) fn of(result: Result<BatchOutput>) -> Self {
         match result {
-            Ok(BatchOutput { outputs, failed, parameters, times }) => Self::Done { outputs, failed, parameters, times },
+            Ok(BatchOutput { apart: Some(apart), parameters, times, .. }) => {
+                Self::Apart { each: apart.into_iter().map(Into::into).collect(), parameters, times: Some(times) }
+            }
+            Ok(BatchOutput { outputs, failed, parameters, times, .. }) => {
+                Self::Done { outputs, failed, parameters, times }
+            }
             Err(error) => Self::Failed(error),
-        }
-    }
-}
-
-impl From<RowPiece> for Row<Outputs> {
-    fn from(piece: RowPiece) -> Self {
-        match piece {
-            RowPiece::Nothing => Self::Nothing,
-            RowPiece::More(outputs) => Self::More(outputs),
-            RowPiece::Last(outputs) => Self::Last(outputs),
-            RowPiece::End => Self::End,
-            RowPiece::Fail(error) => Self::Fail(error),
-        }
-    }
-}
-
-impl From<Row<Outputs>> for RowPiece {
-    fn from(row: Row<Outputs>) -> Self {
-        match row {
-            Row::Nothing => Self::Nothing,
-            Row::More(outputs) => Self::More(outputs),
-            Row::Last(outputs) => Self::Last(outputs),
-            Row::End => Self::End,
-            Row::Fail(error) => Self::Fail(error),
         }
     }
 }

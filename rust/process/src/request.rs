@@ -120,6 +120,14 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
         out.text(value);
     }
     out.parameters(&caller.parameters);
+    match &caller.outputs {
+        None => out.byte(0),
+        Some(outputs) => {
+            out.byte(1);
+            out.number(outputs.len() as u64);
+            outputs.iter().for_each(|&output| out.number(output as u64));
+        }
+    }
 }
 
 fn sequence(out: &mut Writer, id: &SequenceId) {
@@ -251,6 +259,10 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
             id: from.text()?,
             headers: (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?,
             parameters: from.parameters()?,
+            outputs: match from.byte()? {
+                0 => None,
+                _ => Some((0..from.count()?).map(|_| from.size()).collect::<Option<_>>()?),
+            },
         })),
     };
     let schedule = Schedule { priority, step, ..Schedule::default() };
@@ -285,7 +297,8 @@ mod tests {
     fn caller(id: &str) -> Option<Box<CallerInfo>> {
         let parameters =
             vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
-        Some(Box::new(CallerInfo { id: id.to_owned(), parameters, headers: vec![("x".to_owned(), "y".to_owned())] }))
+        let headers = vec![("x".to_owned(), "y".to_owned())];
+        Some(Box::new(CallerInfo { id: id.to_owned(), parameters, headers, outputs: Some(Box::new([1, 0])) }))
     }
 
     #[test]

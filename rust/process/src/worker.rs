@@ -209,6 +209,15 @@ impl Worker {
         self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, kept)
     }
 
+    /// Answers with one piece for each request, made by itself.
+    ///
+    /// # Errors
+    /// As [`Worker::done`].
+    pub fn apart(&mut self, each: Vec<Result<Outputs>>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
+        let each = each.into_iter().map(Into::into).collect();
+        self.send_piece(Answer::Apart { each, parameters: parameters.clone(), times: None }, kept)
+    }
+
     /// Ends all streams of the batch, well.
     ///
     /// # Errors

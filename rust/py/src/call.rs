@@ -1,7 +1,12 @@
 //! One call of a handler: arrays in, handler, tensors out, and where the time went.
 
 use crate::{
-    context::Context, current::Computing, definition::Handling, errors, hand_in, in_trace::InTrace, rows,
+    context::Context,
+    current::Computing,
+    definition::Handling,
+    errors, hand_in,
+    in_trace::InTrace,
+    rows::{self, Parted},
     sequences::Sequences,
 };
 use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
@@ -33,11 +38,12 @@ pub(crate) fn call(
     let (end, cpu_end) = (Instant::now(), thread_time());
     drop(in_trace);
 
-    let (outputs, failed) = rows::tensors(py, job.spec(), &handling.outputs, returned)?;
+    let Parted { outputs, failed, apart } = rows::tensors(py, job.spec(), &handling.outputs, returned)?;
     let handler = end - start;
     Ok(BatchOutput {
         outputs,
         failed,
+        apart,
         parameters: context.map(|context| context.get().take_answer()).unwrap_or_default(),
         times: InterpreterTimes {
             handler,

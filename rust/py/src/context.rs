@@ -25,6 +25,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct RequestInfo {
     caller: CallerInfo,
+    spec: Arc<ModelSpec>,
     #[pyo3(get)]
     rows: usize,
     #[pyo3(get)]
@@ -56,6 +57,18 @@ impl RequestInfo {
             parameters.set_item(name, to_python(py, value)?)?;
         }
         Ok(parameters)
+    }
+
+    #[getter]
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let outputs = &self.spec.outputs;
+        match &self.caller.outputs {
+            None => PyTuple::new(py, outputs.iter().map(|output| &*output.name)),
+            Some(asked) => {
+                let names = asked.iter().filter_map(|&index| outputs.get(index)).map(|output| &*output.name);
+                PyTuple::new(py, names.collect::<Vec<_>>())
+            }
+        }
     }
 
     #[getter]
@@ -104,7 +117,8 @@ impl Context {
                 let (priority, step) = (*priority, step.take());
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
-                Py::new(py, RequestInfo { caller, rows, priority, sequence, until, probe: part.probe() })
+                let (probe, spec) = (part.probe(), Arc::clone(&spec));
+                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe })
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());

@@ -42,6 +42,7 @@ struct Definition {
     processes: Option<processes::Declared>,
     buckets: Vec<(String, Vec<f64>)>,
     calls: Option<Vec<String>>,
+    any_shape: bool,
     opaque: bool,
 }
 
@@ -94,6 +95,7 @@ struct DeclaredCache {
     ttl: Option<f64>,
     vary: Vec<String>,
     revision: Option<String>,
+    per_caller: bool,
 }
 
 /// JSON documents by the tensors that carry them.
@@ -191,6 +193,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         wants_context: definition.wants_context,
         streams: definition.streams,
         buckets: definition.buckets.into(),
+        any_shape: definition.any_shape,
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {
@@ -263,8 +266,8 @@ fn queueing(declared: DeclaredQueueing) -> Queueing {
 }
 
 fn caching(declared: DeclaredCache) -> Caching {
-    let DeclaredCache { max_bytes, ttl, vary, revision } = declared;
-    Caching { max_bytes, ttl: ttl.and_then(duration), vary, revision }
+    let DeclaredCache { max_bytes, ttl, vary, revision, per_caller } = declared;
+    Caching { max_bytes, ttl: ttl.and_then(duration), vary, revision, per_caller }
 }
 
 fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {

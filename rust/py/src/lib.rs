@@ -3,6 +3,7 @@
 //! Python objects are read into Rust when a server is made ([`definition`], [`config`]); from then on
 //! only [`instance`]'s threads hold the interpreter, and only while a handler runs.
 
+mod answers;
 mod attach;
 mod batching;
 mod call;

@@ -1,17 +1,24 @@
 //! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
 
-use crate::{definition::ArrayForm, errors, hand_out};
-use penstock_core::{Error, ModelSpec, Result, RowFailures, Tensor};
+use crate::{answers, definition::ArrayForm, errors, hand_out, stream::Outputs};
+use penstock_core::{Error, ModelSpec, Result, RowFailures};
 use pyo3::{
     exceptions::PyBaseException,
     prelude::*,
     sync::PyOnceLock,
     types::{PyDict, PyList, PyTuple},
 };
-use smallvec::SmallVec;
 
-/// The outputs of a batch, and the rows that failed.
-pub(crate) type Parted = (SmallVec<[Tensor; 2]>, RowFailures);
+/// What a handler made of a batch.
+#[derive(Default)]
+pub(crate) struct Parted {
+    /// The outputs of all rows.
+    pub(crate) outputs: Outputs,
+    /// The rows that failed.
+    pub(crate) failed: RowFailures,
+    /// In place of both, what each request is answered.
+    pub(crate) apart: Option<Vec<Result<Outputs>>>,
+}
 
 /// The exception of each row that failed.
 type RaisedRows<'py> = Vec<(usize, Bound<'py, PyAny>)>;
@@ -27,8 +34,11 @@ pub(crate) fn tensors(
     returned: PyResult<Bound<'_, PyAny>>,
 ) -> Result<Parted> {
     let returned = match returned {
+        Ok(returned) if answers::are(&returned) => {
+            return Ok(Parted { apart: Some(answers::tensors(spec, forms, returned)?), ..Parted::default() });
+        }
         Ok(returned) if !has_failures(spec, &returned) => {
-            return Ok((hand_out::tensors(spec, forms, returned)?, RowFailures::default()));
+            return Ok(Parted { outputs: hand_out::tensors(spec, forms, returned)?, ..Parted::default() });
         }
         Ok(returned) => returned,
         Err(raised) if is_raised(py, spec, &raised) => raised.into_value(py).into_bound(py).into_any(),
@@ -37,7 +47,7 @@ pub(crate) fn tensors(
     let (failed, outputs) = part(spec, &returned)?;
     drop(returned);
     let outputs = outputs.map(|outputs| hand_out::tensors(spec, forms, outputs)).transpose()?;
-    Ok((outputs.unwrap_or_default(), failed))
+    Ok(Parted { outputs: outputs.unwrap_or_default(), failed, apart: None })
 }
 
 /// Takes what a handler returned apart: the rows that failed, and the outputs, with something in their places.

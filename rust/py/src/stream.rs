@@ -1,7 +1,10 @@
 //! A handler that answers in pieces: its generator is run here, on its instance's thread, and is paused
 //! while its callers read slower than it yields.
 
+mod pieces;
+
 use crate::{
+    answers,
     attach::detached,
     call::{arguments, panicked, thread_time},
     context::Context,
@@ -13,8 +16,7 @@ use crate::{
     sequences::Sequences,
 };
 use penstock_core::{
-    Error, Inputs, Job, ModelSpec, Parameters, Result, RowFailures, RowPiece, Shape, Streaming, Tensor,
-    metrics::InterpreterTimes,
+    Error, Inputs, Job, ModelSpec, Parameters, Result, RowPiece, Shape, Tensor, metrics::InterpreterTimes,
 };
 use pyo3::{
     intern,
@@ -27,6 +29,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
+
+pub(crate) use pieces::Pieces;
 
 pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
 
@@ -49,60 +53,6 @@ pub(crate) fn answer(
     let mut streaming = job.stream();
     let result = generator.run_to_end(&mut streaming);
     detached(py, move || streaming.finish(result));
-}
-
-/// Where pieces go: to callers, or to the server that has them.
-pub(crate) trait Pieces: Send {
-    /// The batch.
-    fn job(&self) -> &Job;
-    /// Whether anybody still reads.
-    fn is_wanted(&self) -> bool;
-    /// Whether somebody has to read before the handler goes on.
-    fn is_full(&mut self) -> bool;
-    /// Blocks until nobody has to.
-    fn wait_for_room(&mut self);
-    /// Ends the streams of rows that failed.
-    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()>;
-    /// Gives everybody their rows of `outputs`; with `last`, that was all.
-    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
-    /// Gives each row its own.
-    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()>;
-    /// Ends all streams, well.
-    fn end_all(&mut self);
-}
-
-impl Pieces for Streaming {
-    fn job(&self) -> &Job {
-        self.job()
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.is_wanted()
-    }
-
-    fn is_full(&mut self) -> bool {
-        (*self).is_full()
-    }
-
-    fn wait_for_room(&mut self) {
-        self.wait_for_room();
-    }
-
-    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
-        self.send(outputs, parameters, last)
-    }
-
-    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
-        self.send_rows(rows, parameters)
-    }
-
-    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
-        self.fail_rows(failed)
-    }
-
-    fn end_all(&mut self) {
-        self.end_all();
-    }
 }
 
 pub(crate) fn begin<'a, 'py>(
@@ -196,6 +146,9 @@ pub(crate) fn send(
 ) -> Result<()> {
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
     let spec = streaming.job().spec().clone();
+    if answers::are(&piece) {
+        return streaming.send_apart(answers::tensors(&spec, &handling.outputs, piece)?, &parameters);
+    }
     if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
         let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
         let rows = rows.iter().map(|row| one(&spec, handling, row)).collect::<Result<Vec<_>>>()?;

@@ -100,14 +100,9 @@ where
 /// `Handler` that names the output, what was returned and what was declared.
 pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &[usize], rows: usize) -> Result<()> {
     let declared = &spec.outputs[index];
-    if datatype != declared.datatype {
-        return Err(Error::handler(format!(
-            "model '{}' returned output '{}' with datatype {datatype}, declared {}",
-            spec.name, declared.name, declared.datatype
-        )));
-    }
+    check_datatype(spec, index, datatype)?;
     let batched = spec.batching.is_some();
-    if !declared.fits(shape, batched) {
+    if !spec.any_shape && !declared.fits(shape, batched) {
         return Err(Error::handler(format!(
             "model '{}' returned output '{}' with shape {shape:?}, declared {}",
             spec.name,
@@ -115,13 +110,31 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
             shape_text(declared, batched)
         )));
     }
-    if batched && shape[0] != rows {
-        return Err(Error::handler(format!(
+    match shape.first() {
+        _ if !batched => Ok(()),
+        Some(&given) if given == rows => Ok(()),
+        given => Err(Error::handler(format!(
             "model '{}' returned output '{}' with {} rows for a batch of {rows}",
-            spec.name, declared.name, shape[0]
-        )));
+            spec.name,
+            declared.name,
+            given.map_or_else(|| "no".to_owned(), usize::to_string)
+        ))),
     }
-    Ok(())
+}
+
+/// Checks the datatype of one output against its declaration.
+///
+/// # Errors
+/// As [`check_output`].
+pub(crate) fn check_datatype(spec: &ModelSpec, index: usize, datatype: Datatype) -> Result<()> {
+    let declared = &spec.outputs[index];
+    if datatype == declared.datatype {
+        return Ok(());
+    }
+    Err(Error::handler(format!(
+        "model '{}' returned output '{}' with datatype {datatype}, declared {}",
+        spec.name, declared.name, declared.datatype
+    )))
 }
 
 /// Parts a batch's outputs: one set for each entry of `rows`, in that order. Copies nothing.
@@ -179,7 +192,7 @@ pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
         .enumerate()
         .map(|(index, tensor)| {
             let others = || rest.iter().filter_map(|outputs| outputs.get(index));
-            if others().any(|other| other.shape()[1..] != tensor.shape()[1..]) {
+            if tensor.shape().is_empty() || others().any(|other| other.shape().get(1..) != tensor.shape().get(1..)) {
                 return Err(Error::handler("the rows of a split request came back in different sizes"));
             }
             let rows = tensor.shape()[0] + others().map(|other| other.shape()[0]).sum::<usize>();

@@ -22,8 +22,8 @@ pub struct Key([u8; 32]);
 impl Key {
     /// The key of `request`, asked by `identity`.
     ///
-    /// Which outputs were asked for is no part of it: a model computes all of them, and the encoder selects. Its
-    /// deadline is none either.
+    /// Which outputs were asked for is part of it only where the handler knows: else a model computes all of them, and
+    /// the encoder selects. Its deadline is none.
     pub fn new(spec: &ModelSpec, request: &InferRequest, identity: &Identity) -> Self {
         let mut digest = Digest(blake3::Hasher::new_derive_key(CONTEXT));
         digest.text(&spec.name);
@@ -38,17 +38,24 @@ impl Key {
         // A handler that asks for its caller may answer by anything that it learns there.
         digest.number(u64::from(request.caller.is_some()));
         if let Some(caller) = &request.caller {
-            digest.number(request.schedule.priority);
-            digest.text(&caller.id);
+            let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_caller);
+            digest.number(u64::from(apart));
+            if apart {
+                digest.number(request.schedule.priority);
+                digest.text(&caller.id);
+                digest.number(caller.headers.len() as u64);
+                for (name, value) in &caller.headers {
+                    digest.text(name);
+                    digest.text(value);
+                }
+            }
+            // It may compute no others.
+            digest.number(caller.outputs.as_ref().map_or(u64::MAX, |outputs| outputs.len() as u64));
+            caller.outputs.iter().flatten().for_each(|&output| digest.number(output as u64));
             digest.number(caller.parameters.len() as u64);
             for (name, value) in &caller.parameters {
                 digest.text(name);
                 digest.parameter(value);
-            }
-            digest.number(caller.headers.len() as u64);
-            for (name, value) in &caller.headers {
-                digest.text(name);
-                digest.text(value);
             }
         }
         Self(digest.0.finalize().into())
@@ -138,7 +145,7 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, CallerInfo, Datatype, Protocol, Schedule, TensorSpec, aligned_zeroed};
+    use crate::{Buffer, CallerInfo, Datatype, Protocol, Schedule, TensorSpec, aligned_zeroed, cache::Caching};
     use proptest::prelude::*;
     use smallvec::SmallVec;
     use std::collections::HashSet;
@@ -172,7 +179,7 @@ mod tests {
     fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let caller = CallerInfo { id: id.to_owned(), parameters, headers };
+        let caller = CallerInfo { id: id.to_owned(), parameters, headers, outputs: None };
         InferRequest { caller: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
     }
 
@@ -213,6 +220,23 @@ mod tests {
         let mut same = request([Some(b"x"), None]);
         (same.schedule.priority, same.deadline) = (3, Some(std::time::Instant::now()));
         assert!(keys.contains(&Key::new(&spec, &same, &Identity::new())));
+    }
+
+    #[test]
+    fn a_model_may_say_that_it_answers_by_parameters_and_outputs_alone() {
+        let caching = Caching { max_bytes: 1, ttl: None, vary: Vec::new(), revision: None, per_caller: false };
+        let spec = ModelSpec { cache: Some(caching), ..spec() };
+        let key = |request: &InferRequest| Key::new(&spec, request, &Identity::new());
+        let one = caller("1", &[("p", Parameter::Int(1))], &[("x", "y")]);
+        assert_eq!(key(&one), key(&caller("2", &[("p", Parameter::Int(1))], &[])));
+        assert_ne!(key(&one), key(&caller("1", &[("p", Parameter::Int(2))], &[("x", "y")])));
+        let asking = |outputs: &[usize]| {
+            let mut request = caller("1", &[("p", Parameter::Int(1))], &[]);
+            request.caller.as_mut().unwrap().outputs = Some(outputs.into());
+            key(&request)
+        };
+        let keys = HashSet::from([key(&one), asking(&[]), asking(&[0]), asking(&[1]), asking(&[0, 1])]);
+        assert_eq!(keys.len(), 5);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Caching {
     pub vary: Vec<String>,
     /// The name of what computes. With it, servers may share their answers; `None` keeps them here.
     pub revision: Option<String>,
+    /// Whether a handler that knows its callers may answer by their ids, priorities and headers.
+    pub per_caller: bool,
 }
 
 /// The answers of one model that are kept.
@@ -204,7 +206,7 @@ mod tests {
     }
 
     fn cache(max_bytes: usize) -> Arc<Cache> {
-        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None };
+        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None, per_caller: true };
         Arc::new(Cache::new(&caching, 2, CacheMetrics::default()))
     }
 

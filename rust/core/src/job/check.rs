@@ -10,6 +10,10 @@ use crate::{
 impl Job {
     /// Checks what a handler made of the batch. Requests that cannot be answered with it fail alone.
     pub(super) fn checked(&self, output: BatchOutput) -> Result<BatchOutput> {
+        if let Some(apart) = output.apart {
+            let (apart, failed) = self.checked_apart(apart)?;
+            return Ok(BatchOutput { apart: Some(apart), failed, ..output });
+        }
         output.failed.check(&self.spec().name, self.padded())?;
         if output.outputs.is_empty() && output.failed.are_all(self.rows) {
             return Ok(output);
@@ -23,18 +27,25 @@ impl Job {
     /// Checks the outputs for `rows` rows against the declaration.
     pub(crate) fn check(&self, outputs: &Outputs, rows: usize) -> Result<()> {
         let spec = self.spec();
-        if outputs.len() != spec.outputs.len() {
-            return Err(Error::handler(format!(
-                "model '{}' returned {} outputs, declared {}",
-                spec.name,
-                outputs.len(),
-                spec.outputs.len()
-            )));
-        }
+        self.check_count(outputs)?;
         let mut outputs = outputs.iter().enumerate();
         outputs.try_for_each(|(index, tensor)| match tensor.lengths() {
             Some(_) => ragged::check_output(spec, index, tensor, rows),
             None => check_output(spec, index, tensor.datatype(), tensor.shape(), rows),
         })
+    }
+
+    /// Checks that there is a tensor for each declared output.
+    pub(super) fn check_count(&self, outputs: &Outputs) -> Result<()> {
+        let spec = self.spec();
+        if outputs.len() == spec.outputs.len() {
+            return Ok(());
+        }
+        Err(Error::handler(format!(
+            "model '{}' returned {} outputs, declared {}",
+            spec.name,
+            outputs.len(),
+            spec.outputs.len()
+        )))
     }
 }

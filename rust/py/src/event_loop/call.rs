@@ -1,7 +1,14 @@
 //! One batch that a task of the loop computes: `_core.Call`.
 
 use super::shared::Shared;
-use crate::{attach::detached, context::Context, current::Current, definition::Handling, rows, stream};
+use crate::{
+    attach::detached,
+    context::Context,
+    current::Current,
+    definition::Handling,
+    rows::{self, Parted},
+    stream,
+};
 use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, TraceText, metrics::InterpreterTimes};
 use pyo3::{prelude::*, types::PyTuple};
 use std::{
@@ -79,9 +86,10 @@ impl Call {
         let ended = Instant::now();
         let UnderWay::Once(job) = self.take() else { return };
         let parted = rows::tensors(py, job.spec(), &self.handling.outputs, returned);
-        let result = parted.map(|(outputs, failed)| BatchOutput {
+        let result = parted.map(|Parted { outputs, failed, apart }| BatchOutput {
             outputs,
             failed,
+            apart,
             parameters: self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default(),
             times: self.times(ended),
         });

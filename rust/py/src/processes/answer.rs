@@ -89,6 +89,11 @@ impl Pieces for ToServer<'_> {
         self.worker.piece(outputs, parameters, last, &counts).map_err(gone)
     }
 
+    fn send_apart(&mut self, apart: Vec<Result<Outputs>>, parameters: &Parameters) -> Result<()> {
+        let counts = self.job.metrics().take_noted();
+        self.worker.apart(apart, parameters, &counts).map_err(gone)
+    }
+
     fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
         self.worker.rows(rows, parameters, &counts).map_err(gone)

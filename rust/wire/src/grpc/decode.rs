@@ -55,11 +55,11 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     };
     let mut request = shared::request(spec, inputs.own, &inputs.shared, Protocol::Grpc)?;
     request.schedule = parameters.schedule.finish();
-    if spec.wants_context {
-        let (id, parameters) = (message.id.clone(), parameters.custom);
-        request.caller = Some(Box::new(CallerInfo { id, parameters, headers: Vec::new() }));
-    }
     let plan = AnswerPlan { id: message.id, outputs, ..AnswerPlan::default() };
+    if spec.wants_context {
+        let (id, parameters) = (plan.id.clone(), parameters.custom);
+        request.caller = Some(Box::new(CallerInfo { id, parameters, headers: Vec::new(), outputs: plan.asked() }));
+    }
     let shared = shared::boxed(inputs.shared, shared_outputs);
     Ok(Decoded { request, plan, timeout: parameters.timeout, shared })
 }

@@ -85,7 +85,8 @@ impl<'s> Head<'s> {
     pub(super) fn take_caller(&mut self) -> Option<Box<CallerInfo>> {
         self.spec.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
-            Box::new(CallerInfo { id: self.plan.id.clone(), parameters, ..CallerInfo::default() })
+            let (id, outputs) = (self.plan.id.clone(), self.plan.asked());
+            Box::new(CallerInfo { id, parameters, outputs, ..CallerInfo::default() })
         })
     }
 

@@ -40,7 +40,8 @@ impl Extras {
         }
         plan.outputs = (!outputs.is_empty()).then_some(outputs);
         let caller = spec.wants_context.then(|| {
-            Box::new(CallerInfo { id: plan.id.clone(), parameters: parameters.custom, ..CallerInfo::default() })
+            let (id, parameters, outputs) = (plan.id.clone(), parameters.custom, plan.asked());
+            Box::new(CallerInfo { id, parameters, outputs, ..CallerInfo::default() })
         });
         Ok(Self { plan, caller, timeout: parameters.timeout, schedule: parameters.schedule.finish() })
     }
