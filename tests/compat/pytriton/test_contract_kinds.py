@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import json
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from bound import bound, rows
+from bound import X, Y, bound, rows, streamed, unexpected
 
-from penstock import HandlerError
+from penstock import HandlerError, Server
+from penstock.compat.pytriton._binding import Binding
 from penstock.compat.pytriton.decorators import batch
-from penstock.testing import Client
+from penstock.compat.pytriton.model_config import ModelConfig
+from waiting import at_once
 
 
 def plain(requests: list[Any]) -> list[dict[str, Any]]:
@@ -111,9 +115,58 @@ def test_a_decoupled_generator_answers_as_often_as_it_yields() -> None:
         assert streamed(client, 0) == []
 
 
-def streamed(client: Client, value: float) -> list[Any]:
-    """Every answer to a request of one row, as a list of its outputs."""
-    answered = client.post("/v2/models/m/generate_stream", json.dumps({"x": [value]}))
-    assert answered.status == 200
-    events = [json.loads(line[6:]) for line in answered.body.decode().splitlines() if line.startswith("data: ")]
-    return [event["y"] if isinstance(event["y"], list) else [event["y"]] for event in events]
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_async_calls_of_an_instance_run_at_once(*, decoupled: bool) -> None:
+    entered, go = threading.Semaphore(0), threading.Event()
+
+    async def infer(requests: list[Any]) -> list[dict[str, Any]]:
+        entered.release()
+        while not go.is_set():
+            await asyncio.sleep(0.002)
+        return plain(requests)
+
+    with bound(infer, decoupled=decoupled, max_batch_size=1) as client:
+        futures = at_once([lambda: streamed(client, 1)] * 3)
+        for _ in range(3):
+            assert entered.acquire(timeout=20)
+        go.set()
+        assert [future.result() for future in futures] == [[[2.0]]] * 3
+
+
+def test_plain_generators_of_an_instance_take_turns() -> None:
+    begun, last = threading.Event(), threading.Event()
+
+    def infer(requests: list[Any]) -> Iterator[Any]:
+        if requests[0]["x"][0, 0] > 0:
+            last.set()
+        while not last.is_set():
+            begun.set()
+            yield plain(requests)
+        yield plain(requests)
+
+    with bound(infer, decoupled=True, max_batch_size=1) as client:
+        (first,) = at_once([lambda: streamed(client, 0)])
+        assert begun.wait(20)
+        assert streamed(client, 1) == [[2.0]]
+        assert first.result(timeout=20)[-1] == [0.0]
+
+
+def test_a_stream_whose_reader_leaves_is_closed() -> None:
+    closed = threading.Event()
+
+    def infer(requests: list[Any]) -> Iterator[Any]:
+        try:
+            while True:
+                yield plain(requests)
+        finally:
+            closed.set()
+
+    binding = Binding.of("m", infer, [X], [Y], 1, ModelConfig(decoupled=True))
+    with Server(binding.to_model(unexpected), http="127.0.0.1:0", grpc=None) as server:
+        host, port = server.http_url.removeprefix("http://").split(":")
+        body = b'{"x": [1]}'
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            head = f"POST /v2/models/m/generate_stream HTTP/1.1\r\nhost: m\r\ncontent-length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            assert connection.recv(1024)
+        assert closed.wait(20)

@@ -27,16 +27,16 @@ def requests_of(names: Sequence[str], arrays: Sequence[Array | None], ctx: Conte
     inputs = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
     callers = ctx.requests
     if len(callers) == 1 or not batching:
-        return [Request(inputs, _parameters(callers[0]))]
+        return [_request(inputs, callers[0])]
     requests, start = [], 0
     for caller in callers:
         end = start + caller.rows
-        data = {name: array[start:end] for name, array in inputs.items()}
-        requests.append(Request(data, _parameters(caller)))
+        requests.append(_request({name: array[start:end] for name, array in inputs.items()}, caller))
         start = end
     return requests
 
 
-def _parameters(caller: RequestInfo) -> dict[str, Any]:
-    # Headers that the server forwards are among them.
-    return caller.parameters
+def _request(data: dict[str, Array], caller: RequestInfo) -> Request:
+    # Headers that the server forwards are among the parameters, and lists come by generate alone.
+    parameters: Any = caller.parameters
+    return Request(data, parameters, requested_output_names=list(caller.outputs))

@@ -10,6 +10,7 @@ from penstock import Batching, Cache, Level, Queueing
 from penstock import Tensor as Declared
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 from penstock.compat.pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
+from penstock.compat.pytriton.model_config._priorities import check_priorities
 
 __all__ = ["batching_of", "cache_of", "is_bytes", "queueing_of", "tensor_of"]
 
@@ -73,17 +74,7 @@ def queueing_of(config: ModelConfig) -> Queueing | None:
     if not config.batching or not isinstance(batcher, DynamicBatcher):
         return None
     levels, default, policies = batcher.priority_levels, batcher.default_priority_level, batcher.priority_queue_policy
-    if default and default > levels:
-        raise PyTritonBadParameterError(f"The `default_priority_level` must be between 1 and {levels}.")
-    if policies and not levels:
-        raise PyTritonBadParameterError(
-            "Provide the `priority_levels` if you want to define `priority_queue_policy` for Dynamic Batching."
-        )
-    for level in policies or ():
-        if level < 0 or level > levels:
-            raise PyTritonBadParameterError(
-                f"Invalid `priority`={level} provided. The value must be between 1 and {levels}."
-            )
+    check_priorities(batcher)
     known = dict.fromkeys(range(1, max(levels, 1) + 1), batcher.default_queue_policy) | (policies or {})
     try:
         each = {level: _level(policy) for level, policy in known.items() if level and policy is not None}
@@ -94,7 +85,8 @@ def queueing_of(config: ModelConfig) -> Queueing | None:
 
 def cache_of(config: ModelConfig) -> Cache | None:
     """How answers are kept. Those of a decoupled model never are."""
-    return Cache() if config.response_cache and not config.decoupled else None
+    # PyTriton clients number their requests, and no callable sees these numbers.
+    return Cache(per_caller=False) if config.response_cache and not config.decoupled else None
 
 
 def _level(policy: QueuePolicy) -> Level:

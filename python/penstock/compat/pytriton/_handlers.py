@@ -63,6 +63,8 @@ def model_of(binding: Binding, unrecoverable: Callable[[BaseException], None]) -
             queueing=_declared.queueing_of(config) if batching else None,
             cache=_declared.cache_of(config),
             max_queue=_declared.NO_LIMIT,
+            # Strict or not, PyTriton sends arrays of any rank and rows; what is strict is checked before.
+            check_shapes=False,
             max_concurrency=CONCURRENCY if waits else None,
         )
     except PenstockError as error:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from penstock import Context
+from penstock import Answers, Context
 from penstock.compat.pytriton import _kinds, _once
 from penstock.compat.pytriton._arriving import requests_of
 from penstock.compat.pytriton._errors import CAUGHT, Failures
 from penstock.compat.pytriton._results import Results
-from penstock.compat.pytriton.decorators._batch import check_rows
-from penstock.compat.pytriton.decorators._context import Running, TritonContext, convert_output, running
+from penstock.compat.pytriton._spans import traced
+from penstock.compat.pytriton.decorators._context import Running, TritonContext, running
 from penstock.compat.pytriton.model_config.common import ModelWarmup, generate_warmup_requests
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
 from penstock.compat.pytriton.proxy.types import Request
@@ -70,10 +70,9 @@ class Instance:
         # It lasts as long as the thread, and the tasks of its event loop have it too.
         running.set(Running(turn.callable, turn.context, turn.config))
 
-    def requests(self, arrays: tuple[Any, ...], ctx: Context) -> tuple[list[Request], list[int]]:
-        """The requests of a batch, and the rows of each."""
-        requests = requests_of(self.plan.names, arrays, ctx, batching=self.plan.batching)
-        return requests, [caller.rows for caller in ctx.requests]
+    def requests(self, arrays: tuple[Any, ...], ctx: Context) -> list[Request]:
+        """The requests of a batch."""
+        return requests_of(self.plan.names, arrays, ctx, batching=self.plan.batching)
 
     def warmups(self) -> Iterator[list[Request]]:
         """What is computed before the model is ready: a list of one request each time."""
@@ -103,10 +102,11 @@ class Answering(Instance):
             except Exception:
                 self.warmup_failed()
 
-    def __call__(self, *arrays: Any, ctx: Context) -> Outputs:
-        requests, rows = self.requests(arrays, ctx)
+    def __call__(self, *arrays: Any, ctx: Context) -> Answers:
+        requests = self.requests(arrays, ctx)
         try:
-            return self.plan.results.joined(self.settled(self.callable(requests)), rows)
+            with traced(requests, ctx):
+                return self.plan.results.answers(self.settled(self.callable(requests)), requests)
         except CAUGHT as raised:
             failure = self.failures.error(raised)
         raise failure
@@ -149,9 +149,7 @@ class Batched(Instance):
             returned = self.inner(**inputs)
             if inspect.isgenerator(returned):
                 returned = _once.of_generator(returned, self.config.model_name)
-            outputs = self.plan.results.one(convert_output(returned, model_config=self.config))
-            check_rows(outputs, rows)
-            return outputs
+            return self.plan.results.batch(returned, rows)
         except CAUGHT as raised:
             failure = self.failures.error(raised)
         raise failure
@@ -172,18 +170,23 @@ class Awaiting(Instance):
             except Exception:
                 self.warmup_failed()
 
-    async def __call__(self, *arrays: Any, ctx: Context) -> Outputs:
+    async def __call__(self, *arrays: Any, ctx: Context) -> Answers:
         if not self.warm.done():
             await asyncio.shield(self.warm)
-        requests, rows = self.requests(arrays, ctx)
+        requests = self.requests(arrays, ctx)
         try:
-            returned = await _once.settled(self.callable(requests), self.config.model_name)
-            return self.plan.results.joined(returned, rows)
+            with traced(requests, ctx):
+                returned = await _once.settled(self.callable(requests), self.config.model_name)
+                return self.plan.results.answers(returned, requests)
         except CAUGHT as raised:
             if isinstance(raised, asyncio.CancelledError) and ctx.cancelled:
                 raise
             failure = self.failures.error(raised)
         raise failure
+
+    async def close(self) -> None:
+        """Gives up a warm-up that is still under way."""
+        await _given_up(self.warm)
 
 
 class Streaming(Instance):
@@ -206,14 +209,15 @@ class Streaming(Instance):
             except Exception:
                 self.warmup_failed()
 
-    async def __call__(self, *arrays: Any, ctx: Context) -> AsyncGenerator[Outputs, None]:
+    async def __call__(self, *arrays: Any, ctx: Context) -> AsyncGenerator[Answers, None]:
         if not self.warm.done():
             await asyncio.shield(self.warm)
-        requests, rows = self.requests(arrays, ctx)
+        requests = self.requests(arrays, ctx)
         pieces = self.pieces(requests)
         try:
-            async for piece in pieces:
-                yield self.plan.results.joined(piece, rows)
+            with traced(requests, ctx):
+                async for piece in pieces:
+                    yield self.plan.results.answers(piece, requests)
             return
         except CAUGHT as raised:
             if isinstance(raised, asyncio.CancelledError) and ctx.cancelled:
@@ -247,10 +251,16 @@ class Streaming(Instance):
         there = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.thread, there.run, function, *args)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends its thread, if it has one."""
+        await _given_up(self.warm)
         if self.thread is not None:
             self.thread.shutdown(wait=False)
+
+
+async def _given_up(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 _END: Any = object()

@@ -37,7 +37,9 @@ def inside_of_batch(target: Any) -> Any:
     A batch comes with its rows joined, and each of its requests has the same inputs, so that neither `batch` nor
     `group_by_keys` has anything to do there.
     """
-    from penstock.compat.pytriton.decorators import batch
+    from penstock.compat.pytriton.decorators import batch, group_by_keys
 
     target = target.__call__ if layers(getattr(target, "__call__", None)) else target  # noqa: B004
+    while layers(target)[:1] == [group_by_keys]:
+        target = target.__wrapped__
     return target.__wrapped__ if layers(target)[:1] == [batch] else None

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock import Answers
 from penstock.compat.pytriton._declared import is_bytes
+from penstock.compat.pytriton.decorators._batch import check_rows
+from penstock.compat.pytriton.decorators._context import convert_output
 from penstock.compat.pytriton.model_config.triton_model_config import TensorSpec, TritonModelConfig
+from penstock.compat.pytriton.proxy.types import Request
 
 __all__ = ["Results"]
 
@@ -19,7 +23,7 @@ _KINDS = "biufOSU"
 
 
 class Results:
-    """Checks the results of one model's callables, and joins those of several requests.
+    """Checks the results of one model's callables.
 
     Args:
         config: The model's configuration.
@@ -28,39 +32,63 @@ class Results:
     """
 
     def __init__(self, config: TritonModelConfig, *, strict: bool) -> None:
-        self._model, self._batching, self._strict = config.model_name, config.batching, strict
+        self._config, self._model, self._batching, self._strict = config, config.model_name, config.batching, strict
         self._outputs = {spec.name: spec for spec in config.outputs or ()}
         self._dtypes = {
             name: None if is_bytes(spec.dtype) else np.dtype(spec.dtype) for name, spec in self._outputs.items()
         }
 
-    def joined(self, returned: Any, rows: Sequence[int]) -> dict[str, Array]:
-        """The outputs of all requests together.
+    def answers(self, returned: Any, requests: Sequence[Request]) -> Answers:
+        """The outputs of each request.
 
         Args:
             returned: What a callable returned for a list of requests.
-            rows: The rows of each request.
+            requests: That list.
 
         Raises:
             ValueError: it is not what was declared; the text says what it is.
         """
         if not isinstance(returned, list):
             raise ValueError(f"{self._must_be_dicts} Got outputs={returned} instead.")
-        if len(returned) != len(rows):
+        if len(returned) != len(requests):
             raise ValueError(
                 f"Number of outputs returned by `{self._model}` inference callable ({len(returned)}) "
-                f"does not match number of requests ({len(rows)}) received from Triton."
+                f"does not match number of requests ({len(requests)}) received from Triton."
             )
-        each = [self.one(response) for response in returned]
-        if len(each) == 1:
-            return each[0]
-        return {name: _concatenated([one[name] for one in each]) for name in each[0]}
+        return Answers(self._asked(self.one(one), request) for one, request in zip(returned, requests, strict=True))
+
+    def batch(self, returned: Any, rows: int) -> dict[str, Array]:
+        """The outputs of a batch.
+
+        Args:
+            returned: What a callable returned that has `batch` around it.
+            rows: The rows of the batch.
+
+        Raises:
+            PyTritonValidationError: it is no dict, or list or tuple of as many outputs as there are.
+            ValueError: as `answers`; or an output has another number of rows.
+        """
+        outputs = convert_output(returned, model_config=self._config)
+        if self._strict or len(outputs) != len(self._dtypes) or not self._are_plain(outputs, rows):
+            outputs = self.one(outputs)
+            check_rows(outputs, rows)
+        return outputs
+
+    def _are_plain(self, outputs: dict[str, Array], rows: int) -> bool:
+        """Whether there is nothing to be cast, dropped or refused: nearly always, so it is looked at first."""
+        dtypes = self._dtypes
+        for name, array in outputs.items():
+            if type(array) is not np.ndarray or array.dtype is not dtypes.get(name) or not array.ndim:
+                return False
+            if len(array) != rows:
+                return False
+        return True
 
     def one(self, response: Any) -> dict[str, Array]:
         """The outputs of a request, or of a batch.
 
         Raises:
-            ValueError: as `joined`.
+            ValueError: as `answers`.
         """
         if not isinstance(response, dict):
             raise ValueError(f"{self._must_be_dicts} Got response={response} instead.")
@@ -74,6 +102,14 @@ class Results:
                 continue
             dtype = self._dtypes[name]
             outputs[name] = array if dtype is None or array.dtype == dtype else array.astype(dtype)
+        return outputs
+
+    def _asked(self, outputs: dict[str, Array], request: Request) -> dict[str, Array]:
+        """The outputs, with nothing in the places of those that its caller does not want and the callable left out."""
+        wanted = request.requested_output_names
+        if wanted is not None and len(outputs) < len(self._outputs):
+            for name in self._outputs.keys() - outputs.keys() - set(wanted):
+                outputs[name] = np.empty(0, self._dtypes[name] or object)
         return outputs
 
     @property
@@ -121,10 +157,3 @@ class Results:
             raise ValueError(f"{returned} {of_model} has invalid shapes. {said}")
         if any(size != wanted != -1 for size, wanted in zip(shape, spec.shape, strict=True)):
             raise ValueError(f"{returned} {of_model} has invalid shapes at one or more positions. {said}")
-
-
-def _concatenated(arrays: list[Array]) -> Array:
-    if len({array.dtype.kind for array in arrays}) > 1:
-        # Of texts: numpy would make one kind of them.
-        arrays = [array.astype(object) for array in arrays]
-    return np.concatenate(arrays)

@@ -14,6 +14,8 @@ from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
 
 __all__ = [
+    "NOT_INPUTS",
+    "SPECIAL_KEYS",
     "ModelConfigDict",
     "TritonContext",
     "convert_output",
@@ -27,6 +29,12 @@ FIELD = "triton_context"
 """The parameter that `triton_context` fills."""
 
 _ATTRIBUTE = "__triton_context__"
+
+SPECIAL_KEYS = (_ATTRIBUTE,)
+"""Names that no input may have."""
+
+NOT_INPUTS = (_ATTRIBUTE, FIELD)
+"""Keyword arguments of a callable that are no inputs."""
 
 
 class ModelConfigDict(MutableMapping[Callable[..., Any], TritonModelConfig]):

@@ -1,0 +1,186 @@
+"""3.2, 3.3: what a callable may return, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from bound import X, Y, bound, rows
+
+from penstock import HandlerError
+from penstock.compat.pytriton.decorators import batch, sample
+from penstock.compat.pytriton.model_config import Tensor
+
+ONE = np.ones((2, 1), np.float32)
+FAILED = "Failed to process the request(s) for model 'm_0_0', message: TritonModelException: Model execute error: "
+
+
+def answer(returned: Any, **options: Any) -> Any:
+    """What a client gets of a callable that returns that for a request of two rows."""
+    with bound(lambda requests: returned, **options) as client:
+        return client.infer("m", {"x": rows(1, 2)})
+
+
+def refusal(returned: Any, **options: Any) -> str:
+    with pytest.raises(HandlerError) as caught:
+        answer(returned, **options)
+    text = str(caught.value)
+    assert text.startswith(FAILED)
+    return text.removeprefix(FAILED)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            {"y": ONE},
+            "ValueError: Outputs returned by `m` model callable must be list of response dicts with numpy arrays. "
+            "Got outputs={'y': array([[1.],\n       [1.]], dtype=float32)} instead.",
+        ),
+        (
+            None,
+            "ValueError: Outputs returned by `m` model callable must be list of response dicts with numpy arrays. "
+            "Got outputs=None instead.",
+        ),
+        (
+            [],
+            "ValueError: Number of outputs returned by `m` inference callable (0) does not match "
+            "number of requests (1) received from Triton.",
+        ),
+        (
+            [3],
+            "ValueError: Outputs returned by `m` model callable must be list of response dicts with numpy arrays. "
+            "Got response=3 instead.",
+        ),
+        ([{3: ONE}], "ValueError: Not all keys returned by `m` model callable are string"),
+        ([{"y": [[1], [2]]}], "ValueError: Not all values returned by `m` model callable are numpy arrays"),
+        (
+            [{"y": ONE.astype(complex)}],
+            "ValueError: Only bool, numeric, string, unicode and object arrays are supported by Triton "
+            "(dtype.kind: biufOSU). Returned `y` for model `m` has `c` dtype.kind.",
+        ),
+        (
+            [{"y": np.array([["a"], ["b"]], object)}],
+            "ValueError: Use string/byte-string instead of object for passing string in NumPy array from model `m`.",
+        ),
+        (
+            [{"y": np.array([[1], [2]], object)}],
+            "ValueError: Only bytes as objects dtype are supported by PyTriton. Returned `y` from `m` has "
+            "`<class 'int'>` type.",
+        ),
+    ],
+)
+def test_what_is_always_refused(returned: Any, message: str, *, strict: bool) -> None:
+    assert refusal(returned, strict=strict) == message
+
+
+@pytest.mark.parametrize("array", [np.array([["a"], ["ü"]]), np.array([[b"a"], ["ü".encode()]], object)])
+def test_texts_arrive_as_bytes(array: Any) -> None:
+    for strict in (False, True):
+        got = answer([{"y": array}], outputs=(Tensor((1,), bytes, "y"),), strict=strict)
+        assert got["y"].tolist() == [[b"a"], ["ü".encode()]]
+
+
+def test_another_type_is_cast_unless_strict() -> None:
+    assert answer([{"y": ONE.astype(np.float64)}])["y"].dtype == np.float32
+    assert refusal([{"y": ONE.astype(np.float64)}], strict=True) == (
+        "ValueError: Returned output `y` for model `m` has invalid type. "
+        "Returned: float64 (f). Expected: <class 'numpy.float32'>."
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2,), (7, 3), ()])
+def test_another_shape_is_sent_as_it_is_unless_strict(shape: tuple[int, ...]) -> None:
+    array = np.ones(shape, np.float32)
+    assert answer([{"y": array}])["y"].shape == shape
+    if len(shape) == 2:
+        # The batch axis is not looked at.
+        assert answer([{"y": array}], strict=True)["y"].shape == shape
+    else:
+        assert refusal([{"y": array}], strict=True) == (
+            f"ValueError: Returned output `y` for model `m` has invalid shapes. Returned: {shape[1:]}. Expected: (-1,)."
+        )
+
+
+def test_strict_compares_axes_of_known_size() -> None:
+    outputs = (Tensor((3,), np.float32, "y"),)
+    assert answer([{"y": np.ones((2, 2), np.float32)}], outputs=outputs)["y"].shape == (2, 2)
+    assert refusal([{"y": np.ones((2, 2), np.float32)}], outputs=outputs, strict=True) == (
+        "ValueError: Returned output `y` for model `m` has invalid shapes at one or more positions. "
+        "Returned: (2,). Expected: (3,)."
+    )
+
+
+def test_what_is_not_declared_is_dropped_unless_strict() -> None:
+    assert list(answer([{"y": ONE, "z": ONE}])) == ["y"]
+    assert refusal([{"y": ONE, "z": ONE}], strict=True) == (
+        "ValueError: Returned output `z` is not defined in model config for model `m`."
+    )
+
+
+def test_what_is_declared_and_missing_is_said() -> None:
+    with pytest.raises(HandlerError, match=r"^model 'm' returned no output 'y', declared 'y'"):
+        answer([{}])
+
+
+def test_an_output_that_nobody_asked_for_may_be_left_out() -> None:
+    asked = []
+
+    def infer(requests: list[Any]) -> list[dict[str, Any]]:
+        asked.append(requests[0].requested_output_names)
+        return [dict.fromkeys(request.requested_output_names, request["x"]) for request in requests]
+
+    with bound(infer, outputs=(Y, Tensor((1,), np.float32, "z"))) as client:
+        assert list(client.infer("m", {"x": rows(1)}, outputs=["z"])) == ["z"]
+        assert sorted(client.infer("m", {"x": rows(1)})) == ["y", "z"]
+    assert asked == [["z"], ["y", "z"]]
+
+
+def test_batch_checks_the_rows_of_what_is_returned() -> None:
+    @batch
+    def infer(x: Any) -> dict[str, Any]:
+        return {"y": x[:1], "z": x}
+
+    with bound(infer, outputs=(Y, Tensor((1,), np.float32, "z"))) as client, pytest.raises(HandlerError) as caught:
+        client.infer("m", {"x": rows(1, 2)})
+    assert str(caught.value) == (
+        f"{FAILED}ValueError: Received output tensors with different batch sizes: y: (1, 1). Expected batch size: 2. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([ONE, ONE], "PyTritonValidationError: Outputs length different than config outputs length"),
+        (3, "PyTritonValidationError: Unsupported output type <class 'int'>."),
+    ],
+)
+@pytest.mark.parametrize("decorator", [batch, sample])
+def test_decorators_map_outputs_by_their_order(decorator: Any, returned: Any, message: str) -> None:
+    batching = decorator is batch
+    with bound(decorator(lambda x: returned), batching=batching) as client, pytest.raises(HandlerError) as caught:
+        client.infer("m", {"x": rows(1, 2) if batching else rows(1, 2).ravel()})
+    assert str(caught.value) == FAILED + message
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_batch_is_as_strict_as_a_plain_callable(*, strict: bool) -> None:
+    returned = {"y": np.ones((2, 2, 2)), "z": ONE}
+    with bound(batch(lambda x: returned), strict=strict) as client:
+        if strict:
+            with pytest.raises(HandlerError, match="has invalid type"):
+                client.infer("m", {"x": rows(1, 2)})
+        else:
+            got = client.infer("m", {"x": rows(1, 2)})
+            assert (list(got), got["y"].shape, got["y"].dtype) == (["y"], (2, 2, 2), np.float32)
+
+
+def test_sample_answers_a_model_without_batching() -> None:
+    @sample
+    def infer(x: Any) -> list[Any]:
+        return [x.sum(keepdims=True)]
+
+    with bound(infer, inputs=(X,), batching=False) as client:
+        assert client.infer("m", {"x": np.arange(4, dtype=np.float32)})["y"].tolist() == [6]
