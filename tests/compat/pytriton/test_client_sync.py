@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import time
 import warnings
@@ -17,22 +16,6 @@ from penstock.compat.pytriton.client import exceptions as errors
 from waiting import at_once
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-def test_the_constructor_is_pytritons_with_the_same_defaults() -> None:
-    parameters = inspect.signature(ModelClient).parameters
-    defaults = {name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty}
-    assert list(parameters)[:3] == ["url", "model_name", "model_version"]
-    assert defaults == {
-        "model_version": None,
-        "lazy_init": True,
-        "init_timeout_s": None,
-        "inference_timeout_s": None,
-        "model_config": None,
-        "ensure_model_is_ready": True,
-        "access_token": None,
-    }
-    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in list(parameters)[3:])
 
 
 def test_a_batch_by_position_and_by_name(url: str) -> None:
