@@ -88,5 +88,7 @@ def test_constants() -> None:
 
 def test_the_package_tells_pytritons_version_and_brings_its_parts() -> None:
     assert pytriton.__version__ == "0.7.0"
-    program = "import penstock.compat.pytriton as p; print(p.triton.Triton, p.model_config.ModelConfig)"
+    program = (
+        "import penstock.compat.pytriton as p; print(p.triton.Triton, p.model_config.ModelConfig, p.client.ModelClient)"
+    )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from penstock.compat.pytriton import model_config, triton
+from penstock.compat.pytriton import client, model_config, triton
 
-__all__ = ["__version__", "model_config", "triton"]
+__all__ = ["__version__", "client", "model_config", "triton"]
 
 __version__ = "0.7.0"

@@ -1,4 +1,4 @@
-"""Servers of Python callables: `Triton` in this process, and its settings.
+"""Servers of Python callables: `Triton` in this process, `RemoteTriton` for that of another one, and their settings.
 
 Example:
     >>> with Triton() as triton:
@@ -18,6 +18,7 @@ from penstock.compat.pytriton._lifecycle import (
     TritonLifecyclePolicy,
     VertextAILifecyclePolicy,
 )
+from penstock.compat.pytriton._remote import RemoteTriton
 from penstock.compat.pytriton._security import (
     DEFAULT_PROTECTED_ENDPOINTS,
     TRITON_ACCESS_HEADER,
@@ -34,6 +35,7 @@ __all__ = [
     "VALID_TRITON_ENDPOINTS",
     "WAIT_FORM_MODEL_TIMEOUT_S",
     "DefaultTritonLifecyclePolicy",
+    "RemoteTriton",
     "Triton",
     "TritonBase",
     "TritonConfig",

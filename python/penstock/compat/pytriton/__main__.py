@@ -1,0 +1,9 @@
+"""Runs the command: `python -m penstock.compat.pytriton`."""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.compat.pytriton._command import main
+
+sys.exit(main())
