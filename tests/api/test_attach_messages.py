@@ -139,6 +139,8 @@ def test_streams_sequences_contexts_and_documents_cross() -> None:
         definition = one.bare_definition()
         assert bare(crossed(definition)) == bare(definition)
     assert crossed(model(documents).bare_definition()).input_documents["asked"].schema
+    loose = model(nothing, name="m", batching=Batching(2), check_shapes=False, **theirs.FLOATS).bare_definition()
+    assert crossed(loose).any_shape
     assert crossed(theirs.summing.bare_definition()).sequences == Sequences()
 
 
