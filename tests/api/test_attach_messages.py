@@ -79,7 +79,11 @@ DECLARED: dict[str, Any] = {
         )
     },
     "late": {"queueing": Queueing(2, levels={2: Level(timeout=2.0, on_timeout="delay")})},
-    "keeps": {"cache": Cache(1 << 20, ttl=5.0, vary=["X-Tenant"], revision="r1"), "batching": Batching(4)},
+    "keeps": {
+        "cache": Cache(1 << 20, ttl=5.0, vary=["X-Tenant"], revision="r1", per_caller=False),
+        "batching": Batching(4),
+    },
+    "any shape": {"check_shapes": False},
     "needs": {"resources": Resources({"gpu0": 1, "disk": 2}, weight=0.5)},
     "kinds": {
         "inputs": [
@@ -132,6 +136,14 @@ def replace_cost(batching: Batching, cost: Cost) -> Batching:
     for name in Batching.__slots__:
         object.__setattr__(same, name, cost if name == "cost" else getattr(batching, name))
     return same
+
+
+def test_no_part_of_a_declaration_is_forgotten() -> None:
+    local = {"factory", "processes", "concurrency", "explainer", "calls", "opaque", "version_policy", "warmup"}
+    found = description.described(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
+    assert found.keys() - {"samples"} == set(Definition.__slots__) - local
+    tensor = set(Tensor.__slots__) - {"dtype"}
+    assert found["inputs"][0].keys() == tensor
 
 
 def test_streams_sequences_contexts_and_documents_cross() -> None:

@@ -17,9 +17,11 @@ from http_by_hand import get, infer, metric_at, post
 from models import attached_models as theirs
 from penstock import (
     AlreadyExists,
+    Answers,
     BindError,
     Client,
     ConfigError,
+    Context,
     LoadError,
     Pipeline,
     Server,
@@ -139,6 +141,16 @@ def test_streams_async_handlers_and_sequences_are_served(server: Server, place: 
             for number in (1, 2, 3)
         ]
         assert sums == [[1], [3], [6]]
+
+
+def test_each_request_may_be_answered_in_a_shape_of_its_own(server: Server, place: str) -> None:
+    @model(check_shapes=False, **theirs.ROWS)
+    def answering(x: Any, ctx: Context) -> Any:
+        return Answers(np.full((one.rows, 2, 3), x[0, 0], np.float32) for one in ctx.requests)
+
+    with attach(place, answering):
+        answer = infer(server.http_url, "answering", {"x": X[1:]})
+        np.testing.assert_array_equal(answer.array("y"), np.full((1, 2, 3), 3, np.float32))
 
 
 def test_what_a_handler_raises_is_its_answer(server: Server, place: str) -> None:

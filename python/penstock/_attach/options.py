@@ -11,23 +11,9 @@ from penstock.scheduling import Level, Queueing
 
 __all__ = ["batching_of", "batching_read", "cache_of", "queueing_of", "queueing_read"]
 
-_BATCHING = (
-    "max_size",
-    "dynamic",
-    "max_delay",
-    "preferred_sizes",
-    "oversize",
-    "hold",
-    "sizes",
-    "pad",
-    "split_on_memory",
-    "max_cost",
-    "window",
-    "target_p99",
-    "refuse_late",
-)
-
-_QUEUEING = ("priorities", "default_priority", "timeout", "max_rows", "max_bytes", "max_rows_per_client")
+# Each attribute is an argument of the same name, but for what is left out here.
+_BATCHING = tuple(name for name in Batching.__slots__ if name != "cost")
+_QUEUEING = tuple(name for name in Queueing.__slots__ if name not in ("fair_by", "policies"))
 
 
 def batching_of(batching: Batching | None) -> dict[str, Any] | None:
@@ -85,4 +71,4 @@ def cache_of(cache: Cache | None) -> dict[str, Any] | None:
     """How answers are kept, as JSON."""
     if cache is None:
         return None
-    return {"max_bytes": cache.max_bytes, "ttl": cache.ttl, "vary": list(cache.vary), "revision": cache.revision}
+    return {name: getattr(cache, name) for name in Cache.__slots__}
