@@ -14,11 +14,11 @@ PATIENCE = 20.0
 """Seconds after which something that was to happen did not. Far more than it takes on a busy machine."""
 
 
-def until(holds: Callable[[], T], what: str = "") -> T:
+def until(holds: Callable[[], T], what: str = "", patience: float = PATIENCE) -> T:
     """Looks until `holds()` is true, and gives what it gave."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not (found := holds()):
-        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s in vain for {what or holds}"
+        assert time.monotonic() < deadline, f"waited {patience:g} s in vain for {what or holds}"
         time.sleep(0.005)
     return found
 

@@ -1,5 +1,5 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients.
+KServe's and MLServer's clients; and the real PyTriton, for tests/compat.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -34,6 +34,7 @@ JS_PACKAGES = ("@grpc/grpc-js@1.13.4", "@grpc/proto-loader@0.8.0")
 PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
+PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
 PERF_ANALYZER_DEB = "libb64-0d"
 
@@ -84,6 +85,14 @@ def mlserver() -> None:
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *MLSERVER)
+
+
+def pytriton() -> None:
+    """The real PyTriton, to compare with; in an environment of its own: it wants an old numpy."""
+    home = TOOLS / "pytriton"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *PYTRITON)
 
 
 def go_client() -> None:
@@ -141,6 +150,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "h2spec": h2spec,
     "kserve": kserve,
     "mlserver": mlserver,
+    "pytriton": pytriton,
     "go_client": go_client,
     "js_client": js_client,
     "perf_analyzer": perf_analyzer,

@@ -1,0 +1,1 @@
+"""PyTriton and Penstock side by side: the same scripts under both."""

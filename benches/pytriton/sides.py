@@ -1,0 +1,107 @@
+"""The two products: how each runs a script, and how large it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches.load.processes import Processes, free_ports
+from benches.load.systems import SYSTEMS, VENVS
+
+HERE = Path(__file__).parent
+STARTS = 180.0
+"""Seconds that a server may take to start."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two."""
+
+    name: str
+    python: list[str]
+    environment: dict[str, str]
+
+    def client(self, how: str, url: str, seconds: float) -> dict[str, float]:
+        """What one way of asking gave."""
+        command = [*self.python, str(HERE / "client.py"), how, url, str(seconds)]
+        with_own = {**os.environ, **self.environment}
+        done = subprocess.run(
+            command, env=with_own, capture_output=True, text=True, check=False, timeout=seconds + STARTS
+        )
+        if done.returncode:
+            raise RuntimeError(f"{self.name}'s client failed: {done.stderr.strip()[-500:]}")
+        numbers: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return numbers
+
+    def installed_mb(self) -> float:
+        """Megabytes of the package, unpacked, without what it depends on."""
+        if self.name == "penstock":
+            spec = importlib.util.find_spec("penstock")
+            assert spec
+            assert spec.origin
+            folder = Path(spec.origin).parent
+        else:
+            (folder,) = (VENVS / "pytriton" / "lib").glob("python*/site-packages/pytriton")
+        files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        return sum(path.stat().st_size for path in files) / 1e6
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers."""
+
+    http: str
+    grpc: str
+    started: float
+    """Seconds from its start until its last model was ready."""
+    processes: Processes
+
+
+def both() -> list[Side]:
+    """PyTriton first; its environment is the one that benches/load has."""
+    real = SYSTEMS["pytriton"]
+    if missing := real.missing():
+        raise SystemExit(f"{missing}; see benches/load/README.md")
+    penstock = [sys.executable, "-m", "penstock", "shim", "pytriton", "--", sys.executable]
+    return [
+        Side("pytriton", [str(VENVS / "pytriton" / "bin" / "python")], dict(real.environment)),
+        Side("penstock", penstock, {}),
+    ]
+
+
+@contextmanager
+def serving(side: Side, log: Path, *, more: int = 0) -> Iterator[Running]:
+    """The server, with what is measured or with so many small models."""
+    http, grpc, metrics = free_ports(3)
+    began = time.monotonic()
+    command = [*side.python, str(HERE / "server.py"), str(http), str(grpc), str(metrics), str(more)]
+    processes = Processes(command, environment=side.environment, log=log)
+    try:
+        last = f"small{more - 1}" if more else "echo"
+        _await(f"http://127.0.0.1:{http}/v2/models/{last}/ready", processes)
+        yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", time.monotonic() - began, processes)
+    finally:
+        processes.stop()
+
+
+def _await(url: str, processes: Processes) -> None:
+    deadline = time.monotonic() + STARTS
+    while time.monotonic() < deadline:
+        if processes.ended() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.01)
+    raise RuntimeError(f"the server did not start: {processes.log.read_text(errors='replace')[-1000:]}")

@@ -1,0 +1,37 @@
+"""Scales and shifts samples. Both steps are optional, and a request's rows share them."""
+
+import numpy as np
+from pytriton.decorators import batch, fill_optionals, first_value, group_by_values
+from pytriton.model_config import ModelConfig, Tensor
+from pytriton.triton import Triton
+
+
+@fill_optionals(scale=np.array([1], np.float32), shift=np.array([0], np.float32))
+@batch
+@group_by_values("scale", "shift")
+@first_value("scale", "shift")
+def transform(sample: np.ndarray, scale: np.float32, shift: np.float32) -> dict[str, np.ndarray]:
+    """Rows with equal steps come together, so each step is one number."""
+    return {"result": sample * scale + shift}
+
+
+def main() -> None:
+    """Serves until it is interrupted."""
+    one = {"dtype": np.float32, "shape": (1,)}
+    with Triton() as triton:
+        triton.bind(
+            model_name="Transform",
+            infer_func=transform,
+            inputs=[
+                Tensor(name="sample", dtype=np.float32, shape=(3,)),
+                Tensor(name="scale", optional=True, **one),
+                Tensor(name="shift", optional=True, **one),
+            ],
+            outputs=[Tensor(name="result", dtype=np.float32, shape=(3,))],
+            config=ModelConfig(max_batch_size=16),
+        )
+        triton.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Brings what two sides observed to what shall be equal: ports, folders and tracebacks are not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+TRACEBACK = "Traceback (most recent call last):"
+
+
+def normal(value: Any) -> Any:
+    """An observation without what differs from run to run."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [normal(one) for one in value]
+    if isinstance(value, dict):
+        return {name: normal(one) for name, one in value.items() if name != "workspace-path"}
+    return value
+
+
+def text(message: str) -> str:
+    """A message without its request's number, addresses and folders; of a traceback only its last words."""
+    message = re.sub(r"\[request id: [^\]]*\] ", "", message)
+    message = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", message)
+    if TRACEBACK in message:
+        before, _, _ = message.partition(TRACEBACK)
+        _, _, inner = message.rpartition(TRACEBACK)
+        # After the last place and its lines of code comes what was raised.
+        raised = re.split(
+            r'\n  File "[^\n]*(?:\n    [^\n]*)*(?=\n)', re.sub(r"\n\n+At:\n.*", "", inner, flags=re.DOTALL)
+        )[-1]
+        message = before + raised.lstrip()
+    # A traceback names the module of a class.
+    message = re.sub(
+        r"^(.*error: )?(?:[a-z_]+\.)+([A-Z]\w+)", lambda found: (found[1] or "") + found[2], message, flags=re.DOTALL
+    )
+    return message.rstrip(": \n")

@@ -1,0 +1,72 @@
+"""What the scripts share: they do things with `pytriton`, whichever that is, and say what came of it, a JSON line each.
+
+Imports nothing of the tests: it runs in the real product's own environment, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+warnings.simplefilter("ignore")
+
+
+def show(case: str, call: Callable[[], Any]) -> None:
+    """Says what a call gives or raises."""
+    try:
+        said = {"gives": plain(call())}
+    except Exception as error:  # each is a result
+        said = {"raises": [type(error).__name__, str(error)]}
+    say({"case": case, **said})
+
+
+def say(what: dict[str, Any]) -> None:
+    """Writes a line for the test, to a file of its own: a server's log may go to standard output."""
+    with open(os.environ["OBSERVED"], "a") as file:
+        file.write(json.dumps(what) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON that tells types and shapes apart."""
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        return {
+            "array": "bytes" if kind in "OS" else value.dtype.name,
+            "shape": value.shape,
+            "of": plain(value.tolist()),
+        }
+    if isinstance(value, np.generic):
+        return {type(value).__name__: plain(value.item())}
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": value.decode("latin-1")}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in sorted(value.items(), key=lambda item: str(item[0]))}
+    if isinstance(value, (list, tuple, Iterator)):
+        return [plain(one) for one in value]
+    if isinstance(value, type):
+        return {"type": value.__name__}
+    if hasattr(value, "__dataclass_fields__"):
+        return {type(value).__name__: {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}}
+    return {type(value).__name__: plain(getattr(value, "name", "?"))}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()

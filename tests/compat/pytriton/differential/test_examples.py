@@ -1,0 +1,99 @@
+"""examples/pytriton: each runs under the real PyTriton and under the shim, and prints the same."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from sides import REPOSITORY, Side, penstock, real, why_not_real
+
+from waiting import until
+
+sys.path.append(str(Path(__file__).parent / "scripts"))
+from observe import free_ports
+
+EXAMPLES = REPOSITORY / "examples" / "pytriton"
+STARTS = 60.0
+"""Seconds that the real server may take to start and load."""
+
+PRINTS = {
+    "add_sub": "sums [4.0, 7.0, 21.0]\ndifferences [2.0, 3.0, -5.0]\none {'difference': [2.0], 'sum': [4.0]}\n",
+    "optional": (
+        "with neither: [1.0, 2.0, 3.0]\nwith scale: [10.0, 20.0, 30.0]\nwith shift: [1.5, 2.5, 3.5]\n"
+        "with scale and shift: [10.5, 20.5, 30.5]\n"
+    ),
+    "identity": "the same numbers: True\ntexts: ['one', 'zw\u00f6lf']\n",
+    "multiple_models": (
+        "squares [0.0, 1.0, 4.0, 9.0, 16.0, 25.0, 36.0, 49.0]\nmean 17.5 largest 49.0\nbatches: False\n"
+    ),
+    "parameters": "by a parameter 2.5\nby a header 2.0\nby nothing 10.0\n",
+    "vertex": "health 200\nprediction [42.0]\n",
+}
+
+
+@pytest.fixture(params=["PyTriton", "Penstock"])
+def side(request: pytest.FixtureRequest) -> Side:
+    if request.param == "Penstock":
+        return penstock()
+    if reason := why_not_real():
+        pytest.skip(reason)
+    return real()
+
+
+@contextmanager
+def running(side: Side, script: Path, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A script that serves; at the end it is interrupted, as from a keyboard."""
+    with tempfile.TemporaryFile("w+") as log:
+        process = side.start(script, *arguments, log=log, **environment)
+        try:
+            yield process
+            assert process.poll() is None, "it has ended by itself"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(STARTS) == 0
+        except BaseException:
+            log.seek(0)
+            print(log.read()[-4000:])
+            raise
+        finally:
+            process.kill()
+            process.wait()
+
+
+def healthy(url: str, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, "it has ended by itself"
+    try:
+        with urllib.request.urlopen(url, timeout=STARTS) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_prints_what_it_should(name: str, side: Side) -> None:
+    folder, (http, grpc, metrics, hosted) = EXAMPLES / name, free_ports(4)
+    environment = {f"PYTRITON_TRITON_CONFIG_{kind}_PORT": str(port) for kind, port in (("HTTP", http), ("GRPC", grpc))}
+    environment |= {
+        "PYTRITON_TRITON_CONFIG_METRICS_PORT": str(metrics),
+        **{f"PYTRITON_TRITON_CONFIG_{kind}_ADDRESS": "127.0.0.1" for kind in ("HTTP", "GRPC")},
+        **{"AIP_HTTP_PORT": str(hosted), "AIP_HEALTH_ROUTE": "/health", "AIP_PREDICT_ROUTE": "/predict"},
+    }
+    url = f"http://127.0.0.1:{hosted if name == 'vertex' else http}"
+    ready = f"{url}/health" if name == "vertex" else f"{url}/v2/health/ready"
+    with ExitStack() as stack:
+        server = stack.enter_context(running(side, folder / "server.py", **environment))
+        until(lambda: healthy(ready, server), "the server to be ready", patience=STARTS)
+        if name == "remote":
+            for model, factor in (("Twice", "2"), ("Thrice", "3")):
+                stack.enter_context(running(side, folder / "model.py", model, factor, url))
+        assert side.printed(folder / "client.py", url, patience=STARTS, **environment) == PRINTS[name]
+
+
+def test_every_example_has_a_test() -> None:
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(PRINTS)

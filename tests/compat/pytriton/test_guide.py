@@ -1,0 +1,42 @@
+"""docs/pytriton.md: its tables are the code's."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from penstock.compat.pytriton._settings import WITHOUT_MEANING
+from penstock.compat.pytriton.triton import TritonConfig
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "pytriton.md").read_text(encoding="utf-8")
+
+
+def rows(head: str) -> list[list[str]]:
+    """The rows of the table with this head."""
+    table = GUIDE.partition(f"| {head} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in table]
+
+
+def test_every_field_of_the_config_has_a_row_that_says_what_it_means() -> None:
+    shown = {name.strip("`"): here for name, here in rows("field | here")}
+    assert list(shown) == [one.name for one in fields(TritonConfig)]
+    assert all(shown.values())
+    idle = {name: here.removeprefix("nothing: ") for name, here in shown.items() if here.startswith("nothing: ")}
+    assert idle == WITHOUT_MEANING
+
+
+def test_the_modules_of_the_import_map_are_there() -> None:
+    shown = " ".join(name for name, _ in rows("`pytriton...` | `penstock.compat.pytriton...`"))
+    modules = set(re.findall(r"`(pytriton[\w.]*)`", shown))
+    assert len(modules) >= 11
+    for module in modules:
+        importlib.import_module(f"penstock.compat.{module}")
+
+
+def test_every_difference_says_both_sides() -> None:
+    table = rows("what | PyTriton 0.7.0 | here")
+    assert len(table) >= 20
+    assert all(len(row) == 3 and all(row) for row in table)
+    assert len({row[0] for row in table}) == len(table)
