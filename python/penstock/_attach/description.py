@@ -128,7 +128,6 @@ def _read(found: dict[str, Any], parts: Sequence[bytes], channels: Channels) -> 
         warmup=_samples(found["samples"], parts),
         processes=channels,
         buckets=buckets_of(dict(found["buckets"]), where),
-        any_shape=_flag(found["any_shape"]),
     )
 
 
