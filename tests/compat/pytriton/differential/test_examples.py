@@ -35,6 +35,7 @@ PRINTS = {
     ),
     "parameters": "by a parameter 2.5\nby a header 2.0\nby nothing 10.0\n",
     "vertex": "health 200\nprediction [42.0]\n",
+    "remote": "Twice 14.0\nThrice 21.0\n",
 }
 
 
