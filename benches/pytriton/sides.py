@@ -48,10 +48,15 @@ class Side:
             spec = importlib.util.find_spec("penstock")
             assert spec
             assert spec.origin
-            folder = Path(spec.origin).parent
+            folders = [Path(spec.origin).parent]
         else:
-            (folder,) = (VENVS / "pytriton" / "lib").glob("python*/site-packages/pytriton")
-        files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+            packages = VENVS / "pytriton" / "lib"
+            folders = [
+                *packages.glob("python*/site-packages/pytriton"),
+                *packages.glob("python*/site-packages/nvidia_pytriton*"),
+            ]
+        found = [path for folder in folders for path in folder.rglob("*")]
+        files = [path for path in found if path.is_file() and "__pycache__" not in path.parts]
         return sum(path.stat().st_size for path in files) / 1e6
 
 
