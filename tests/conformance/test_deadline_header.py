@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import numpy as np
@@ -68,10 +69,22 @@ def test_the_soonest_deadline_counts(server: Server, header: str, parameter: int
     assert ask(server, "v2/models/slow/infer", body, header).status == (504 if parameter else 200)
 
 
+def over_grpc(server: Server, **how: Any) -> Any:
+    request = service_pb2.ModelInferRequest(model_name="slow", raw_input_contents=[np.int64(4).tobytes()])
+    request.inputs.add(name="n", datatype="INT64", shape=[])
+    if (micros := how.pop("micros", None)) is not None:
+        request.parameters["timeout"].int64_param = micros
+    with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as raised:
+        service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, **how)
+    return raised.value
+
+
 def test_over_grpc_it_is_the_callers_own(server: Server) -> None:
-    with grpc.insecure_channel(server.grpc_url) as channel:
-        request = service_pb2.ModelInferRequest(model_name="slow", raw_input_contents=[np.int64(4).tobytes()])
-        request.inputs.add(name="n", datatype="INT64", shape=[])
-        with pytest.raises(grpc.RpcError) as raised:
-            service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=0.15)
-        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED  # type: ignore[attr-defined]
+    assert over_grpc(server, timeout=0.15).code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_over_grpc_the_text_begins_as_grpcs_own(server: Server) -> None:
+    error = over_grpc(server, micros=150_000)
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    # Which clients look for.
+    assert error.details() == "Deadline Exceeded: model 'slow' did not answer within the deadline"

@@ -96,11 +96,10 @@ def test_d13_unknown_model(door: Door) -> None:
     refused(door.infer(one("ver", version="9")), 404, "'ver'", "'9'")
 
 
-@pytest.mark.parametrize("call", ["ModelReady", "ModelMetadata"])
-def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcDoor, call: str) -> None:
-    request = getattr(pb, f"{call}Request")
+def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcDoor) -> None:
+    request = pb.ModelMetadataRequest
     for unknown in (request(name="none"), request(name="ver", version="9"), request()):
-        assert code_of(getattr(grpc_raw.stub, call), unknown) == grpc.StatusCode.NOT_FOUND
+        assert code_of(grpc_raw.stub.ModelMetadata, unknown) == grpc.StatusCode.NOT_FOUND
 
 
 @on_grpc

@@ -90,7 +90,8 @@ pub(crate) async fn call(
         }
         let deadline = observed.deadline(headers, decoded.timeout)?;
         observed.received(&mut decoded);
-        compute(context, &model, decoded, deadline, headers).await.inspect(|_| observed.computed())
+        let computed = compute(context, &model, decoded, deadline, headers).await;
+        computed.inspect(|_| observed.computed()).map_err(|error| status::late(error, deadline))
     };
     let result = result.await;
     drop(guard);

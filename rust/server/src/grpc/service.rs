@@ -42,9 +42,9 @@ impl GrpcInferenceService for Service {
     async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Answered<pb::ModelReadyResponse> {
         let request = request.into_inner();
         let version = Some(&*request.version).filter(|version| !version.is_empty());
-        let reason = self.0.app.registry.why_not_ready(&request.name, version);
-        let reason = reason.map_err(|error| status(&self.0.app, &error))?;
-        let ready = reason.is_none() && self.0.app.phase() != Phase::Draining;
+        // Of a model that is not there Triton says so too, and its clients wait for it then.
+        let has_no_reason = matches!(self.0.app.registry.why_not_ready(&request.name, version), Ok(None));
+        let ready = has_no_reason && self.0.app.phase() != Phase::Draining;
         Ok(Response::new(pb::ModelReadyResponse { ready }))
     }
 

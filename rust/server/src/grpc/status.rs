@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind};
 use penstock_wire::grpc::error::code;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use std::time::Instant;
 
 /// What `grpc-message` must not hold as it is: all but printable ASCII, and `%` itself.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
@@ -12,6 +13,13 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 /// The gRPC code of an error.
 pub(crate) fn code_of(app: &App, error: &Error) -> i32 {
     code(app.config.answered_as(error.kind()), app.config.overload_unavailable)
+}
+
+/// Has an error begin as gRPC itself says that a deadline has passed: clients look for that text, and the server may be
+/// sooner than their own clocks.
+pub(super) fn late(error: Error, deadline: Option<Instant>) -> Error {
+    let passed = error.kind() == Kind::Timeout && deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if passed { Error::new(Kind::Timeout, format!("Deadline Exceeded: {}", error.message())) } else { error }
 }
 
 /// An error for tonic.
