@@ -16,6 +16,8 @@ class Deviation:
     """In one line; docs/pytriton.md says more."""
     ours: str = ".*"
     """Matches what Penstock gives or raises, as JSON."""
+    always: bool = True
+    """Whether they differ in each run: a row that allows nothing any more is to be struck."""
 
     def covers(self, case: str) -> bool:
         return re.fullmatch(self.cases, case) is not None
@@ -86,7 +88,12 @@ _SERVER: list[Deviation] = [
         "the error that was meant",
         "Not all values returned by `contract(_strict)?` model callable are numpy arrays",
     ),
-    Deviation(r"(http|grpc) contract(_strict)?: requests", "a request shows itself otherwise", "Got response=Request"),
+    Deviation(
+        r"(http|grpc) contract(_strict)?: requests",
+        "a request shows itself otherwise, and PyTriton's with a set, whose order is chance",
+        "Got response=Request",
+        always=False,
+    ),
     Deviation(
         r"(http|grpc) contract(_strict)?: (a missing one|none of them|an undeclared one)",
         "a declared output that is missing is an error",
@@ -125,8 +132,5 @@ SERVED: list[Deviation] = [
 ]
 """Of both clients, each at its own server."""
 
-CROSSED: list[Deviation] = [
-    *_SERVER,
-    Deviation("grpc unknown (model|version)", "what is not there is an error over gRPC too", "StatusCode.NOT_FOUND"),
-]
+CROSSED: list[Deviation] = _SERVER
 """Of the real clients at Penstock's server."""
