@@ -167,7 +167,6 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "calls": None,
         "any_shape": False,
         "opaque": False,
-        "opaque": False,
         "name": "d",
         "version": "3",
         "platform": "penstock",

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import grpc
 import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2 as pb
