@@ -170,6 +170,9 @@ class _Bound:
         names_out = {name: name for name in gives} if step.outputs is None else step.outputs
         _check_known(names_in, takes, f"{where}: step {step.model!r} has no input")
         _check_known(names_out, gives, f"{where}: step {step.model!r} has no output")
+        for name in names_out:
+            if gives[name].optional:
+                raise SignatureError(f"{where}: output {name!r} of step {step.model!r} is optional, and may be missing")
         for name, tensor in takes.items():
             if name not in names_in and not tensor.optional:
                 raise SignatureError(f"{where}: step {step.model!r} is not given its input {name!r}")

@@ -103,8 +103,8 @@ def read_signature(
         if slot.tensor.labels:
             raise SignatureError(f"{where}: input {slot.tensor.name!r} has labels; only outputs can")
     for slot in returned:
-        if slot.tensor.optional:
-            raise SignatureError(f"{where}: output {slot.tensor.name!r} is optional; only inputs can be")
+        if slot.tensor.optional and outputs is None:
+            raise SignatureError(f"{where}: output {slot.tensor.name!r} is optional: declare it with outputs=[...]")
     if batched and not slots:
         raise SignatureError(f"{where}: batching= needs at least one input, whose first axis is the batch")
     positional, keywords = _arrange(everything, names, context)

@@ -30,8 +30,9 @@ class Tensor:
             `str` (both BYTES on the wire), or a wire name such as "BF16". `"BF16"` arrives as a
             float32 array, `ml_dtypes.bfloat16` as an array of that type.
         shape: The sizes of its axes without the batch axis; -1 is variable, `()` is one element.
-        optional: Whether a request may leave it out; the handler then gets None, or its parameter's
-            default. Inputs only.
+        optional: Whether it may be left out: an input by a request, for which the handler gets None or its
+            parameter's default; an output by the handler, which returns None for it, or a dict without it. Such an
+            answer does not have it.
         labels: The names of its elements in a row, for callers that ask for classification: a list, or
             the path of a UTF-8 text file with one in each line. Outputs of integers, FP32 or FP64 only.
         ragged: Whether rows of different lengths (sizes of the first axis, which is -1) share a batch. The handler

@@ -174,8 +174,6 @@ def test_declared_lists_are_checked() -> None:
     twice = [Tensor("y", F32), Tensor("y", F32)]
     refused(lambda: 0, "model 'm': output 'y' is declared twice", name="m", inputs=[], outputs=twice)
     refused(lambda a, b: 0, "model 'm': input 'y' is declared twice", name="m", inputs=twice, outputs=[])
-    maybe = [Tensor("y", F32, optional=True)]
-    refused(lambda: 0, "model 'm': output 'y' is optional; only inputs can be", name="m", inputs=[], outputs=maybe)
     refused(
         lambda: 0,
         "model 'm': batching= needs at least one input, whose first axis is the batch",

@@ -27,7 +27,7 @@ class Questions:
         """Whether a model can answer.
 
         Raises:
-            NotFound: there is no such model.
+            NotFound: there is no such model. Over gRPC the protocol says False of it.
         """
         return bool(self._ask(ask_of("model_ready", model, version), headers, timeout))
 

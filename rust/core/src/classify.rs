@@ -41,6 +41,9 @@ pub fn apply(spec: &ModelSpec, plan: &AnswerPlan, response: &mut InferResponse) 
         let (Some(declared), Some(tensor)) = (spec.outputs.get(index), response.outputs.get_mut(index)) else {
             return Err(Error::new(Kind::Internal, format!("model '{}' has no output {index}", spec.name)));
         };
+        if tensor.is_absent() {
+            continue;
+        }
         *tensor = classified(declared, tensor, spec.batching.is_some(), classes)?;
     }
     Ok(())

@@ -239,15 +239,19 @@ fn check_text(name: &str, tensor: &Tensor) -> Result<()> {
 }
 
 impl InferResponse {
-    /// The outputs to send, in order, with how.
+    /// The outputs to send, in order, with how. Those that the handler left out are not among them.
     pub fn selected(&self, plan: &AnswerPlan) -> SmallVec<[(RequestedOutput, &Tensor); 4]> {
+        let is_there = |(_, tensor): &(RequestedOutput, &Tensor)| !tensor.is_absent();
         match &plan.outputs {
-            Some(requested) => requested.iter().map(|&output| (output, &self.outputs[output.index])).collect(),
+            Some(requested) => {
+                requested.iter().map(|&output| (output, &self.outputs[output.index])).filter(is_there).collect()
+            }
             None => self
                 .outputs
                 .iter()
                 .enumerate()
                 .map(|(index, tensor)| (RequestedOutput::new(index, plan.binary), tensor))
+                .filter(is_there)
                 .collect(),
         }
     }

@@ -33,6 +33,8 @@ pub enum Buffer {
     Shared(Bytes),
     /// As aligned and as much ours alone, but lent: memory that came from another process.
     Lent(Arc<dyn Memory>),
+    /// None: see [`Tensor::absent`].
+    Absent,
 }
 
 /// Lent memory as the owner of a view.
@@ -51,6 +53,7 @@ impl Buffer {
             Self::Aligned(buffer) => buffer,
             Self::Shared(bytes) => bytes,
             Self::Lent(memory) => memory.as_slice(),
+            Self::Absent => &[],
         }
     }
 
@@ -70,6 +73,7 @@ impl Buffer {
             Self::Aligned(buffer) => Bytes::from_owner(buffer),
             Self::Shared(bytes) => bytes,
             Self::Lent(memory) => Bytes::from_owner(LentBytes(memory)),
+            Self::Absent => Bytes::new(),
         }
     }
 }
@@ -115,6 +119,16 @@ impl Tensor {
             bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(Self { datatype, shape, buffer, lengths: None })
+    }
+
+    /// What stands for an optional output that a handler left out. It is carried, and not sent.
+    pub fn absent(datatype: Datatype) -> Self {
+        Self { datatype, shape: Shape::from_slice(&[0]), buffer: Buffer::Absent, lengths: None }
+    }
+
+    /// Whether it only stands for an output that was left out.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.buffer, Buffer::Absent)
     }
 
     /// A tensor whose bytes come whole from tensors that were checked: rows joined, or some of them.
@@ -168,6 +182,9 @@ impl Tensor {
     /// The same tensor over shared memory, so that it can be sent, or read by several, without a copy.
     #[must_use]
     pub fn into_shared(self) -> Self {
+        if self.is_absent() {
+            return self;
+        }
         Self { buffer: Buffer::Shared(self.buffer.into_bytes()), ..self }
     }
 
@@ -176,7 +193,7 @@ impl Tensor {
     pub fn alone_or_shared(mut self) -> Self {
         let alone = match &mut self.buffer {
             Buffer::Lent(memory) => Arc::get_mut(memory).is_some(),
-            Buffer::Aligned(_) | Buffer::Shared(_) => true,
+            Buffer::Aligned(_) | Buffer::Shared(_) | Buffer::Absent => true,
         };
         if alone { self } else { self.into_shared() }
     }

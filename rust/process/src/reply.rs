@@ -5,7 +5,7 @@ use crate::{
     pack::{Reader, Writer},
     region::aligned,
     row::Row,
-    tensors::{Placed, Places, describe, placed},
+    tensors::{Placed, Places, describe, describe_absent, placed},
 };
 use penstock_core::{
     BatchOutput, Error, Kind, Parameters, Result, RowFailures, Tensor,
@@ -125,6 +125,10 @@ impl Packing {
     fn outputs(&mut self, outputs: Outputs) {
         self.out.number(outputs.len() as u64);
         for tensor in outputs {
+            if tensor.is_absent() {
+                describe_absent(&mut self.out, tensor.datatype());
+                continue;
+            }
             let len = tensor.as_slice().len();
             let place =
                 describe(&mut self.out, &mut self.places, (tensor.datatype(), tensor.shape(), tensor.lengths()), len);

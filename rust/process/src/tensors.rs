@@ -18,6 +18,8 @@ pub(crate) struct Placed {
     shape: Shape,
     /// Of its rows, where they differ in length.
     lengths: Option<RowLengths>,
+    /// It only stands for an output that was left out.
+    absent: bool,
     /// Its bytes, counted from where the tensors begin.
     bytes: Range<usize>,
 }
@@ -61,9 +63,27 @@ pub(crate) fn describe(
     offset
 }
 
-/// Reads what [`describe`] wrote; `None` for anything else.
+/// In place of a datatype: an output that was left out.
+const ABSENT: u8 = u8::MAX;
+
+/// Describes an output of that type that was left out.
+pub(crate) fn describe_absent(out: &mut Writer, datatype: Datatype) {
+    out.byte(ABSENT);
+    out.byte(datatype as u8);
+}
+
+fn datatype(byte: u8) -> Option<Datatype> {
+    Datatype::ALL.get(usize::from(byte)).copied()
+}
+
+/// Reads what [`describe`] or [`describe_absent`] wrote; `None` for anything else.
 pub(crate) fn placed(from: &mut Reader<'_>) -> Option<Placed> {
-    let datatype = *Datatype::ALL.get(usize::from(from.byte()?))?;
+    let first = from.byte()?;
+    if first == ABSENT {
+        let datatype = datatype(from.byte()?)?;
+        return Some(Placed { datatype, shape: Shape::new(), lengths: None, absent: true, bytes: 0..0 });
+    }
+    let datatype = datatype(first)?;
     let rank = from.count().filter(|&rank| rank <= MAX_RANK)?;
     let shape = (0..rank).map(|_| from.size()).collect::<Option<Shape>>()?;
     let lengths = match from.byte()? {
@@ -71,7 +91,7 @@ pub(crate) fn placed(from: &mut Reader<'_>) -> Option<Placed> {
         _ => Some((0..from.count()?).map(|_| from.size()).collect::<Option<RowLengths>>()?),
     };
     let (offset, len) = (from.size()?, from.size()?);
-    Some(Placed { datatype, shape, lengths, bytes: offset..offset.checked_add(len)? })
+    Some(Placed { datatype, shape, lengths, absent: false, bytes: offset..offset.checked_add(len)? })
 }
 
 impl Placed {
@@ -108,6 +128,9 @@ impl Placed {
     }
 
     fn made(self, buffer: Buffer) -> Option<Tensor> {
+        if self.absent {
+            return Some(Tensor::absent(self.datatype));
+        }
         let tensor = Tensor::new(self.datatype, self.shape, buffer).ok()?;
         Some(match self.lengths {
             Some(lengths) => tensor.with_lengths(lengths),

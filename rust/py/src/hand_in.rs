@@ -74,6 +74,8 @@ fn own(buffer: Buffer) -> Owned {
     match buffer {
         Buffer::Aligned(memory) => Owned::Heap(memory),
         Buffer::Lent(memory) => Owned::Lent(memory),
+        // No input is: those that are left out are None.
+        Buffer::Absent => Owned::Heap(aligned_with_capacity(0)),
         Buffer::Shared(bytes) => {
             copies::count(Step::HandIn, bytes.len());
             let mut memory = aligned_with_capacity(bytes.len());

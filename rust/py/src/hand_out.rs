@@ -41,7 +41,11 @@ pub(crate) fn tensors(
     returned: Bound<'_, PyAny>,
 ) -> Result<SmallVec<[Tensor; 2]>> {
     let items = by_output(spec, returned)?;
-    items.into_iter().zip(forms).enumerate().map(|(index, (item, form))| output(spec, index, item, form)).collect()
+    let made = |(index, (item, form)): (usize, (Bound<'_, PyAny>, &ArrayForm))| match &spec.outputs[index] {
+        declared if declared.optional && item.is_none() => Ok(Tensor::absent(declared.datatype)),
+        _ => output(spec, index, item, form),
+    };
+    items.into_iter().zip(forms).enumerate().map(made).collect()
 }
 
 type Items<'py> = SmallVec<[Bound<'py, PyAny>; 2]>;
@@ -88,13 +92,10 @@ fn by_name<'py>(spec: &ModelSpec, named: &Bound<'py, PyDict>) -> Result<Items<'p
         )));
     }
     let find = |output: &penstock_core::TensorSpec| {
-        named.get_item(&*output.name).ok().flatten().ok_or_else(|| {
-            Error::handler(format!(
-                "model '{}' returned no output '{}', declared {}",
-                spec.name,
-                output.name,
-                penstock_core::names(&spec.outputs)
-            ))
+        let absent = || output.optional.then(|| named.py().None().into_bound(named.py()));
+        named.get_item(&*output.name).ok().flatten().or_else(absent).ok_or_else(|| {
+            let (model, name, all) = (&spec.name, &output.name, penstock_core::names(&spec.outputs));
+            Error::handler(format!("model '{model}' returned no output '{name}', declared {all}"))
         })
     };
     spec.outputs.iter().map(find).collect()

@@ -14,8 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const MARK: &[u8; 4] = b"PSC1";
 const HEAD: usize = MARK.len() + 32;
 
-/// The bytes of an answer. `None` for one that has no such form: with a list among its parameters.
+/// The bytes of an answer. `None` for one that has no such form: with a list among its parameters, or an output left out.
 pub fn encode(key: &Key, response: &InferResponse, computed: SystemTime) -> Option<Vec<u8>> {
+    if response.outputs.iter().any(Tensor::is_absent) {
+        return None;
+    }
     let length: usize = response.outputs.iter().map(|tensor| tensor.as_slice().len() + 64).sum();
     let mut body = Vec::with_capacity(HEAD + length);
     body.extend_from_slice(&[0; HEAD]);

@@ -120,9 +120,21 @@ def test_what_is_not_declared_is_dropped_unless_strict() -> None:
     )
 
 
-def test_what_is_declared_and_missing_is_said() -> None:
-    with pytest.raises(HandlerError, match=r"^model 'm' returned no output 'y', declared 'y'"):
-        answer([{}])
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_declared_and_missing_is_not_in_the_answer(strict: bool) -> None:
+    assert answer([{}], strict=strict) == {}
+    outputs = (Y, Tensor((1,), np.float32, "z"))
+    assert list(answer([{"z": ONE}], outputs=outputs, strict=strict)) == ["z"]
+
+
+def test_batch_may_leave_out_an_output_too() -> None:
+    @batch
+    def infer(x: Any) -> dict[str, Any]:
+        return {"z": x * 2}
+
+    with bound(infer, outputs=(Y, Tensor((1,), np.float32, "z"))) as client:
+        answered = client.infer("m", {"x": rows(1, 2)})
+    assert {name: array.tolist() for name, array in answered.items()} == {"z": [[2.0], [4.0]]}
 
 
 def test_an_output_that_nobody_asked_for_may_be_left_out() -> None:

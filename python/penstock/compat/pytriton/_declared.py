@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 from penstock.compat.pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
 from penstock.compat.pytriton.model_config._priorities import check_priorities
 
-__all__ = ["batching_of", "cache_of", "is_bytes", "queueing_of", "tensor_of"]
+__all__ = ["batching_of", "cache_of", "is_bytes", "output_of", "queueing_of", "tensor_of"]
 
 NO_LIMIT = 2**31 - 1
 """Of what waits: PyTriton has no limit but what a policy says."""
@@ -21,6 +22,11 @@ NO_LIMIT = 2**31 - 1
 def is_bytes(dtype: Any) -> bool:
     """Whether a tensor of that type holds texts or blobs."""
     return dtype in (bytes, object, str) or np.dtype(dtype).kind in "OSU"
+
+
+def output_of(tensor: Tensor, *, batch_axis: bool = False) -> Declared:
+    """An output, which a callable may leave out; as `tensor_of`."""
+    return tensor_of(replace(tensor, optional=True), batch_axis=batch_axis)
 
 
 def tensor_of(tensor: Tensor, *, batch_axis: bool = False) -> Declared:

@@ -57,7 +57,7 @@ def model_of(binding: Binding, unrecoverable: Callable[[BaseException], None]) -
             version=binding.version,
             description=inspect.getdoc(_kinds.bare(binding.callables[0])) or "",
             inputs=[_declared.tensor_of(tensor) for tensor in binding.inputs],
-            outputs=[_declared.tensor_of(tensor, batch_axis=free_axis) for tensor in binding.outputs],
+            outputs=[_declared.output_of(tensor, batch_axis=free_axis) for tensor in binding.outputs],
             batching=batching,
             instances=len(binding.callables),
             queueing=_declared.queueing_of(config) if batching else None,

@@ -39,7 +39,7 @@ class Results:
         }
 
     def answers(self, returned: Any, requests: Sequence[Request]) -> Answers:
-        """The outputs of each request.
+        """The outputs of each request. One that a callable leaves out is not sent.
 
         Args:
             returned: What a callable returned for a list of requests.
@@ -55,7 +55,7 @@ class Results:
                 f"Number of outputs returned by `{self._model}` inference callable ({len(returned)}) "
                 f"does not match number of requests ({len(requests)}) received from Triton."
             )
-        return Answers(self._asked(self.one(one), request) for one, request in zip(returned, requests, strict=True))
+        return Answers(self.one(one) for one in returned)
 
     def batch(self, returned: Any, rows: int) -> dict[str, Array]:
         """The outputs of a batch.
@@ -102,14 +102,6 @@ class Results:
                 continue
             dtype = self._dtypes[name]
             outputs[name] = array if dtype is None or array.dtype == dtype else array.astype(dtype)
-        return outputs
-
-    def _asked(self, outputs: dict[str, Array], request: Request) -> dict[str, Array]:
-        """The outputs, with nothing in the places of those that its caller does not want and the callable left out."""
-        wanted = request.requested_output_names
-        if wanted is not None and len(outputs) < len(self._outputs):
-            for name in self._outputs.keys() - outputs.keys() - set(wanted):
-                outputs[name] = np.empty(0, self._dtypes[name] or object)
         return outputs
 
     @property

@@ -122,6 +122,18 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
     }
 }
 
+/// Checks an output that a handler left out.
+///
+/// # Errors
+/// `Handler` if it is not optional.
+pub(crate) fn check_absent(spec: &ModelSpec, index: usize) -> Result<()> {
+    let declared = &spec.outputs[index];
+    if declared.optional {
+        return Ok(());
+    }
+    Err(Error::handler(format!("model '{}' returned no output '{}', which is not optional", spec.name, declared.name)))
+}
+
 /// Checks the datatype of one output against its declaration.
 ///
 /// # Errors
@@ -144,6 +156,10 @@ pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
     }
     let mut sets: Vec<Outputs> = rows.iter().map(|_| Outputs::new()).collect();
     for mut tensor in outputs {
+        if tensor.is_absent() {
+            sets.iter_mut().for_each(|set| set.push(tensor.clone()));
+            continue;
+        }
         if let Some(lengths) = tensor.take_lengths() {
             sets.iter_mut().zip(ragged::scatter(tensor, &lengths, rows)).for_each(|(set, part)| set.push(part));
             continue;
@@ -192,6 +208,12 @@ pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
         .enumerate()
         .map(|(index, tensor)| {
             let others = || rest.iter().filter_map(|outputs| outputs.get(index));
+            if others().any(|other| other.is_absent() != tensor.is_absent()) {
+                return Err(Error::handler("an output was left out for some rows of a split request"));
+            }
+            if tensor.is_absent() {
+                return Ok(tensor);
+            }
             if tensor.shape().is_empty() || others().any(|other| other.shape().get(1..) != tensor.shape().get(1..)) {
                 return Err(Error::handler("the rows of a split request came back in different sizes"));
             }

@@ -118,6 +118,9 @@ fn value_weight(value: &Parameter) -> usize {
 /// another process, and would keep all of that alive.
 pub(super) fn owned(response: &InferResponse) -> InferResponse {
     let copy = |tensor: &Tensor| {
+        if tensor.is_absent() {
+            return tensor.clone();
+        }
         let bytes = Bytes::copy_from_slice(tensor.as_slice());
         Tensor::joined(tensor.datatype(), tensor.shape().into(), Buffer::Shared(bytes))
     };

@@ -3,7 +3,7 @@
 use super::Job;
 use crate::{
     Error, Result, RowFailures, Tensor,
-    batch::gather::{Outputs, check_datatype, check_output},
+    batch::gather::{Outputs, check_absent, check_datatype, check_output},
 };
 
 impl Job {
@@ -47,6 +47,7 @@ impl Job {
                 return Err(Error::handler(problem));
             }
             match spec.any_shape {
+                _ if tensor.is_absent() => check_absent(spec, index)?,
                 true => check_datatype(spec, index, tensor.datatype())?,
                 false => check_output(spec, index, tensor.datatype(), tensor.shape(), rows)?,
             }

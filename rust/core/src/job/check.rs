@@ -3,7 +3,7 @@
 use super::{BatchOutput, Job};
 use crate::{
     Error, Result,
-    batch::gather::{Outputs, check_output},
+    batch::gather::{Outputs, check_absent, check_output},
     ragged,
 };
 
@@ -30,6 +30,7 @@ impl Job {
         self.check_count(outputs)?;
         let mut outputs = outputs.iter().enumerate();
         outputs.try_for_each(|(index, tensor)| match tensor.lengths() {
+            _ if tensor.is_absent() => check_absent(spec, index),
             Some(_) => ragged::check_output(spec, index, tensor, rows),
             None => check_output(spec, index, tensor.datatype(), tensor.shape(), rows),
         })

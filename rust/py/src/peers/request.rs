@@ -105,7 +105,7 @@ pub(super) fn arrays_of<'py>(
     held: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let named = PyDict::new(py);
-    for (declared, tensor) in spec.outputs.iter().zip(outputs) {
+    for (declared, tensor) in spec.outputs.iter().zip(outputs).filter(|(_, tensor)| !tensor.is_absent()) {
         if held {
             named.set_item(&*declared.name, Bound::new(py, Held::new(tensor))?)?;
             continue;

@@ -94,6 +94,9 @@ impl SharedOutputs {
         let (spec, targets) = (Arc::clone(spec), self.targets.clone());
         offload::run(bytes, move || {
             for (index, region, span) in &targets {
+                if response.outputs[*index].is_absent() {
+                    continue;
+                }
                 let (name, bytes) = (&spec.outputs[*index].name, response.outputs[*index].as_slice());
                 check_size(name, bytes.len(), span)?;
                 region.write(span, bytes).map_err(|error| named("output", name, &error))?;

@@ -94,11 +94,6 @@ _SERVER: list[Deviation] = [
         "Got response=Request",
         always=False,
     ),
-    Deviation(
-        r"(http|grpc) contract(_strict)?: (a missing one|none of them|an undeclared one)",
-        "a declared output that is missing is an error",
-        REFUSED + ".*returned no output '[yt]'",
-    ),
     Deviation(r"(http|grpc) contract: numbers for bytes", "numbers are no texts", REFUSED + ".*declared BYTES"),
     Deviation(
         r"(asyncio )?stream (generator|async) that fails",

@@ -93,7 +93,8 @@ impl Writer<'_> {
         text::write(out, &spec.version);
         let strict = self.options.strict_json;
         write_told(out, spec, &response.parameters, details, strict);
-        for (declared, tensor) in spec.outputs.iter().zip(&response.outputs) {
+        let outputs = spec.outputs.iter().zip(&response.outputs);
+        for (declared, tensor) in outputs.filter(|(_, tensor)| !tensor.is_absent()) {
             out.push(b',');
             text::write(out, &declared.name);
             out.push(b':');

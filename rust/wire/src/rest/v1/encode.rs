@@ -72,7 +72,11 @@ fn separated<T>(
 }
 
 /// The outputs of one answer, each at the row that is next.
-struct Writers<'t>(SmallVec<[Writer<'t>; 2]>);
+struct Writers<'t> {
+    each: SmallVec<[Writer<'t>; 2]>,
+    /// Whether the model has no other output, so that its values stand by themselves.
+    alone: bool,
+}
 
 impl<'t> Writers<'t> {
     fn new(spec: &'t ModelSpec, response: &'t InferResponse, options: EncodeOptions) -> Self {
@@ -83,16 +87,23 @@ impl<'t> Writers<'t> {
             rest: tensor.as_slice(),
             strict: options.strict_json,
         };
-        Self(spec.outputs.iter().zip(&response.outputs).map(writer).collect())
+        let there = spec.outputs.iter().zip(&response.outputs).filter(|(_, tensor)| !tensor.is_absent());
+        Self { each: there.map(writer).collect(), alone: spec.outputs.len() == 1 }
     }
 
     /// Writes the next row of all outputs, or all of them.
     fn write(&mut self, out: &mut Vec<u8>, row: bool) -> Result<()> {
-        if let [only] = self.0.as_mut_slice() {
-            return only.write(out, row);
+        if self.alone {
+            return match self.each.as_mut_slice() {
+                [only] => only.write(out, row),
+                _ => {
+                    out.extend_from_slice(b"null");
+                    Ok(())
+                }
+            };
         }
         out.push(b'{');
-        separated(out, &mut self.0, |out, writer| {
+        separated(out, &mut self.each, |out, writer| {
             text::write(out, &writer.spec.name);
             out.push(b':');
             writer.write(out, row)
