@@ -1,7 +1,7 @@
 //! Compresses good answers for clients that ask for it. Only inference answers come here: clients that
 //! take compressed tensors may not take compressed metadata, errors or events.
 
-use crate::{body::Body, offload};
+use crate::{body::Body, config::Config, offload};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Response,
@@ -17,11 +17,19 @@ const FROM_BYTES: usize = 1 << 10;
 /// How many times longer a byte takes to compress than to write as JSON.
 const COST: usize = 8;
 
-/// Compresses the body of an answer if the client asks for it, and it helps; for servers that are set to.
+/// Compresses the body of an answer if the server is set to, the client asks for it, and it helps.
 ///
 /// # Errors
 /// `Internal`, should a compressor fail.
-pub(super) async fn answer(asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
+pub(super) async fn answer(config: &Config, asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
+    if !config.compress_answers {
+        return Ok(answer);
+    }
+    // Boxed: most servers are not, and would move its future with every request.
+    Box::pin(compressed(asked, answer)).await
+}
+
+async fn compressed(asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
     let (mut head, mut body) = answer.into_parts();
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);

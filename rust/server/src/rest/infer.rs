@@ -96,10 +96,7 @@ async fn answer<B: Incoming>(
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    if !app.config.compress_answers {
-        return Ok(answer);
-    }
-    Box::pin(compress::answer(headers, answer)).await
+    compress::answer(&app.config, headers, answer).await
 }
 
 /// Encodes an answer; much JSON on a thread of its own.

@@ -171,10 +171,7 @@ async fn respond<B: Incoming>(
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    if !app.config.compress_answers {
-        return Ok(answer);
-    }
-    compress::answer(headers, answer).await
+    compress::answer(&app.config, headers, answer).await
 }
 
 /// An error of one instance among others says which, if it is the caller's.
