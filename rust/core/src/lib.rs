@@ -36,6 +36,7 @@ mod registry;
 mod reply;
 mod request;
 mod resources;
+mod route;
 mod row_cost;
 mod rows;
 mod sequence;
@@ -71,6 +72,7 @@ pub use request::{
     RequestedOutput, Timings,
 };
 pub use resources::{Claim, Needs, Resources};
+pub use route::{Found, Route, RouteTable};
 pub use row_cost::{Dim, RowCost, Term};
 pub use rows::RowFailures;
 pub use sequence::{Schedule, SequenceId, Sequences, Step};

@@ -1,0 +1,188 @@
+//! One segment of a pattern: what lies between two slashes.
+
+use std::sync::Arc;
+
+/// Literal text around named parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// What comes before the first part; all of it, if there is none.
+    first: Box<str>,
+    /// The parts, each with the literal text behind it. That is empty behind the last one only.
+    parts: Box<[(Arc<str>, Box<str>)]>,
+}
+
+/// Where a segment's text is put while it is read.
+#[derive(Default)]
+struct Reading {
+    first: String,
+    parts: Vec<(Arc<str>, String)>,
+}
+
+impl Reading {
+    fn text(&mut self) -> &mut String {
+        self.parts.last_mut().map_or(&mut self.first, |(_, text)| text)
+    }
+}
+
+impl Segment {
+    /// Reads one, and says what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut read = Reading::default();
+        let mut left = text;
+        while let Some(at) = left.find(['{', '}']) {
+            read.text().push_str(&left[..at]);
+            let (brace, after) = left[at..].split_at(1);
+            // Doubled, it stands for itself.
+            if let Some(after) = after.strip_prefix(brace) {
+                read.text().push_str(brace);
+                left = after;
+                continue;
+            }
+            if brace == "}" {
+                return Err("has a brace that is not opened".to_owned());
+            }
+            let (name, after) = after.split_once('}').ok_or("has a brace that is not closed")?;
+            if name.ends_with("...") {
+                return Err(format!("has {{{name}}}, which is possible only at the end, as a segment of its own"));
+            }
+            if !is_name(name) {
+                return Err(format!("has a part named '{name}', expected a letter, then letters, digits and '_'"));
+            }
+            if read.parts.last().is_some_and(|(_, text)| text.is_empty()) {
+                return Err("has two parts with nothing between them".to_owned());
+            }
+            read.parts.push((name.into(), String::new()));
+            left = after;
+        }
+        read.text().push_str(left);
+        let parts = read.parts.into_iter().map(|(name, text)| (name, text.into_boxed_str())).collect();
+        Ok(Self { first: read.first.into_boxed_str(), parts })
+    }
+
+    /// All of it, if it has no parts.
+    pub(super) fn literal(&self) -> Option<&str> {
+        self.parts.is_empty().then_some(&*self.first)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.parts.iter().map(|(name, _)| name)
+    }
+
+    /// Whether both fit the same texts, whatever their parts are called.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.first == other.first
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(&other.parts).all(|((_, one), (_, another))| one == another)
+    }
+
+    /// How much of it is literal: what says more about a path goes before what says less.
+    pub(super) fn weight(&self) -> usize {
+        self.first.len() + self.parts.iter().map(|(_, text)| text.len()).sum::<usize>()
+    }
+
+    /// What its parts stand for in `text`, from left to right; `None` if it does not fit. Each takes at least one
+    /// character, and the ones to the left as many as they can.
+    pub(super) fn fit<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
+        let Some(((_, last), before)) = self.parts.split_last() else {
+            return (*self.first == *text).then(Vec::new);
+        };
+        let mut left = text.strip_prefix(&*self.first)?.strip_suffix(&**last)?;
+        let mut found = Vec::with_capacity(self.parts.len());
+        // From the right: the last place where a literal stands leaves the most to what is before it.
+        for (_, literal) in before.iter().rev() {
+            let end = left.char_indices().next_back()?.0;
+            let at = left[..end].rfind(&**literal)?;
+            found.push(&left[at + literal.len()..]);
+            left = &left[..at];
+        }
+        if left.is_empty() {
+            return None;
+        }
+        found.push(left);
+        found.reverse();
+        Some(found)
+    }
+}
+
+/// The name of a segment that takes the rest of a path.
+pub(super) fn rest(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix("...}").filter(|name| is_name(name))
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Segment;
+    use proptest::prelude::*;
+
+    fn fit<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
+        Segment::parse(pattern).unwrap().fit(text)
+    }
+
+    #[test]
+    fn parts_take_what_is_between_literals() {
+        assert_eq!(fit("add:predict", "add:predict"), Some(vec![]));
+        assert_eq!(fit("add:predict", "add:predicts"), None);
+        assert_eq!(fit("{name}:{verb}", "add:predict"), Some(vec!["add", "predict"]));
+        assert_eq!(fit("{name}:{verb}", "a:b:predict"), Some(vec!["a:b", "predict"]));
+        assert_eq!(fit("x-{name}.json", "x-ü.json"), Some(vec!["ü"]));
+        assert_eq!(fit("{{{name}}}", "{a}"), Some(vec!["a"]));
+    }
+
+    #[test]
+    fn a_part_is_never_empty() {
+        for (pattern, text) in
+            [("{a}", ""), ("{a}:{b}", ":b"), ("{a}:{b}", "a:"), ("x{a}", "x"), ("{a}x", "x"), ("x{a}x", "x")]
+        {
+            assert_eq!(fit(pattern, text), None, "{pattern} {text}");
+        }
+        assert_eq!(fit("{a}:{b}", "::"), None);
+        assert_eq!(fit("{a}:{b}", ":::"), Some(vec![":", ":"]));
+    }
+
+    /// A segment's text with the given values in place of its parts.
+    fn filled(first: &str, parts: &[(String, String)]) -> String {
+        parts.iter().fold(first.to_owned(), |text, (value, literal)| text + value + literal)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_filled_in_fits(
+            first in "[ab:]{0,3}",
+            parts in prop::collection::vec(("[ab:ü]{1,4}", "[ab:]{1,2}"), 0..4),
+            end in any::<bool>(),
+        ) {
+            let mut parts = parts;
+            if let Some((_, last)) = parts.last_mut().filter(|_| end) {
+                last.clear();
+            }
+            let names: Vec<_> =
+                parts.iter().enumerate().map(|(at, (_, literal))| (format!("{{p{at}}}"), literal.clone())).collect();
+            let segment = Segment::parse(&filled(&first, &names)).unwrap();
+            let text = filled(&first, &parts);
+            let found = segment.fit(&text).expect("its own text fits");
+            // What was found, filled in again, is the text.
+            prop_assert!(found.iter().all(|value| !value.is_empty()));
+            let again: Vec<_> =
+                found.iter().zip(&parts).map(|(value, (_, literal))| ((*value).to_owned(), literal.clone())).collect();
+            prop_assert_eq!(filled(&first, &again), text);
+        }
+
+        #[test]
+        fn whatever_fits_is_the_text_again(pattern in "[a:{}b]{0,8}", text in "[a:b{}ü]{0,8}") {
+            let Ok(segment) = Segment::parse(&pattern) else { return Ok(()) };
+            if let Some(found) = segment.fit(&text) {
+                let mut again = segment.first.to_string();
+                for (value, (_, literal)) in found.iter().zip(&segment.parts) {
+                    again.push_str(value);
+                    again.push_str(literal);
+                }
+                prop_assert_eq!(again, text);
+            }
+        }
+    }
+}
