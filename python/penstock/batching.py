@@ -58,6 +58,8 @@ class Batching:
             what batches are learned to take, they are kept short enough and waits for company end early enough.
         refuse_late: Whether a request is refused at once, as `Overloaded`, that could not be answered within
             `target_p99` even at best.
+        max_duration: What a batch of several requests may be expected to take, in seconds or as a `timedelta`: it has
+            so many rows as were learned to fit. One request may always go.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -95,6 +97,8 @@ class Batching:
     """The latency that batches are to keep for nearly all requests, in seconds; None for none."""
     refuse_late: bool
     """Whether a request is refused that could not be answered within it."""
+    max_duration: float | None
+    """What a batch of several requests may be expected to take, in seconds; None for any time."""
 
     def __init__(
         self,
@@ -113,6 +117,7 @@ class Batching:
         window: float | Iterable[int] | None = None,
         target_p99: float | timedelta | None = None,
         refuse_late: bool = False,
+        max_duration: float | timedelta | None = None,
     ) -> None:
         allowed = _allowed(sizes, max_size)
         max_size = (allowed[-1] if allowed else DEFAULT_MAX_SIZE) if max_size is None else max_size
@@ -134,6 +139,7 @@ class Batching:
         values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
         values += (allowed, filling, bool(split_on_memory), cost, max_cost, _window(window))
         values += (_target(target_p99, refuse_late=refuse_late, cost=cost), bool(refuse_late))
+        values += (_duration(max_duration, cost),)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
 
@@ -168,11 +174,25 @@ def _target(target: object, *, refuse_late: bool, cost: object) -> float | None:
         if refuse_late:
             raise ValueError("Batching: refuse_late goes by target_p99, which is not given")
         return None
-    seconds = target.total_seconds() if isinstance(target, timedelta) else target
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0.0 < seconds <= 3600.0:
-        raise ValueError(f"Batching: target_p99 must be above 0 and at most 3600 seconds, not {target!r}")
+    seconds = _seconds("target_p99", target)
     if refuse_late and cost is not None:
         raise ValueError("Batching: refuse_late goes by rows; it does not go with cost")
+    return seconds
+
+
+def _duration(duration: object, cost: object) -> float | None:
+    if duration is None:
+        return None
+    seconds = _seconds("max_duration", duration)
+    if cost is not None:
+        raise ValueError("Batching: max_duration goes by rows; it does not go with cost")
+    return seconds
+
+
+def _seconds(name: str, given: object) -> float:
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0.0 < seconds <= 3600.0:
+        raise ValueError(f"Batching: {name} must be above 0 and at most 3600 seconds, not {given!r}")
     return float(seconds)
 
 

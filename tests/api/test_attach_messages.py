@@ -65,7 +65,7 @@ DECLARED: dict[str, Any] = {
     "padded words": {"inputs": [Tensor("x", str, [-1], pad="<pad>")], "batching": Batching(4)},
     "sizes": {"batching": Batching(sizes=[1, 4, 8], pad="zeros", preferred_sizes=[4], hold=False, dynamic=False)},
     "memory": {"batching": Batching(8, split_on_memory=True)},
-    "latency": {"batching": Batching(8, target_p99=0.05, refuse_late=True)},
+    "latency": {"batching": Batching(8, target_p99=0.05, refuse_late=True, max_duration=0.01)},
     "waits": {
         "queueing": Queueing(
             4,

@@ -178,7 +178,7 @@ impl Queue {
             let (draining, closed) = (inner.draining, inner.closed);
             let lane = &mut inner.lanes[index];
             lane.fall_back(now_ns);
-            let most = lane.policy.max_size();
+            let most = lane.policy.largest();
             let view = lane.view(most, draining);
             let decision = decide(now_ns, &lane.policy, &view);
             let (grant, decision) = match self.take_resources(lane, index, decision) {

@@ -66,6 +66,8 @@ pub struct Batching {
     pub target_ns: Option<u64>,
     /// Whether a request is refused that could not be answered within it.
     pub refuses_late: bool,
+    /// What a batch of several requests may be expected to take, in nanoseconds; `None` for any time.
+    pub max_duration_ns: Option<u64>,
 }
 
 /// What fills a batch up to an allowed size.
@@ -104,6 +106,7 @@ impl Batching {
             window: None,
             target_ns: None,
             refuses_late: false,
+            max_duration_ns: None,
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) struct DeclaredBatching {
     window: Option<DeclaredWindow>,
     target_p99: Option<f64>,
     refuse_late: bool,
+    max_duration: Option<f64>,
     max_cost: Option<u64>,
 }
 
@@ -53,6 +54,7 @@ impl DeclaredBatching {
             cost,
             target_ns: declared.target_p99.map(|target| (target * 1e9) as u64),
             refuses_late: declared.refuse_late,
+            max_duration_ns: declared.max_duration.map(|duration| (duration * 1e9) as u64),
             window: declared.window.map(|window| match window {
                 DeclaredWindow::Edges(edges) => Window::Edges(edges),
                 DeclaredWindow::Ratio(ratio) => Window::Ratio(ratio),

@@ -17,6 +17,8 @@ pub struct CostModel {
     time: f64,
     units_time: f64,
     per_unit: f64,
+    /// Whether batches of several sizes were seen, so that the slope is known.
+    sloped: bool,
 }
 
 impl CostModel {
@@ -36,6 +38,7 @@ impl CostModel {
         // Batches of one size say nothing of the slope: the last slope known is kept.
         if variance > 1e-3 * mean_units * mean_units {
             let covariance = self.units_time / self.weight - mean_units * mean_time;
+            self.sloped = true;
             self.per_unit = (covariance / variance).clamp(0.0, mean_time / mean_units.max(1.0));
         }
     }
@@ -62,6 +65,21 @@ impl CostModel {
             fixed => fixed.saturating_add(self.per_unit_ns().saturating_mul(units)),
         }
     }
+
+    /// The units that are expected to be done within that time, by all batches that were seen; 0 before the first.
+    ///
+    /// While batches had one size only, the whole duration counts as that of its units: it is the upper bound.
+    pub fn units_within(&self, duration_ns: u64) -> usize {
+        if self.seen == 0 {
+            return 0;
+        }
+        let (fixed, per_unit) = match self.sloped {
+            true => ((self.time - self.per_unit * self.units) / self.weight, self.per_unit),
+            false => (0.0, self.time / self.units.max(1.0)),
+        };
+        // Of units that cost nothing there may be any number: the cast saturates.
+        ((duration_ns as f64 - fixed.max(0.0)) / per_unit) as usize
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +98,22 @@ mod tests {
             cost.observe(8, 5_400_000);
         }
         assert!(cost.fixed_ns().abs_diff(5_000_000) < 20_000, "{}", cost.fixed_ns());
+    }
+
+    #[test]
+    fn tells_what_fits_into_a_time() {
+        let mut cost = CostModel::default();
+        assert_eq!(cost.units_within(1_000_000), 0);
+        cost.observe(1, 100_000);
+        assert_eq!(cost.units_within(1_000_000), 10, "as if nothing were fixed");
+        for rows in [1, 7, 1, 7, 3, 5, 1, 7, 2, 6] {
+            cost.observe(rows, 80_000 + 20_000 * rows);
+        }
+        assert!((45..=46).contains(&cost.units_within(1_000_000)), "{}", cost.units_within(1_000_000));
+        assert_eq!(cost.units_within(50_000), 0);
+        (0..400).for_each(|batch| cost.observe(1 + batch % 2, 10_000));
+        assert_eq!(cost.units_within(5_000), 0);
+        assert!(cost.units_within(1_000_000) > 1_000, "rows cost nothing");
     }
 
     #[test]

@@ -65,6 +65,7 @@ struct Limits {
     hold: bool,
     instances: usize,
     target_ns: Option<u64>,
+    max_duration_ns: Option<u64>,
 }
 
 /// What to do now.
@@ -98,13 +99,22 @@ impl State {
                 hold: joins.is_some_and(|batching| batching.hold && batching.max_size > 1),
                 instances,
                 target_ns: joins.and_then(|batching| batching.target_ns),
+                max_duration_ns: joins.and_then(|batching| batching.max_duration_ns),
             },
         }
     }
 
-    /// The most rows that a batch is cut to.
+    /// The most rows that a batch is cut to, however long it takes.
     pub fn max_size(&self) -> usize {
         self.limits.max_size
+    }
+
+    /// The most rows that the next batch is cut to: those that are expected to be done in the time it may take.
+    pub fn largest(&self) -> usize {
+        match self.limits.max_duration_ns {
+            None => self.limits.max_size,
+            Some(most_ns) => self.cost.units_within(most_ns).clamp(1, self.limits.max_size),
+        }
     }
 
     /// A batch of `rows` was too large for the memory: from now on none has more than half of them.
@@ -163,7 +173,7 @@ impl State {
 
     /// When the last of so many rows is answered at best, in nanoseconds from now; 0 while that is not known.
     pub fn at_best_ns(&self, rows: usize) -> u64 {
-        at_best_ns(rows, self.limits.max_size, self.limits.instances, &self.cost)
+        at_best_ns(rows, self.largest(), self.limits.instances, &self.cost)
     }
 
     /// The start before which another instance should not begin, with several instances.
@@ -187,12 +197,13 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     if view.requests == 0 {
         return Decision::Wait { until_ns: None, requests: 1 };
     }
-    let all = view.rows.min(limits.max_size).max(1);
-    if view.rows >= limits.max_size {
-        return Decision::Cut(limits.max_size, Reason::Full);
+    let largest = state.largest();
+    let all = view.rows.min(largest).max(1);
+    if view.rows >= largest {
+        return Decision::Cut(largest, if largest < limits.max_size { Reason::Duration } else { Reason::Full });
     }
     if view.costs_enough {
-        return Decision::Cut(limits.max_size, Reason::Cost);
+        return Decision::Cut(largest, Reason::Cost);
     }
     if view.draining {
         return Decision::Cut(all, Reason::Drain);
@@ -214,10 +225,10 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         until(hold.until_ns, view.requests + hold.missing);
     }
     if let Some(start_ns) = state.staggered_start_ns(now_ns, view) {
-        until(start_ns, view.requests + limits.max_size.saturating_sub(view.rows));
+        until(start_ns, view.requests + largest.saturating_sub(view.rows));
     }
     if limits.max_delay_ns > 0 {
-        let target = limits.preferred_sizes.last().copied().unwrap_or(limits.max_size).min(limits.max_size);
+        let target = limits.preferred_sizes.last().copied().unwrap_or(largest).min(largest);
         if view.rows >= target {
             return Decision::Cut(target, Reason::Preferred);
         }
@@ -225,7 +236,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     }
 
     let Some((time_ns, requests)) = wait else {
-        return Decision::Cut(cut_size(limits, view, all), ended(now_ns, state));
+        return Decision::Cut(cut_size(limits, all), ended(now_ns, state));
     };
     // Leave a caller with a deadline the time that its batch is expected to take.
     let takes = state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2);
@@ -241,8 +252,8 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
 }
 
 /// With preferred sizes, what is over the largest one that fits stays for the next batch.
-fn cut_size(limits: &Limits, view: &View, all: usize) -> usize {
-    limits.preferred_sizes.iter().rev().copied().find(|&size| size <= view.rows).unwrap_or(all)
+fn cut_size(limits: &Limits, all: usize) -> usize {
+    limits.preferred_sizes.iter().rev().copied().find(|&size| size <= all).unwrap_or(all)
 }
 
 fn ended(now_ns: u64, state: &State) -> Reason {
@@ -298,6 +309,21 @@ mod tests {
         state.too_large(8);
         state.too_large(1);
         assert_eq!((decide(0, &state, &view), state.cap()), (Decision::Cut(1, Reason::Full), Some(1)));
+    }
+
+    #[test]
+    fn a_batch_takes_no_longer_than_it_may() {
+        let batching = Batching { max_duration_ns: Some(1_000_000), hold: false, ..Batching::new(64) };
+        let mut state = State::new(Some(&batching), 1);
+        let view = View { rows: 40, requests: 40, ..View::default() };
+        assert_eq!(decide(0, &state, &view), Decision::Cut(1, Reason::Duration), "nothing is known");
+        (0..9).for_each(|batch| state.answered(batch, 1, 1, 50_000_000));
+        assert_eq!(decide(0, &state, &view), Decision::Cut(1, Reason::Duration), "one may always go");
+        (0..400).for_each(|batch| state.answered(batch, 1, 1, 30_000));
+        let Decision::Cut(rows, Reason::Duration) = decide(0, &state, &view) else { panic!("it is bounded") };
+        assert!((30..=33).contains(&rows), "{rows}");
+        (0..400).for_each(|batch| state.answered(batch, 1, 1, 3_000));
+        assert_eq!(decide(0, &state, &view), Decision::Cut(40, Reason::Idle));
     }
 
     #[test]

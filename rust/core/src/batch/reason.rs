@@ -21,13 +21,15 @@ pub enum Reason {
     Deadline,
     /// A larger batch, or a longer wait, would take more than `target_p99`.
     Target,
+    /// A larger batch would take more than `max_duration`.
+    Duration,
     /// The server is draining.
     Drain,
 }
 
 impl Reason {
     /// Every reason, for tables and metrics.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Full,
         Self::Cost,
         Self::Preferred,
@@ -37,6 +39,7 @@ impl Reason {
         Self::Delay,
         Self::Deadline,
         Self::Target,
+        Self::Duration,
         Self::Drain,
     ];
 
@@ -52,6 +55,7 @@ impl Reason {
             Self::Delay => "delay",
             Self::Deadline => "deadline",
             Self::Target => "target",
+            Self::Duration => "duration",
             Self::Drain => "drain",
         }
     }

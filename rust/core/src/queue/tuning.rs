@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::{
-    Error, Result,
+    Batching, Error, Result,
     admission::{Bounds, Load},
     batch::policy::Reason,
 };
@@ -67,6 +67,8 @@ pub struct Report {
     pub max_cost: Option<u64>,
     /// The latency that batches are to keep.
     pub target: Option<Duration>,
+    /// What a batch of several requests may be expected to take.
+    pub max_duration: Option<Duration>,
     /// Whether the learned hold is on.
     pub hold: bool,
     /// What may wait.
@@ -105,11 +107,14 @@ impl Queue {
         let policy = &inner.lanes[0].policy;
         let (max_delay_ns, hold) = policy.waits();
         let fixed_ns = policy.cost.fixed_ns();
+        let declared =
+            |time: fn(&Batching) -> Option<u64>| self.spec.batching.as_ref().and_then(time).map(Duration::from_nanos);
         Report {
             max_size: policy.max_size(),
             learned_max_size: policy.cap(),
             max_delay: Duration::from_nanos(max_delay_ns),
-            target: self.spec.batching.as_ref().and_then(|batching| batching.target_ns).map(Duration::from_nanos),
+            target: declared(|batching| batching.target_ns),
+            max_duration: declared(|batching| batching.max_duration_ns),
             max_cost: self.spec.row_cost().map(|cost| cost.most),
             hold,
             bounds: inner.bounds,

@@ -151,6 +151,7 @@ fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
         found.extend([("hold", batching.hold.to_string()), ("oversize", oversize.to_owned())]);
         found.extend(batching.cost.as_ref().map(|cost| ("max_cost", cost.most.to_string())));
         found.extend(batching.target_ns.map(|target| ("target_p99_microseconds", (target / 1000).to_string())));
+        found.extend(batching.max_duration_ns.map(|most| ("max_duration_microseconds", (most / 1000).to_string())));
     }
     if let Some(sequences) = &spec.sequences {
         found.push(("max_active_sequences", sequences.max_active.to_string()));

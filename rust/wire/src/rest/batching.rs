@@ -31,6 +31,7 @@ fn entry(model: &Model) -> Value {
         "settings": settings(&report),
         "max_cost": report.max_cost,
         "target_p99": report.target.map(seconds),
+        "max_duration": report.max_duration.map(seconds),
         "learned": {
             "fixed_seconds": seconds(report.fixed),
             "row_seconds": report.max_cost.is_none().then(|| seconds(report.per_unit)),
