@@ -77,9 +77,10 @@ def check(definitions: Sequence[Definition], *, all_known: bool) -> list[Definit
 def _check_callable(name: str, other: str, versions: Sequence[Definition], all_known: bool) -> None:
     if not versions and all_known:
         raise SignatureError(f"model {name!r} calls {other!r}, which is not served; give it to the server too")
-    if versions and all(one.streams or one.sequences is not None for one in versions):
-        what = "streams its answers" if versions[0].streams else "keeps sequences"
-        raise SignatureError(f"model {name!r} calls {other!r}, which {what}: a client can call it, and no other model")
+    if versions and all(one.sequences is not None for one in versions):
+        raise SignatureError(
+            f"model {name!r} calls {other!r}, which keeps sequences: a client can call it, and no other model"
+        )
 
 
 def _refuse_circles(calls: Mapping[str, Sequence[str]]) -> None:

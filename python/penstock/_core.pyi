@@ -30,6 +30,7 @@ __all__ = [
     "Moved",
     "News",
     "PeerCall",
+    "PeerPieces",
     "Port",
     "Post",
     "Prepared",
@@ -575,6 +576,16 @@ class Link:
             PenstockError: there is no such model, it may not be called from here, or it takes no such arrays.
         """
 
+    def begin_stream(
+        self,
+        name: str,
+        version: str | None,
+        positional: list[Any],
+        named: dict[str, Any],
+        parameters: dict[str, bool | int | float | str],
+    ) -> PeerPieces:
+        """Makes a call that is answered in pieces. As `begin`."""
+
 @final
 class PeerCall:
     """One call of a model by a model."""
@@ -590,6 +601,23 @@ class PeerCall:
         """In how many seconds it is worth asking again, whatever happens; None if there is no such time."""
 
     def cancel(self) -> None:
+        """Abandons the call, if it has not ended."""
+
+@final
+class PeerPieces:
+    """One call of a model by a model that is answered in pieces."""
+
+    def wait(self) -> list[dict[str, Any]]:
+        """Waits for the outputs by name of all pieces that are there, without the interpreter; empty at the end."""
+
+    def poll(self, post: Post, ticket: int) -> list[dict[str, Any]] | None:
+        """The same if there are any; else the ticket is left when it is worth asking again."""
+
+    @property
+    def patience(self) -> float | None:
+        """In how many seconds it is worth asking again, whatever happens; None if there is no such time."""
+
+    def close(self) -> None:
         """Abandons the call, if it has not ended."""
 
 @final

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock import _core
+from penstock._peer_pieces import Pieces
 
 if TYPE_CHECKING:
     from penstock._core import Link, PeerCall
 
 __all__ = ["Peer", "Peers"]
+
+T = TypeVar("T")
 
 _Parameter = bool | int | float | str
 
@@ -82,22 +85,25 @@ class Peer:
         """As a call, for async handlers: other calls run meanwhile. Do not change the arrays until it has ended."""
         return _plain(await self._outputs(*_given(arrays, named), held=False))
 
+    def stream(self, /, *arrays: Any, **named: Any) -> Pieces:
+        """As a call of a model that streams: an iterator of its pieces, each as a call gives them.
+
+        For plain handlers with `for`, for async ones with `async for`. A model that answers once gives one piece.
+        Closed or let go, it ends the model's generator.
+
+        Example:
+            >>> async for word in ctx.models["complete"].stream(text="Once upon"):
+            ...     yield word
+        """
+        positional, called = _given(arrays, named)
+        begun = self._link.begin_stream(self.name, self.version, positional, called, self._parameters)
+        return Pieces(begun, _plain, self.name, wait)
+
     async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
         call = self._begin(positional, named)
-        waiting = _waiting_of(loop)
-        ticket = next(waiting.tickets)
         try:
-            while True:
-                news = waiting.futures[ticket] = loop.create_future()
-                if (outputs := call.poll(waiting.post, ticket, held)) is not None:
-                    return outputs
-                if (patience := call.patience) is None:
-                    await news
-                else:
-                    await asyncio.wait([news], timeout=patience)
+            return await wait(lambda post, ticket: call.poll(post, ticket, held), lambda: call.patience)
         finally:
-            del waiting.futures[ticket]
             call.cancel()
 
     def _begin(self, positional: list[Any], named: dict[str, Any]) -> PeerCall:
@@ -132,6 +138,24 @@ def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
         waiting = _OF_LOOPS[loop] = _Waiting()
         loop.add_reader(waiting.post.fileno(), waiting.deliver)
     return waiting
+
+
+async def wait(poll: Callable[[_core.Post, int], T | None], patience: Callable[[], float | None]) -> T:
+    """What `poll` gives, asked whenever it is worth it; its event loop goes on with other tasks meanwhile."""
+    loop = asyncio.get_running_loop()
+    waiting = _waiting_of(loop)
+    ticket = next(waiting.tickets)
+    try:
+        while True:
+            news = waiting.futures[ticket] = loop.create_future()
+            if (found := poll(waiting.post, ticket)) is not None:
+                return found
+            if (left := patience()) is None:
+                await news
+            else:
+                await asyncio.wait([news], timeout=left)
+    finally:
+        del waiting.futures[ticket]
 
 
 def _given(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

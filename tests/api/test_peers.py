@@ -173,7 +173,7 @@ def test_what_is_given_and_what_comes_back() -> None:
         (lambda m: m["busy"](ONE), Overloaded, "come back later"),
         (lambda m: m["broken"](ONE), HandlerError, "model 'broken' failed: KeyError"),
         (lambda m: m["pieces"](ONE), NotImplementedError,
-         "model 'pieces' streams its answers: a client can call it, and no other model"),
+         "model 'pieces' streams its answers: write ctx.models['pieces'].stream(...)"),
         (lambda m: m["state"](ONE), NotImplementedError,
          "model 'state' keeps sequences: a client can call it, and no other model"),
         (lambda m: m["outer"](ONE), HandlerError,
@@ -601,12 +601,12 @@ def test_calls_that_are_declared_are_checked() -> None:
     with pytest.raises(SignatureError, match="model 'a': calls must be a list of names of models, not 'b'"):
         model(name="a", calls="b", **X)(lambda x: x)
 
-    @model(name="pieces", **X)
-    def pieces(x):
-        yield x
+    @model(name="state", sequences=Sequences(), **X)
+    def state(x, ctx: Context):
+        return x
 
-    with pytest.raises(SignatureError, match="model 'a' calls 'pieces', which streams its answers: a client can"):
-        definitions_of([calling("a", "pieces"), pieces])
+    with pytest.raises(SignatureError, match="model 'a' calls 'state', which keeps sequences: a client can call it"):
+        definitions_of([calling("a", "state"), state])
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])

@@ -45,8 +45,8 @@ impl PeerCall {
 impl PeerCall {
     /// Waits for the outputs by name, without the interpreter.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pending = self.take()?;
-        let answer = detached(py, || block(pending));
+        let mut pending = self.take()?;
+        let answer = detached(py, move || block(&mut pending, Pending::poll, Pending::patience));
         self.outputs(py, answer, false)
     }
 

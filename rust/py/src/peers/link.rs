@@ -1,8 +1,8 @@
 //! `_core.Link`: what a handler calls other models by.
 
-use super::{call::PeerCall, request, table::Caller};
+use super::{call::PeerCall, pieces::PeerPieces, request, table::Caller};
 use crate::{attach::detached, client::raised, context::parameter};
-use penstock_core::{CallerInfo, CancelProbe, Error, Kind, ModelSpec};
+use penstock_core::{CallerInfo, CancelProbe, Error, InferRequest, Kind, Model, ModelSpec};
 use pyo3::{prelude::*, types::PyDict};
 use std::{sync::Arc, time::Instant};
 
@@ -48,38 +48,78 @@ impl Link {
     }
 }
 
-#[pymethods]
+/// A call's arguments as Python gives them.
+struct Given<'py> {
+    positional: Vec<Bound<'py, PyAny>>,
+    named: Bound<'py, PyDict>,
+    parameters: Bound<'py, PyDict>,
+}
+
 impl Link {
-    /// Makes a call. It is sent when it is first waited for.
-    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
-    fn begin(
-        &self,
-        py: Python<'_>,
-        name: String,
-        version: Option<String>,
-        positional: Vec<Bound<'_, PyAny>>,
-        named: &Bound<'_, PyDict>,
-        parameters: &Bound<'_, PyDict>,
-    ) -> PyResult<PeerCall> {
+    /// The model of that name, which can be called from here.
+    fn find(&self, py: Python<'_>, name: &str, version: Option<&str>) -> PyResult<Arc<Model>> {
         // The last reference to a model that is replaced may go here.
-        let found = detached(py, || self.caller.find(&self.spec, &name, version.as_deref()));
-        let model = found.map_err(|error| raised(py, &error))?;
-        let spec = model.spec();
-        if spec.streams || spec.sequences.is_some() {
-            let what = if spec.streams { "streams its answers" } else { "keeps sequences" };
-            let text = format!("model '{}' {what}: a client can call it, and no other model", spec.name);
+        let model = detached(py, || self.caller.find(&self.spec, name, version)).map_err(|error| raised(py, &error))?;
+        if model.spec().sequences.is_some() {
+            let text =
+                format!("model '{}' keeps sequences: a client can call it, and no other model", model.spec().name);
             return Err(raised(py, &Error::new(Kind::Unsupported, text)));
         }
-        let mut request = request::request(spec, positional, named)?;
+        Ok(model)
+    }
+
+    /// A request to it, on behalf of those who call here.
+    fn request(&self, spec: &ModelSpec, given: Given<'_>) -> PyResult<InferRequest> {
+        let mut request = request::request(spec, given.positional, &given.named)?;
         request.deadline = self.carried.audience.deadline;
         request.schedule.priority = self.carried.priority;
         if spec.wants_context {
             let mut caller = Box::new(self.carried.caller.clone());
-            for (name, value) in parameters {
+            for (name, value) in given.parameters {
                 caller.parameters.push((name.extract()?, parameter(&value)?));
             }
             request.caller = Some(caller);
         }
+        Ok(request)
+    }
+}
+
+#[pymethods]
+impl Link {
+    /// Makes a call. It is sent when it is first waited for.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
+    fn begin<'py>(
+        &self,
+        py: Python<'py>,
+        name: String,
+        version: Option<String>,
+        positional: Vec<Bound<'py, PyAny>>,
+        named: Bound<'py, PyDict>,
+        parameters: Bound<'py, PyDict>,
+    ) -> PyResult<PeerCall> {
+        let model = self.find(py, &name, version.as_deref())?;
+        if model.spec().streams {
+            let text =
+                format!("model '{0}' streams its answers: write ctx.models['{0}'].stream(...)", model.spec().name);
+            return Err(raised(py, &Error::new(Kind::Unsupported, text)));
+        }
+        let request = self.request(model.spec(), Given { positional, named, parameters })?;
         Ok(PeerCall::new(model, request, self.carried.audience.clone()))
+    }
+
+    /// Makes a call that is answered in pieces. It is sent when they are first waited for.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
+    fn begin_stream<'py>(
+        &self,
+        py: Python<'py>,
+        name: String,
+        version: Option<String>,
+        positional: Vec<Bound<'py, PyAny>>,
+        named: Bound<'py, PyDict>,
+        parameters: Bound<'py, PyDict>,
+    ) -> PyResult<PeerPieces> {
+        let model = self.find(py, &name, version.as_deref())?;
+        let request = self.request(model.spec(), Given { positional, named, parameters })?;
+        Ok(PeerPieces::new(model, request, self.carried.audience.clone()))
     }
 }

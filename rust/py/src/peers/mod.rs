@@ -14,6 +14,7 @@
 mod call;
 mod held;
 mod link;
+mod pieces;
 mod post;
 mod request;
 mod table;
@@ -29,6 +30,7 @@ use pyo3::prelude::*;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<link::Link>()?;
     module.add_class::<call::PeerCall>()?;
+    module.add_class::<pieces::PeerPieces>()?;
     module.add_class::<post::Post>()?;
     module.add_class::<held::Held>()?;
     module.add_class::<held::Moved>()
