@@ -1,0 +1,217 @@
+"""A response: what a model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.compat.kserve import dialect
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol import _grpc, _json
+from penstock.compat.kserve.protocol._arrays import raw_bytes
+from penstock.compat.kserve.protocol._parameters import to_http_parameters
+from penstock.compat.kserve.protocol._rest import flat, head, listed, refuse_half, split, with_size
+from penstock.compat.kserve.protocol._tensor import Parameters
+from penstock.compat.kserve.protocol._tensors import InferOutput, RequestedOutput
+
+__all__ = ["InferResponse"]
+
+
+class InferResponse:
+    """A response of the Open Inference Protocol.
+
+    Args:
+        response_id: The id of the request that it answers.
+        model_name: The model that answers.
+        infer_outputs: Its outputs.
+        model_version: The version that answers.
+        raw_outputs: The bytes of the outputs, in their order.
+        from_grpc: Whether it came over gRPC.
+        parameters: Custom parameters; `InferParameter`s of a response that came over gRPC.
+        use_binary_outputs: Whether the outputs shall travel as raw bytes, where the request does not say it of each.
+        requested_outputs: The outputs that the request asks for; None is all.
+    """
+
+    def __init__(  # noqa: PLR0917 - the order is KServe's
+        self,
+        response_id: str | None,
+        model_name: str,
+        infer_outputs: list[InferOutput],
+        model_version: str | None = None,
+        raw_outputs: Sequence[bytes] | None = None,
+        from_grpc: bool | None = False,
+        parameters: Parameters = None,
+        use_binary_outputs: bool | None = False,
+        requested_outputs: list[RequestedOutput] | None = None,
+    ) -> None:
+        self.id = response_id
+        self.model_name = model_name
+        self.model_version = model_version
+        self.outputs = infer_outputs
+        self.parameters = parameters
+        self.from_grpc = from_grpc
+        self._requested_outputs = requested_outputs
+        self._use_binary_outputs = use_binary_outputs
+        for index, raw in enumerate(raw_outputs or ()):
+            self.outputs[index]._raw_data = raw
+
+    @classmethod
+    def _from_message(cls, response: Any) -> InferResponse:
+        """A response of a `ModelInferResponse`.
+
+        Raises:
+            InvalidInput: an output has an unknown datatype.
+        """
+        return cls(
+            model_name=response.model_name,
+            model_version=response.model_version,
+            response_id=response.id,
+            parameters=response.parameters,
+            infer_outputs=[InferOutput(*_grpc.tensor(one), one.parameters) for one in response.outputs],
+            raw_outputs=response.raw_output_contents,
+            from_grpc=True,
+        )
+
+    # One name for the function and for what instances have, as in KServe.
+    from_grpc: Any = _from_message
+
+    @classmethod
+    def from_rest(cls, *arguments: Any, **named: Any) -> InferResponse:
+        """A response of a JSON answer.
+
+        Args:
+            *arguments: The answer as a dict; in the dialect of 0.13 the model's name before it.
+            **named: The same as `model_name` and `response`.
+
+        Raises:
+            TypeError: there is no answer among the arguments.
+            KeyError: an output has no data.
+        """
+        given = dict(zip(("model_name", "response") if len(arguments) == 2 else ("response",), arguments, strict=True))
+        given.update(named)
+        response = given.pop("response", None)
+        name = given.pop("model_name", None)
+        if given or not isinstance(response, dict):
+            raise TypeError("from_rest takes the response as a dict, and before it the model's name or nothing")
+        outputs = [
+            InferOutput(one["name"], list(one["shape"]), one["datatype"], one["data"], one.get("parameters"))
+            for one in response["outputs"]
+        ]
+        return cls(
+            model_name=response["model_name"] if name is None and "model_name" in response else name or "",
+            model_version=response.get("model_version"),
+            response_id=response.get("id"),
+            parameters=response.get("parameters"),
+            infer_outputs=outputs,
+        )
+
+    @classmethod
+    def from_bytes(cls, res_bytes: bytes, json_length: int) -> InferResponse:
+        """A response of an HTTP body: JSON, and the raw bytes of its outputs after it.
+
+        Args:
+            res_bytes: The body.
+            json_length: The bytes of JSON in front.
+
+        Raises:
+            InvalidInput: it is no JSON, or an output has neither data nor raw bytes.
+        """
+        said, outputs, _ = split(InferOutput, res_bytes, json_length, "outputs", None)
+        return cls(
+            model_name=said["model_name"],
+            model_version=said.get("model_version"),
+            response_id=said.get("id"),
+            parameters=said.get("parameters"),
+            infer_outputs=outputs,
+        )
+
+    def to_rest(self) -> Any:
+        """The response as an HTTP body.
+
+        Returns:
+            A dict for JSON, and None; or, if an output is wanted as raw bytes, the body's bytes, and how many of them
+            are JSON. In the dialect of 0.13 the dict alone.
+
+        Raises:
+            InvalidInput: an output has no data or is FP16 in JSON, or one is asked for that is not there.
+        """
+        if dialect.is_old():
+            return self._said([{**head(self._filled(one)), "data": listed(one)} for one in self.outputs])
+        heads, tails = [], []
+        for output, binary in self._wanted():
+            if binary:
+                raw = raw_bytes(output._outgoing(), output.datatype)
+                heads.append(with_size(head(output), raw))
+                tails.append(raw)
+            else:
+                refuse_half(output, "Sending")
+                heads.append({**head(output), "data": flat(output)})
+        said = self._said(heads)
+        if not tails:
+            return said, None
+        text = _json.dumps(said)
+        return b"".join([text, *tails]), len(text)
+
+    def to_grpc(self) -> Any:
+        """The response as a `ModelInferResponse`. Arrays travel as raw bytes, lists as typed contents.
+
+        Raises:
+            InvalidInput: an output has no data, or a datatype that has no typed contents.
+        """
+        return _grpc.response(self)
+
+    def get_output_by_name(self, name: str) -> InferOutput | None:
+        """The first output of that name, or None."""
+        return next((one for one in self.outputs if one.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Id, model name, outputs, parameters, and whether it came over gRPC."""
+        return {
+            "id": self.id,
+            "model_name": self.model_name,
+            "outputs": [one.to_dict() for one in self.outputs],
+            "parameters": self.parameters,
+            "from_grpc": self.from_grpc,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InferResponse) and self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment] # it can change
+
+    def __repr__(self) -> str:
+        return (
+            f'"id": "{self.id}","model_name": "{self.model_name}","outputs": {self.outputs!r},'
+            f'"parameters": {self.parameters},"from_grpc": {self.from_grpc}'
+        )
+
+    def _compared(self) -> tuple[Any, ...]:
+        return (self.model_name, self.model_version, self.id, self.from_grpc, self.parameters, self.outputs)
+
+    def _wanted(self) -> list[tuple[InferOutput, bool]]:
+        """The outputs to send, and whether each goes as raw bytes."""
+        if not self._requested_outputs:
+            return [(self._filled(one), bool(self._use_binary_outputs)) for one in self.outputs]
+        found = []
+        for one in self._requested_outputs:
+            output = self.get_output_by_name(one.name)
+            if output is None:
+                raise InvalidInput(f"Unexpected inference output '{one.name}' for model '{self.model_name}'")
+            found.append((self._filled(output), bool(one.binary_data)))
+        return found
+
+    def _filled(self, output: InferOutput) -> InferOutput:
+        if output._array is None and output._value is None and output._raw is None:
+            raise InvalidInput(f"'data' field is missing for output '{output.name}' for model '{self.model_name}'")
+        return output
+
+    def _said(self, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "id": self.id,
+            "model_name": self.model_name,
+            "model_version": self.model_version,
+            "outputs": outputs,
+        }
+        if self.parameters:
+            said["parameters"] = to_http_parameters(self.parameters)
+        return said

@@ -1,0 +1,99 @@
+"""Requests and responses as HTTP bodies: JSON, with raw bytes after it where they are wanted."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol import _json
+from penstock.compat.kserve.protocol._arrays import listed as as_list
+from penstock.compat.kserve.protocol._parameters import to_http_parameters
+from penstock.compat.kserve.protocol._tensor import InferTensor
+
+__all__ = ["flat", "head", "listed", "refuse_half", "split", "with_size"]
+
+AnyTensor = TypeVar("AnyTensor", bound=InferTensor)
+
+
+def head(tensor: InferTensor) -> dict[str, Any]:
+    """A tensor in JSON, without its elements."""
+    said: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+    parameters = dict(to_http_parameters(tensor.parameters)) if tensor.parameters else {}
+    # Said of raw bytes that do follow, and of no others.
+    parameters.pop("binary_data_size", None)
+    if parameters:
+        said["parameters"] = parameters
+    return said
+
+
+def with_size(said: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    """A tensor in JSON whose elements follow as raw bytes."""
+    return {**said, "parameters": {**said.get("parameters", {}), "binary_data_size": len(raw)}}
+
+
+def listed(tensor: InferTensor) -> Any:
+    """A tensor's elements for JSON: lists as they are, nested or not; arrays row by row."""
+    if tensor._array is not None:
+        return as_list(tensor._array, tensor.datatype, tensor._shown)
+    value = tensor._value
+    if tensor._raw is None and not isinstance(value, np.ndarray):
+        return value
+    return flat(tensor)
+
+
+def flat(tensor: InferTensor) -> list[Any]:
+    """A tensor's elements for JSON, row by row."""
+    copy = type(tensor)(tensor.name, tensor.shape, tensor.datatype)
+    array = tensor._outgoing()
+    copy.set_data_from_numpy(array, binary_data=False)
+    elements: list[Any] = copy.data
+    return elements
+
+
+def refuse_half(tensor: InferTensor, verb: str) -> None:
+    """Refuses FP16 in JSON, where the dialect has no such thing."""
+    if tensor.datatype == "FP16":
+        kind = "input" if type(tensor).__name__ == "InferInput" else "output"
+        raise InvalidInput(
+            f"{verb} FP16 data via JSON is not supported. Please use the binary data format for {kind} {tensor.name}"
+        )
+
+
+def split(
+    kind: type[AnyTensor], body: bytes, json_length: int, field: str, model_name: str | None
+) -> tuple[dict[str, Any], list[AnyTensor], list[bool]]:
+    """What a body says, its tensors, and which of them had their elements in JSON.
+
+    Raises:
+        InvalidInput: it is no JSON object of the protocol's, or a tensor has no elements.
+    """
+    said = _json.loads(body[:json_length])
+    if not isinstance(said, dict) or not isinstance(said.get(field), list):
+        raise InvalidInput(f'Expected "{field}" to be a list')
+    if model_name is None:
+        model_name = said.get("model_name")
+    tensors, in_json, at = [], [], json_length
+    for one in said[field]:
+        tensor = _named(kind, one)
+        parameters, data = tensor.parameters or {}, one.get("data")
+        in_json.append(data is not None)
+        if data is not None:
+            tensor.data = data
+        elif isinstance(parameters.get("binary_data_size"), int):
+            end = at + int(parameters["binary_data_size"])
+            tensor._raw_data = body[at:end]
+            at = end
+            tensor._hold_parsed()
+        else:
+            raise InvalidInput(f"'data' field is missing for {field[:-1]} '{tensor.name}' for model '{model_name}'")
+        tensors.append(tensor)
+    return said, tensors, in_json
+
+
+def _named(kind: type[AnyTensor], said: Any) -> AnyTensor:
+    try:
+        return kind(said["name"], said["shape"], said["datatype"], parameters=said.get("parameters"))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InvalidInput(f"Unrecognized request format: a tensor needs name, shape and datatype: {error}") from None

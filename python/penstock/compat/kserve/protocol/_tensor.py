@@ -1,0 +1,278 @@
+"""What the inputs of a request and the outputs of a response have in common: a named tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+
+from penstock.compat.kserve.errors import InferenceError, InvalidInput
+from penstock.compat.kserve.protocol._arrays import Shown, as_objects, byte_size, kept, listed, raw_bytes, same
+from penstock.compat.kserve.protocol._elements import Array, as_text, deserialize_bytes_tensor
+from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
+
+__all__ = ["InferTensor", "Parameters"]
+
+Parameters = Union["dict[str, Any]", None]
+"""Custom parameters by name: plain values, or gRPC's `InferParameter`."""
+
+
+class InferTensor:
+    """A tensor with a name, in whichever form it came: a list, an array, or raw bytes.
+
+    It is held as it came. Lists of arrays, and raw bytes of arrays, are made when somebody looks at them.
+    """
+
+    __slots__ = ("_array", "_datatype", "_name", "_parameters", "_raw", "_shape", "_shown", "_value")
+
+    _UNKNOWN = "invalid datatype in the input"
+
+    def __init__(
+        self, name: str, shape: list[int], datatype: str, data: Any = None, parameters: Parameters = None
+    ) -> None:
+        self._name = name
+        self._shape: Any = shape
+        self._datatype = datatype.upper()
+        self._parameters = parameters
+        self._value = data
+        self._raw: Any = None
+        self._array: Array | None = None
+        self._shown = Shown.LIST
+
+    @classmethod
+    def _holding(
+        cls, name: str, datatype: str, array: Array, parameters: Parameters = None, shown: Shown = Shown.LIST
+    ) -> Any:
+        """A tensor of an array that nobody else writes to; nothing is converted, and nothing copied.
+
+        Args:
+            name: Its name.
+            datatype: In upper case.
+            array: Of the datatype's numpy type; BYTES are objects.
+            parameters: Its custom parameters.
+            shown: How it looks.
+        """
+        self = cls.__new__(cls)
+        self._name, self._datatype, self._parameters = name, datatype, parameters
+        self._shape = self._raw = None
+        self._hold(array, shown)
+        return self
+
+    def _hold(self, array: Array, shown: Shown) -> None:
+        self._array, self._shown = array, shown
+        self._value = [] if shown is Shown.RAW else None
+
+    def _hold_parsed(self) -> None:
+        """Holds what its raw bytes are as an array, looking as if it had come as a list."""
+        array = self.as_numpy()
+        self._raw = None
+        self._hold(array, Shown.LIST)
+        if self._parameters:
+            self._parameters.pop("binary_data_size", None)
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self._name
+
+    @property
+    def datatype(self) -> str:
+        """The protocol's name of the element type, in upper case."""
+        return self._datatype
+
+    @property
+    def shape(self) -> list[int]:
+        """The length of each axis."""
+        if self._shape is None and self._array is not None:
+            self._shape = list(self._array.shape)
+        shape: list[int] = self._shape
+        return shape
+
+    @shape.setter
+    def shape(self, shape: list[int]) -> None:
+        self._shape = shape
+
+    def set_shape(self, shape: list[int]) -> None:
+        """Sets the shape, as assigning `shape` does."""
+        self._shape = shape
+
+    @property
+    def parameters(self) -> Parameters:
+        """The tensor's custom parameters, if it has any."""
+        return self._parameters
+
+    @parameters.setter
+    def parameters(self, params: Parameters) -> None:
+        self._parameters = params
+
+    @property
+    def data(self) -> Any:
+        """The elements as a list, or the array that was given; empty or None where there are raw bytes instead."""
+        if self._array is not None and self._shown < Shown.RAW:
+            # Whoever has the list may change it, so from now on it is what counts.
+            self._shape, self._value, self._array = self.shape, listed(self._array, self._datatype, self._shown), None
+        return self._value
+
+    @data.setter
+    def data(self, data: Any) -> None:
+        self._shape, raw = self.shape, self._raw_data if data is None else None
+        self._value, self._array, self._raw = data, None, raw
+
+    @property
+    def _data(self) -> Any:
+        return self.data
+
+    @_data.setter
+    def _data(self, data: Any) -> None:
+        self.data = data
+
+    @property
+    def _raw_data(self) -> Any:
+        """The elements' bytes, where they were given so: little-endian, row by row; BYTES with their lengths."""
+        if self._raw is None and self._array is not None and self._shown >= Shown.RAW:
+            self._raw = raw_bytes(self._array, self._datatype)
+        return self._raw
+
+    @_raw_data.setter
+    def _raw_data(self, raw: Any) -> None:
+        if self._array is not None and self._shown < Shown.RAW:
+            self._value = self.data
+        else:
+            self._shape = self.shape
+        self._array, self._raw = None, raw
+
+    def as_numpy(self) -> Array:
+        """The tensor as an array of its datatype and shape; BYTES are objects.
+
+        Of raw bytes it is a view, which cannot be written to; else it is a copy.
+
+        Raises:
+            InvalidInput: there is no such datatype, or the elements do not fill the shape.
+        """
+        array = self._array
+        if array is not None:
+            if self._shown >= Shown.RAW:
+                view: Array = self._shaped(array).view()
+                view.flags.writeable = False
+                return view
+            if self._datatype != "BYTES" or self._shown is Shown.TYPED:
+                copy: Array = self._shaped(array).copy()
+                return copy
+        dtype = to_np_dtype(self._datatype)
+        if dtype is None:
+            raise InvalidInput(self._UNKNOWN)
+        raw = self._raw_data
+        if raw is not None:
+            return self._shaped(self._from_bytes(raw, dtype))
+        return self._shaped(self._from_value(self.data, dtype))
+
+    def _outgoing(self) -> Array:
+        """The tensor as an array to be sent, not to be written to; nothing is copied where there is an array."""
+        value = self._value
+        if isinstance(value, np.ndarray):
+            self._check(value)
+            return as_objects(value) if self._datatype == "BYTES" else value
+        if self._array is not None:
+            return self._shaped(self._array)
+        if value is None and self._raw is None:
+            raise InvalidInput(f"'data' field is missing for output '{self._name}'")
+        array = self.as_numpy()
+        return as_objects(array) if self._datatype == "BYTES" else array
+
+    def set_data_from_numpy(self, tensor: Array, binary_data: bool = True) -> None:
+        """Takes the elements of an array. They are copied.
+
+        Args:
+            tensor: Of the datatype and shape that were given before.
+            binary_data: Whether they travel as raw bytes; False is as a list in JSON.
+
+        Raises:
+            InferenceError: it is no array, or one of another datatype or shape; or its bytes shall be in JSON, and are
+                not UTF-8.
+        """
+        if not isinstance(tensor, np.ndarray):
+            raise InferenceError("input_tensor must be a numpy array")
+        self._check(tensor)
+        self._raw = None
+        if binary_data:
+            array = kept(tensor, self._datatype)
+            self._hold(array, Shown.BINARY)
+            self._set_parameter("binary_data_size", byte_size(array, self._datatype))
+        else:
+            if self._parameters:
+                self._parameters.pop("binary_data_size", None)
+            if self._datatype == "BYTES":
+                self._value, self._array = as_text(tensor), None
+            else:
+                self._hold(kept(tensor, self._datatype), Shown.LIST)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, shape, datatype, data and parameters."""
+        return {
+            "name": self._name,
+            "shape": self.shape,
+            "datatype": self._datatype,
+            "data": self.data,
+            "parameters": self._parameters,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return False
+        mine = (self._name, self._datatype, list(self.shape or ()), self._parameters, self._raw_data)
+        theirs = (other._name, other._datatype, list(other.shape or ()), other._parameters, other._raw_data)
+        return mine == theirs and same(self.data, other.data)
+
+    __hash__ = None  # type: ignore[assignment] # it can change
+
+    def __repr__(self) -> str:
+        return (
+            f'"name": "{self._name}","shape": {self.shape},"datatype": "{self._datatype}","data": {self.data},'
+            f'"parameters": {self._parameters}'
+        )
+
+    def _check(self, tensor: Array) -> None:
+        datatype = from_np_dtype(tensor.dtype)
+        if datatype != self._datatype:
+            raise InferenceError(f"got unexpected datatype {datatype} from numpy array, expected {self._datatype}")
+        if list(self.shape) != list(tensor.shape):
+            raise InferenceError(
+                f"got unexpected numpy array shape [{str(tensor.shape)[1:-1]}], expected [{str(self.shape)[1:-1]}]"
+            )
+
+    def _shaped(self, array: Array) -> Array:
+        if self._shape is None or tuple(self._shape) == array.shape:
+            return array
+        try:
+            shaped: Array = array.reshape(self._shape)
+            return shaped
+        except ValueError as error:
+            raise self._mistake(error) from None
+
+    def _from_bytes(self, raw: bytes, dtype: type) -> Array:
+        if self._datatype == "BYTES":
+            return deserialize_bytes_tensor(raw)
+        try:
+            return np.frombuffer(raw, dtype=np.dtype(dtype).newbyteorder("<"))
+        except ValueError as error:
+            raise self._mistake(error) from None
+
+    def _from_value(self, value: Any, dtype: type) -> Array:
+        if self._datatype == "BYTES" and isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+            value = value.astype(object)
+        try:
+            return np.array(value, dtype=dtype)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise self._mistake(error) from None
+
+    def _mistake(self, error: Exception) -> Exception:
+        """What to raise of elements that do not make the tensor."""
+        return error
+
+    def _set_parameter(self, name: str, value: int) -> None:
+        if self._parameters is None:
+            self._parameters = {name: value}
+        elif hasattr(self._parameters, "get_or_create"):
+            self._parameters.get_or_create(name).int64_param = value
+        else:
+            self._parameters[name] = value

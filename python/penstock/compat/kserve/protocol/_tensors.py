@@ -1,0 +1,106 @@
+"""The inputs of a request, the outputs of a response, and the outputs that a request asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol._elements import Array
+from penstock.compat.kserve.protocol._tensor import InferTensor, Parameters
+from penstock.compat.kserve.utils.numpy_codec import to_np_dtype
+
+__all__ = ["InferInput", "InferOutput", "RequestedOutput"]
+
+
+class InferInput(InferTensor):
+    """One input of a request.
+
+    Args:
+        name: Its name.
+        shape: The length of each axis.
+        datatype: The protocol's name of the element type, "FP32" for example.
+        data: A list, nested or flat, or an array. None, if `set_data_from_numpy` is called later.
+        parameters: Custom parameters.
+    """
+
+    def as_numpy(self) -> Array:
+        """The input as an array of its datatype and shape; BYTES are objects.
+
+        Of gRPC's raw contents it is a view, which cannot be written to; else it is a copy.
+
+        Raises:
+            InvalidInput: there is no such datatype, or the elements do not fill the shape.
+        """
+        if self._array is None and to_np_dtype(self._datatype) is None:
+            raise InvalidInput("invalid datatype None in the input")
+        return super().as_numpy()
+
+    def as_string(self) -> list[str]:
+        """The elements of a BYTES input as text, row by row.
+
+        Raises:
+            InvalidInput: it is no BYTES input, or an element is not UTF-8.
+        """
+        if self._datatype != "BYTES":
+            raise InvalidInput(f"invalid datatype {self._datatype} in the input")
+        try:
+            return [one.decode() if isinstance(one, bytes) else str(one) for one in self.as_numpy().ravel().tolist()]
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"an element of input '{self._name}' is not UTF-8: {error.reason}") from None
+
+    def _mistake(self, error: Exception) -> Exception:
+        return InvalidInput(f"input '{self._name}': {error}")
+
+
+class InferOutput(InferTensor):
+    """One output of a response.
+
+    Args:
+        name: Its name.
+        shape: The length of each axis.
+        datatype: The protocol's name of the element type, "FP32" for example.
+        data: A list, nested or flat, or an array. None, if `set_data_from_numpy` is called later.
+        parameters: Custom parameters.
+    """
+
+
+class RequestedOutput:
+    """An output that a request asks for.
+
+    Args:
+        name: Its name.
+        parameters: Custom parameters, and `binary_data`.
+    """
+
+    def __init__(self, name: str, parameters: Parameters = None) -> None:
+        self._name = name
+        self._parameters = parameters
+
+    @property
+    def name(self) -> str:
+        """The output's name."""
+        return self._name
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters, if it has any."""
+        return self._parameters
+
+    @parameters.setter
+    def parameters(self, params: Parameters) -> None:
+        self._parameters = params
+
+    @property
+    def binary_data(self) -> Any:
+        """Whether this output is wanted as raw bytes; None, if the request does not say."""
+        return (self._parameters or {}).get("binary_data")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RequestedOutput):
+            return False
+        return (self._name, self._parameters) == (other._name, other._parameters)
+
+    __hash__ = None  # type: ignore[assignment] # it can change
+
+    def __repr__(self) -> str:
+        return f"RequestedOutput(name={self._name}, parameters={self._parameters})"

@@ -1,0 +1,215 @@
+"""Messages of protocol buffers, as scripts use them; nothing is registered anywhere, and no package is needed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from penstock.compat.kserve.protocol.grpc import _descriptors, _text, _wire
+from penstock.compat.kserve.protocol.grpc._fields import Field
+from penstock.compat.kserve.protocol.grpc._values import MessageMap, Repeated, RepeatedMessages, checked
+
+__all__ = ["Message"]
+
+
+class Message:
+    """A message. Its values are its attributes, and its constructor's keywords.
+
+    Fields that are not set have a default: 0, False, an empty text, list or map, or a message without values.
+    """
+
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    FULL_NAME: ClassVar[str] = ""
+    _by_name: ClassVar[dict[str, Field]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls._by_name = {field.name: field for field in cls.FIELDS}
+        for field in cls.FIELDS:
+            setattr(cls, f"{field.name.upper()}_FIELD_NUMBER", field.number)
+
+    def __init__(self, **values: Any) -> None:
+        for name, value in values.items():
+            if name not in self._by_name:
+                raise ValueError(f'Protocol message {type(self).__name__} has no "{name}" field.')
+            if value is not None:
+                self._put(self._by_name[name], value)
+
+    @classmethod
+    def _of(cls, value: Any) -> Any:
+        """A message of this class with the values of another, of a dict, or of a message that protobuf generated."""
+        if isinstance(value, dict):
+            return cls(**value)
+        if not isinstance(value, Message) and not hasattr(value, "SerializeToString"):
+            raise TypeError(f"a {cls.__name__} is wanted, not {type(value).__name__}")
+        if isinstance(value, Message) and not isinstance(value, cls):
+            raise TypeError(f"a {cls.__name__} is wanted, not a {type(value).__name__}")
+        return cls.FromString(value.SerializeToString())
+
+    def _put(self, field: Field, value: Any) -> None:
+        if field.plain:
+            setattr(self, field.name, value)
+        else:
+            self.__dict__[field.name] = self._made(field, value)
+
+    def _made(self, field: Field, value: Any) -> Any:
+        if field.is_map:
+            return MessageMap(field, value)
+        if not field.repeated:
+            assert field.message is not None
+            return field.message._of(value)
+        return Repeated(field, value) if field.message is None else RepeatedMessages(field, value)
+
+    def __getattr__(self, name: str) -> Any:
+        field = self._by_name.get(name)
+        if field is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+        if field.plain:
+            return field.default
+        made = self.__dict__[name] = self._made(field, {} if field.is_map or not field.repeated else ())
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        field = self._by_name.get(name)
+        if field is None:
+            raise AttributeError(f'Protocol message {type(self).__name__} has no "{name}" field.')
+        if not field.plain:
+            kind = "map, or repeated field" if field.repeated else "message field"
+            raise AttributeError(f'Assignment not allowed to {kind} "{name}" in protocol message object.')
+        value = checked(field, value)
+        if field.oneof is not None:
+            self.ClearField(field.oneof)
+        self.__dict__[name] = value
+
+    def HasField(self, field_name: str) -> bool:
+        """Whether a message, or one of a choice, or the choice itself, is set.
+
+        Raises:
+            ValueError: there is no such field, or it is of those that are always there.
+        """
+        field = self._by_name.get(field_name)
+        if field is None:
+            if any(one.oneof == field_name for one in self.FIELDS):
+                return self.WhichOneof(field_name) is not None
+            raise ValueError(f'Protocol message {type(self).__name__} has no "{field_name}" field.')
+        if field.repeated or (field.plain and field.oneof is None):
+            raise ValueError(f"Field {self.FULL_NAME}.{field_name} does not have presence.")
+        return self._is_set(field)
+
+    def WhichOneof(self, oneof_group: str) -> str | None:
+        """Which field of a choice is set.
+
+        Raises:
+            ValueError: there is no such choice.
+        """
+        fields = [field for field in self.FIELDS if field.oneof == oneof_group]
+        if not fields:
+            raise ValueError(f"Protocol message {type(self).__name__} has no oneof {oneof_group!r} field.")
+        return next((field.name for field in fields if field.name in self.__dict__), None)
+
+    def ListFields(self) -> list[tuple[Any, Any]]:
+        """The fields that are set, each with its descriptor, by their numbers."""
+        return [(_descriptors.field(type(self), one), self.__dict__[one.name]) for one in self._set_fields()]
+
+    def ClearField(self, field_name: str) -> None:
+        """Sets a field, or a choice, to its default."""
+        names = [field.name for field in self.FIELDS if field_name in (field.name, field.oneof)]
+        if not names:
+            raise ValueError(f'Protocol message {type(self).__name__} has no "{field_name}" field.')
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def Clear(self) -> None:
+        """Sets all fields to their defaults."""
+        self.__dict__.clear()
+
+    def CopyFrom(self, other: Any) -> None:
+        """Takes another message's values, and keeps none of its own."""
+        taken = self._of(other)
+        self.Clear()
+        self.__dict__.update(taken.__dict__)
+
+    def MergeFrom(self, other: Any) -> None:
+        """Takes another message's values; lists go on, maps take more, messages merge."""
+        _wire.read(self, self._of(other).SerializeToString())
+
+    def SerializeToString(self, **_: Any) -> bytes:
+        """The message's bytes."""
+        return _wire.written(self)
+
+    def SerializePartialToString(self, **_: Any) -> bytes:
+        """The message's bytes; no field is required, so it is the same as `SerializeToString`."""
+        return _wire.written(self)
+
+    def ParseFromString(self, serialized: bytes) -> int:
+        """Takes the values of a message's bytes, and keeps none of its own. Gives their number.
+
+        Raises:
+            ValueError: they are no such message.
+        """
+        self.Clear()
+        return self.MergeFromString(serialized)
+
+    def MergeFromString(self, serialized: bytes) -> int:
+        """Takes the values of a message's bytes. Gives their number.
+
+        Raises:
+            ValueError: they are no such message.
+        """
+        _wire.read(self, bytes(serialized))
+        return len(serialized)
+
+    @classmethod
+    def FromString(cls, s: bytes) -> Any:
+        """A message of its bytes.
+
+        Raises:
+            ValueError: they are no such message.
+        """
+        message = cls()
+        message.MergeFromString(s)
+        return message
+
+    def ByteSize(self) -> int:
+        """How many bytes `SerializeToString` gives."""
+        return len(_wire.written(self))
+
+    def IsInitialized(self) -> bool:
+        """True: no field is required."""
+        return True
+
+    def SetInParent(self) -> None:
+        """Has the message that this one is in know it as set, even without values."""
+        self.__dict__["_present"] = True
+
+    def _set_fields(self) -> list[Field]:
+        return [field for field in self.FIELDS if self._is_set(field)]
+
+    def _is_set(self, field: Field) -> bool:
+        if field.name not in self.__dict__:
+            return False
+        value = self.__dict__[field.name]
+        if field.kind.name == "MESSAGE" and not field.repeated:
+            return bool(value._set_fields()) or "_present" in value.__dict__
+        return field.oneof is not None or bool(value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message) or type(self) is not type(other):
+            return NotImplemented
+        mine = {field.name: self.__dict__[field.name] for field in self._set_fields()}
+        return mine == {field.name: other.__dict__[field.name] for field in other._set_fields()}
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable object: a message can change")
+
+    def __repr__(self) -> str:
+        return _text.shown(self)
+
+    def __deepcopy__(self, memo: Any = None) -> Any:
+        return self._of(self)
+
+    def __reduce__(self) -> Any:
+        return (type(self).FromString, (self.SerializeToString(),))
+
+    @property
+    def DESCRIPTOR(self) -> Any:
+        """What the message's fields are, for tools such as `google.protobuf.json_format`."""
+        return _descriptors.message(type(self))

@@ -1,0 +1,42 @@
+"""Messages as people read them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
+
+if TYPE_CHECKING:
+    from penstock.compat.kserve.protocol.grpc._message import Message
+
+__all__ = ["shown"]
+
+
+def shown(message: Message, indent: str = "") -> str:
+    """A line for each value; messages in braces."""
+    return "".join(_field(field, message.__dict__[field.name], indent) for field in message._set_fields())
+
+
+def _field(field: Field, value: Any, indent: str) -> str:
+    if field.is_map:
+        inner = indent + "  "
+        return "".join(
+            f'{indent}{field.name} {{\n{inner}key: "{key}"\n'
+            f"{inner}value {{\n{shown(one, inner + '  ')}{inner}}}\n{indent}}}\n"
+            for key, one in value.items()
+        )
+    values = value if field.repeated else [value]
+    if field.kind is Kind.MESSAGE:
+        return "".join(f"{indent}{field.name} {{\n{shown(one, indent + '  ')}{indent}}}\n" for one in values)
+    return "".join(f"{indent}{field.name}: {_plain(one)}\n" for one in values)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return '"' + repr(value)[2:-1].replace('"', '\\"') + '"'
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -1,0 +1,215 @@
+"""Messages as bytes: numbers in groups of seven bits, and everything else with its length in front."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
+
+if TYPE_CHECKING:
+    from penstock.compat.kserve.protocol.grpc._message import Message
+
+__all__ = ["DecodeError", "read", "written"]
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_FIXED: dict[Kind, tuple[int, str]] = {Kind.DOUBLE: (_FIXED64, "<f8"), Kind.FLOAT: (_FIXED32, "<f4")}
+_SIGNED = (Kind.INT32, Kind.INT64)
+_DEPTH = 100
+"""Messages in messages, as protocol buffers count them by default."""
+
+
+class DecodeError(ValueError):
+    """The bytes are no message of the type."""
+
+
+def written(message: Message) -> bytes:
+    """A message's bytes."""
+    parts: list[bytes] = []
+    for field in message._set_fields():
+        value = message.__dict__[field.name]
+        if field.is_map:
+            for key, one in value.items():
+                _put(parts, field, _entry(key, one))
+        elif field.kind is Kind.MESSAGE:
+            for one in value if field.repeated else [value]:
+                _put(parts, field, written(one))
+        elif field.repeated and field.kind not in (Kind.STRING, Kind.BYTES):
+            _put(parts, field, _packed(field.kind, value))
+        else:
+            for one in value if field.repeated else [value]:
+                _write_plain(parts, field, one)
+    return b"".join(parts)
+
+
+def _entry(key: str, value: Message) -> bytes:
+    parts: list[bytes] = []
+    for number, data in ((1, key.encode()), (2, written(value))):
+        parts += [_varint(number << 3 | _LENGTH), _varint(len(data)), data]
+    return b"".join(parts)
+
+
+def _put(parts: list[bytes], field: Field, data: bytes) -> None:
+    parts += [_varint(field.number << 3 | _LENGTH), _varint(len(data)), data]
+
+
+def _write_plain(parts: list[bytes], field: Field, value: Any) -> None:
+    if field.kind is Kind.STRING:
+        _put(parts, field, value.encode())
+    elif field.kind is Kind.BYTES:
+        _put(parts, field, value)
+    elif field.kind in _FIXED:
+        wire, form = _FIXED[field.kind]
+        parts += [_varint(field.number << 3 | wire), struct.pack("<" + {"8": "d", "4": "f"}[form[-1]], value)]
+    else:
+        parts += [_varint(field.number << 3 | _VARINT), _varint(value)]
+
+
+def _packed(kind: Kind, values: list[Any]) -> bytes:
+    if kind in _FIXED:
+        return np.array(values, dtype=_FIXED[kind][1]).tobytes()
+    return b"".join(map(_varint, values))
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    if value < 0x80:
+        return bytes((value,))
+    groups = bytearray()
+    while value >= 0x80:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+def read(message: Message, data: bytes, depth: int = 0) -> None:
+    """Gives a message the values of its bytes, beside those that it has.
+
+    Raises:
+        DecodeError: they are no such message.
+    """
+    try:
+        _read(message, memoryview(data), depth)
+    except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, DecodeError):
+            raise
+        raise DecodeError(f"Error parsing message with type '{message.FULL_NAME}': {error}") from None
+
+
+def _read(message: Message, data: memoryview, depth: int) -> None:
+    if depth > _DEPTH:
+        raise DecodeError(f"there are messages in messages more than {_DEPTH} deep")
+    fields = {field.number: field for field in message.FIELDS}
+    at = 0
+    while at < len(data):
+        tag, at = _number(data, at)
+        wire, value, at = _value(data, at, tag & 7)
+        field = fields.get(tag >> 3)
+        if field is not None:
+            _take(message, field, wire, value, depth)
+
+
+def _value(data: memoryview, at: int, wire: int) -> tuple[int, Any, int]:
+    """The value that begins there, and where it ends."""
+    if wire == _VARINT:
+        number, at = _number(data, at)
+        return wire, number, at
+    if wire == _LENGTH:
+        length, at = _number(data, at)
+    elif wire in (_FIXED64, _FIXED32):
+        length = 8 if wire == _FIXED64 else 4
+    else:
+        raise ValueError(f"there is no wire type {wire}")
+    if at + length > len(data):
+        raise ValueError(f"a value of {length} bytes begins {len(data) - at} bytes before the end")
+    return wire, data[at : at + length], at + length
+
+
+def _number(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        group = data[at]
+        at += 1
+        value |= (group & 0x7F) << shift
+        if group < 0x80:
+            return value & (2**64 - 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number has more than ten bytes")
+
+
+def _take(message: Message, field: Field, wire: int, value: Any, depth: int) -> None:
+    if field.is_map:
+        _take_entry(message, field, bytes(_lengthy(value, wire)), depth)
+    elif field.kind is Kind.MESSAGE:
+        data = bytes(_lengthy(value, wire))
+        target = getattr(message, field.name)
+        if field.repeated:
+            read(target.add(), data, depth + 1)
+        else:
+            target.SetInParent()
+            read(target, data, depth + 1)
+    elif field.repeated and field.kind not in (Kind.STRING, Kind.BYTES):
+        target = getattr(message, field.name)
+        list.extend(target, _several(field.kind, wire, value))
+    elif field.repeated:
+        getattr(message, field.name).append(bytes(_lengthy(value, wire)))
+    else:
+        setattr(message, field.name, _single(field.kind, wire, value))
+
+
+def _take_entry(message: Message, field: Field, data: bytes, depth: int) -> None:
+    assert field.message is not None
+    key, value = "", field.message()
+    view, at = memoryview(data), 0
+    while at < len(view):
+        tag, at = _number(view, at)
+        wire, found, at = _value(view, at, tag & 7)
+        if tag >> 3 == 1:
+            key = bytes(_lengthy(found, wire)).decode()
+        elif tag >> 3 == 2:
+            read(value, bytes(_lengthy(found, wire)), depth + 1)
+    dict.__setitem__(getattr(message, field.name), key, value)
+
+
+def _lengthy(value: Any, wire: int) -> memoryview:
+    if wire != _LENGTH:
+        raise ValueError(f"a field with a length has wire type {wire}")
+    found: memoryview = value
+    return found
+
+
+def _single(kind: Kind, wire: int, value: Any) -> Any:
+    if kind in (Kind.STRING, Kind.BYTES):
+        return bytes(_lengthy(value, wire))
+    return _several(kind, wire, value)[-1]
+
+
+def _several(kind: Kind, wire: int, value: Any) -> list[Any]:
+    """The numbers of one value, packed or alone."""
+    if kind in _FIXED:
+        if wire not in (_FIXED[kind][0], _LENGTH):
+            raise ValueError(f"a number with a fixed length has wire type {wire}")
+        numbers: list[Any] = np.frombuffer(value, dtype=_FIXED[kind][1]).tolist()
+        return numbers
+    if wire == _VARINT:
+        return [_meant(kind, value)]
+    found, at, data = [], 0, _lengthy(value, wire)
+    if kind is not Kind.BOOL and len(data) and max(data) < 0x80:
+        # Each in one byte, as small numbers are.
+        return data.tolist()
+    while at < len(data):
+        number, at = _number(data, at)
+        found.append(_meant(kind, number))
+    return found
+
+
+def _meant(kind: Kind, number: int) -> int | bool:
+    if kind is Kind.BOOL:
+        return bool(number)
+    bits = 32 if kind in (Kind.INT32, Kind.UINT32) else 64
+    number &= 2**bits - 1
+    return number - 2**bits if kind in _SIGNED and number >= 2 ** (bits - 1) else number
