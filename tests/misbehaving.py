@@ -33,6 +33,7 @@ class Misbehaving:
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.requests = 0
+        self.received: list[bytes] = []
         self.connections = 0
         self.hung_up = threading.Semaphore(0)
         self._lock = threading.Lock()
@@ -49,8 +50,9 @@ class Misbehaving:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as stream:
-            while read_request(stream):
+            while request := read_request(stream):
                 with self._lock:
+                    self.received.append(request)
                     number = self.requests
                     self.requests += 1
                 answer = self._answer(number)
@@ -71,20 +73,22 @@ class Misbehaving:
         self._listener.close()
 
 
-def read_request(stream: Any) -> bool:
-    """Reads one request; whether there was one."""
-    length, first = 0, True
+def read_request(stream: Any) -> bytes:
+    """Reads one request; nothing if there was none."""
+    length, first, read = 0, True, b""
     while True:
         try:
             line = stream.readline()
         except OSError:
-            return False
+            return b""
         if not line:
-            return False
+            return b""
+        read += line
         if line == b"\r\n" and not first:
             break
         first = False
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
             length = int(value)
-    return len(stream.read(length)) == length
+    body = stream.read(length)
+    return read + body if len(body) == length else b""

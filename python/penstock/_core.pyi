@@ -9,6 +9,7 @@ from penstock._peers import Peers
 from penstock.client._base import Ask, How
 from penstock.client._call import Call as ClientCall
 from penstock.client._options import Settings
+from penstock.client._raw import RawAnswer, RawArguments
 from penstock.client._result import Answer
 from penstock.config import ServerConfig
 
@@ -665,6 +666,9 @@ class BlockingClient:
     def ask(self, ask: Ask, how: How) -> bytes:
         """Asks a question about the server or a model; JSON."""
 
+    def raw(self, request: RawArguments, how: How) -> RawAnswer:
+        """Sends a request as it is: status, headers and body; of gRPC only the body."""
+
     def stream(self, call: ClientCall, how: How) -> BlockingPieces:
         """Opens a stream of answers."""
 
@@ -717,6 +721,9 @@ class SharedClient:
 
     def ask(self, ask: Ask, how: How, mailbox: Mailbox) -> Running:
         """Begins a question, whose value is JSON."""
+
+    def raw(self, request: RawArguments, how: How, mailbox: Mailbox) -> Running:
+        """Begins a request as it is, whose value is status, headers and body."""
 
     def stream(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
         """Begins a stream, whose value is `SharedPieces`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from penstock.client._asynchronous import AsyncClient
 from penstock.client._options import ClientOptions
 from penstock.client._pending import Pending
+from penstock.client._raw import HttpAnswer
 from penstock.client._result import Result
 from penstock.client._sequence import AsyncSequence, Sequence
 from penstock.client._streams import AsyncStream, Stream
@@ -24,6 +25,7 @@ __all__ = [
     "AsyncStream",
     "Client",
     "ClientOptions",
+    "HttpAnswer",
     "Pending",
     "Result",
     "Sequence",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import _call, _loop
 from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
 from penstock.client._questions import AsyncQuestions
+from penstock.client._raw import AsyncRawCalls
 from penstock.client._result import Result
 from penstock.client._sequence import AsyncSequence
 from penstock.client._streams import AsyncStream
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
     from penstock import _core
     from penstock.client._options import ClientOptions, Settings
+    from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
 
 __all__ = ["AsyncClient"]
 
 
-class AsyncClient(AsyncQuestions, Base["_core.SharedClient"]):
+class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
     """A client of one server for asyncio. It may be used by any number of tasks at once.
 
     Calls run on one thread that all clients of the process share, and never hold the interpreter
@@ -139,6 +141,10 @@ class AsyncClient(AsyncQuestions, Base["_core.SharedClient"]):
 
     async def _asked(self, ask: Ask, how: How) -> bytes:
         answer: bytes = await _loop.run(lambda mailbox: self._core.ask(ask, how, mailbox))
+        return answer
+
+    async def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:
+        answer: RawAnswer = await _loop.run(lambda mailbox: self._core.raw(arguments, how, mailbox))
         return answer
 
     async def _call(

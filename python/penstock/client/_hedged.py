@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.client._base import Ask, How
     from penstock.client._call import Call
     from penstock.client._options import Settings
+    from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
 
 __all__ = ["HedgedClient"]
@@ -48,6 +49,9 @@ class HedgedClient:
 
     def ask(self, ask: Ask, how: How) -> bytes:
         return self._blocking.ask(ask, how)
+
+    def raw(self, arguments: RawArguments, how: How) -> RawAnswer:
+        return self._blocking.raw(arguments, how)
 
     def stream(self, call: Call, how: How) -> _core.BlockingPieces:
         return self._blocking.stream(call, how)

@@ -10,6 +10,7 @@ from penstock.client import _call
 from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
 from penstock.client._pending import Pending, begin
 from penstock.client._questions import Questions
+from penstock.client._raw import RawCalls
 from penstock.client._result import Result
 from penstock.client._sequence import Sequence
 from penstock.client._streams import Stream
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from penstock import _core
     from penstock.client._hedged import HedgedClient
     from penstock.client._options import ClientOptions, Settings
+    from penstock.client._raw import RawAnswer, RawArguments
 
 __all__ = ["Client"]
 
 
-class Client(Questions, Base["_core.BlockingClient | HedgedClient"]):
+class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
     """A client of one server. It may be used by any number of threads at once.
 
     Connections are made when they are needed, one for each call at a time, and kept. A call runs on
@@ -230,6 +232,9 @@ class Client(Questions, Base["_core.BlockingClient | HedgedClient"]):
 
     def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
         return json.loads(self._core.ask(ask, self._how(headers, timeout)) or b"{}")
+
+    def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:
+        return self._core.raw(arguments, how)
 
     def _call(self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any) -> _call.Call:
         known = None

@@ -1,16 +1,16 @@
 //! A client: attempts at calls, one after the other or two at once.
 
 use crate::{
-    Ask, CallOptions, Failure, Options, Target, blocking,
+    Ask, CallOptions, Failure, Options, Raw, RawAnswer, Target, blocking,
     connect::Connector,
     failure::{Result, Stage},
     grpc::Grpc,
+    raw,
     rest::Rest,
     retry,
     stream::Pieces,
 };
-use http::{HeaderName, HeaderValue};
-use penstock_core::{Error, Parameter};
+use penstock_core::Parameter;
 use penstock_wire::{Answer, Call};
 use std::{
     fmt,
@@ -94,6 +94,18 @@ impl Client {
         self.in_time(how, attempts).await
     }
 
+    /// Sends a request as it is. Over HTTP every answer is one, whatever its status; over gRPC only a good one.
+    ///
+    /// # Errors
+    /// As [`infer`](Self::infer).
+    pub async fn raw(&self, request: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+        let grpc = self.target.grpc;
+        request.check(grpc).map_err(Failure::not_sent)?;
+        raw::check_headers(&how.headers, |name| raw::is_framing(name, grpc)).map_err(Failure::not_sent)?;
+        let attempts = self.attempts(how, request.repeatable, || self.raw_once(request, how));
+        self.in_time(how, attempts).await
+    }
+
     /// Opens a stream of answers. The deadline is for its begin; `CallOptions::timeout` for each piece.
     ///
     /// # Errors
@@ -125,6 +137,13 @@ impl Client {
         match &self.server {
             Server::Rest(rest) => rest.ask(ask, how).await,
             Server::Grpc(grpc) => grpc.ask(ask, how).await,
+        }
+    }
+
+    async fn raw_once(&self, request: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+        match &self.server {
+            Server::Rest(rest) => rest.raw(request, how).await,
+            Server::Grpc(grpc) => grpc.raw(request, how).await,
         }
     }
 
@@ -228,14 +247,5 @@ const OWN_HEADERS: [&str; 9] = [
 ];
 
 fn check_headers(headers: &[(String, String)]) -> penstock_core::Result<()> {
-    for (name, value) in headers {
-        let known = HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes());
-        if known.is_err() || HeaderValue::from_str(value).is_err() {
-            return Err(Error::invalid(format!("header '{}' cannot be sent as it is", name.escape_default())));
-        }
-        if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(Error::invalid(format!("header '{name}' is the client's own")));
-        }
-    }
-    Ok(())
+    raw::check_headers(headers, |name| OWN_HEADERS.contains(&name))
 }

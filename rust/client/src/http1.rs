@@ -77,10 +77,11 @@ impl Http1 {
         flushed.map_err(|error| Unsent { error, partly })
     }
 
-    /// Reads the head of the answer; those that are only about progress are passed over.
-    pub(crate) async fn head(&mut self) -> Result<Head> {
+    /// Reads the head of the answer, perhaps with `all` its headers; those that are only about progress are
+    /// passed over.
+    pub(crate) async fn head(&mut self, all: bool) -> Result<Head> {
         loop {
-            if let Some((head, length)) = parse(&self.buffer)? {
+            if let Some((head, length)) = parse(&self.buffer, all)? {
                 self.buffer.advance(length);
                 if head.status >= 200 {
                     return Ok(head);

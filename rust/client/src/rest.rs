@@ -17,6 +17,8 @@ use penstock_wire::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+mod raw;
+
 /// The most bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 1 << 20;
 
@@ -36,12 +38,15 @@ struct Outgoing<'a> {
     method: &'a str,
     path: &'a str,
     headers: &'a [(String, String)],
-    content_type: &'a str,
+    /// `None` where it is among the headers.
+    content_type: Option<&'a str>,
     json_len: Option<usize>,
     compression: Option<Coding>,
     body: Chunks,
     /// Whether it may be sent again after a connection was lost.
     idempotent: bool,
+    /// Whether the caller wants all of the answer's headers.
+    all_headers: bool,
 }
 
 impl Rest {
@@ -110,11 +115,12 @@ impl Rest {
             method,
             path: &path,
             headers: &how.headers,
-            content_type: "application/json",
+            content_type: Some("application/json"),
             json_len: None,
             compression: None,
             body: Chunks::from_iter([Bytes::from(body)]),
             idempotent: ask.is_idempotent(),
+            all_headers: false,
         };
         let (mut connection, mut head) = self.exchange(&outgoing).await?;
         if ask.is_health() && matches!(head.status, 200 | 400 | 503) {
@@ -142,11 +148,15 @@ impl Rest {
             method: "POST",
             path: &format!("{}/{verb}", model_path(&call.model, &call.version)),
             headers: &how.headers,
-            content_type: if encoded.json_len.is_some() { "application/octet-stream" } else { "application/json" },
+            content_type: Some(match encoded.json_len {
+                Some(_) => "application/octet-stream",
+                None => "application/json",
+            }),
             json_len: encoded.json_len,
             compression,
             body,
             idempotent: false,
+            all_headers: false,
         };
         self.exchange(&outgoing).await
     }
@@ -166,12 +176,12 @@ impl Rest {
                     continue;
                 }
                 // The server may have refused before it had read all.
-                return match connection.head().await {
+                return match connection.head(outgoing.all_headers).await {
                     Ok(head) if head.status >= 400 => Ok((connection, Head { keep: false, ..head })),
                     _ => Err(unsent.into()),
                 };
             }
-            match connection.head().await {
+            match connection.head(outgoing.all_headers).await {
                 // A server may close an idle connection at any time.
                 Err(failure) if outgoing.idempotent && !fresh && failure.error.kind() == Kind::Unavailable => {}
                 answered => return answered.map(|head| (connection, head)),
@@ -190,8 +200,10 @@ impl Rest {
         out.extend_from_slice(&self.common);
         put_headers(&mut out, outgoing.headers);
         let length: usize = outgoing.body.iter().map(Bytes::len).sum();
-        if outgoing.method != "GET" {
-            put_header(&mut out, "Content-Type", outgoing.content_type);
+        if outgoing.method != "GET" || length > 0 {
+            if let Some(content_type) = outgoing.content_type {
+                put_header(&mut out, "Content-Type", content_type);
+            }
             put_header(&mut out, "Content-Length", &length.to_string());
         }
         if let Some(json_len) = outgoing.json_len {

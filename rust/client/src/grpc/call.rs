@@ -2,7 +2,7 @@
 
 use super::{Own, Reply, builder, describe, open, put_metadata, timeout_text, unsent};
 use crate::{
-    Ask, CallOptions, Mode, Options, Target,
+    Ask, CallOptions, Mode, Options, Raw, RawAnswer, Target,
     compress::{ACCEPTED_MESSAGES, compress},
     connect::Connector,
     failure::{Failure, Result, Stage},
@@ -17,12 +17,15 @@ use penstock_wire::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
+const SERVICE: &str = "/inference.GRPCInferenceService/";
+
 /// A gRPC server, as a client knows it.
 pub(crate) struct Grpc {
     connector: Arc<Connector>,
     options: Arc<Options>,
     mode: Mode,
-    base: String,
+    /// The scheme, host and port of every URL.
+    origin: String,
     idle: Mutex<Vec<Own>>,
     shared: tokio::sync::Mutex<Option<SendRequest<Bytes>>>,
 }
@@ -41,7 +44,7 @@ impl Grpc {
             connector,
             options: Arc::clone(options),
             mode,
-            base: format!("{scheme}://{}/inference.GRPCInferenceService/", target.authority()),
+            origin: format!("{scheme}://{}", target.authority()),
             idle: Mutex::new(Vec::new()),
             shared: tokio::sync::Mutex::new(None),
         }
@@ -66,7 +69,19 @@ impl Grpc {
     /// One attempt at a question or an order.
     pub(crate) async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
         let (method, message) = describe::request(ask);
-        let outgoing = self.outgoing(method, framed(&message), how)?;
+        let outgoing = self.outgoing(method, framed(message.into()), how)?;
+        Ok(describe::answer(ask, self.unary(&outgoing).await?)?)
+    }
+
+    /// One attempt at a call of any service.
+    pub(crate) async fn raw(&self, raw: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+        let outgoing = self.outgoing_to(("", &raw.path), framed(raw.body.clone()).map_err(Failure::not_sent)?, how);
+        let message = self.unary(&outgoing).await?;
+        Ok(RawAnswer { body: message.into(), ..RawAnswer::default() })
+    }
+
+    /// The message of an answer that has one.
+    async fn unary(&self, outgoing: &Outgoing) -> Result<Bytes> {
         loop {
             let (mut own, send, fresh) = self.sender().await?;
             let reply = outgoing.send(send, self.options.max_answer);
@@ -83,7 +98,7 @@ impl Grpc {
                 None => message.await,
             };
             if let Some(answered) = self.done(own, answered, fresh).await {
-                return Ok(describe::answer(ask, answered?)?);
+                return answered;
             }
         }
     }
@@ -162,6 +177,23 @@ impl Grpc {
 
     fn outgoing(&self, method: &str, message: penstock_core::Result<Chunks>, how: &CallOptions) -> Result<Outgoing> {
         let mut chunks = message.map_err(Failure::not_sent)?;
+        let mut encoding = None;
+        if let Some(coding) = self.options.compression.filter(|_| method == "ModelInfer") {
+            if let Some(first) = chunks.first_mut() {
+                *first = first.slice(FRAME_PREFIX..);
+            }
+            let compressed = compress(coding, &chunks).map_err(Failure::not_sent)?;
+            chunks = prefixed(1, compressed.concat().into()).map_err(Failure::not_sent)?;
+            encoding = Some(HeaderValue::from_static(coding.name()));
+        }
+        let mut outgoing = self.outgoing_to((SERVICE, method), chunks, how);
+        if let Some(encoding) = encoding {
+            outgoing.headers.insert("grpc-encoding", encoding);
+        }
+        Ok(outgoing)
+    }
+
+    fn outgoing_to(&self, (service, method): (&str, &str), chunks: Chunks, how: &CallOptions) -> Outgoing {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert("te", HeaderValue::from_static("trailers"));
         headers.insert("content-type", HeaderValue::from_static("application/grpc"));
@@ -173,16 +205,8 @@ impl Grpc {
         if self.options.accept_compression {
             headers.insert("grpc-accept-encoding", HeaderValue::from_static(ACCEPTED_MESSAGES));
         }
-        if let Some(encoding) = self.options.compression.filter(|_| method == "ModelInfer") {
-            headers.insert("grpc-encoding", HeaderValue::from_static(encoding.name()));
-            if let Some(first) = chunks.first_mut() {
-                *first = first.slice(FRAME_PREFIX..);
-            }
-            let compressed = compress(encoding, &chunks).map_err(Failure::not_sent)?;
-            chunks = prefixed(1, &compressed.concat()).map_err(Failure::not_sent)?;
-        }
         put_metadata(&mut headers, &self.options, &how.headers);
-        Ok(Outgoing { uri: format!("{}{method}", self.base), headers, chunks })
+        Outgoing { uri: [&self.origin, service, method].concat(), headers, chunks }
     }
 
     /// Lets all connections go.
@@ -205,15 +229,14 @@ impl Outgoing {
     }
 }
 
-fn framed(message: &[u8]) -> penstock_core::Result<Chunks> {
+fn framed(message: Bytes) -> penstock_core::Result<Chunks> {
     prefixed(0, message)
 }
 
-fn prefixed(flag: u8, message: &[u8]) -> penstock_core::Result<Chunks> {
+fn prefixed(flag: u8, message: Bytes) -> penstock_core::Result<Chunks> {
     let length = u32::try_from(message.len()).map_err(|_| Error::new(Kind::TooLarge, "the message is too long"))?;
-    let mut bytes = BytesMut::with_capacity(FRAME_PREFIX + message.len());
-    bytes.put_u8(flag);
-    bytes.put_u32(length);
-    bytes.put_slice(message);
-    Ok(Chunks::from_iter([bytes.freeze()]))
+    let mut prefix = BytesMut::with_capacity(FRAME_PREFIX);
+    prefix.put_u8(flag);
+    prefix.put_u32(length);
+    Ok(Chunks::from_iter([prefix.freeze(), message]))
 }

@@ -21,6 +21,8 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     /// Whether the connection may be used again.
     pub(crate) keep: bool,
+    /// All headers, if they were asked for.
+    pub(crate) all: Vec<(String, String)>,
 }
 
 /// Where a body ends.
@@ -47,8 +49,8 @@ impl Framing {
     }
 }
 
-/// The head that `bytes` begin with and its length; `None` until it is whole.
-pub(super) fn parse(bytes: &[u8]) -> penstock_core::Result<Option<(Head, usize)>> {
+/// The head that `bytes` begin with, perhaps with `all` its headers, and its length; `None` until it is whole.
+pub(super) fn parse(bytes: &[u8], all: bool) -> penstock_core::Result<Option<(Head, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let length = match response.parse(bytes) {
@@ -64,10 +66,15 @@ pub(super) fn parse(bytes: &[u8]) -> penstock_core::Result<Option<(Head, usize)>
         encoding: None,
         framing: Framing::Close,
         keep: response.version == Some(1),
+        all: Vec::new(),
     };
     let mut chunked = false;
     for header in response.headers.iter() {
         read_header(&mut head, &mut chunked, header)?;
+        if all {
+            let value = String::from_utf8_lossy(header.value).trim().to_owned();
+            head.all.push((header.name.to_ascii_lowercase(), value));
+        }
     }
     if status == 204 || status == 304 || status < 200 {
         head.framing = Framing::Length(0);

@@ -2,7 +2,7 @@
 
 use crate::{definition::ArrayForm, hand_in};
 use numpy::PyArrayDescr;
-use penstock_client::{Answer, Failure};
+use penstock_client::{Answer, Failure, RawAnswer};
 use penstock_core::{Datatype, Error, Kind, Parameter};
 use pyo3::{
     exceptions::PyRuntimeError,
@@ -50,6 +50,12 @@ fn parameter(py: Python<'_>, value: Parameter) -> PyResult<Bound<'_, PyAny>> {
 /// An answer that is JSON.
 pub(super) fn bytes<'py>(py: Python<'py>, answer: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, answer)
+}
+
+/// Status, headers and body.
+pub(super) fn raw(py: Python<'_>, answer: RawAnswer) -> PyResult<Bound<'_, PyTuple>> {
+    let body = PyBytes::new(py, &answer.body);
+    (answer.status, answer.headers, body).into_pyobject(py)
 }
 
 /// How the arrays of a datatype look: BYTES are objects, brain floats are float32.

@@ -2,7 +2,7 @@
 
 use super::lend;
 use bytes::Bytes;
-use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Override, Retries, TlsOptions, What};
+use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Override, Raw, Retries, TlsOptions, What};
 use penstock_core::Parameter;
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 use smallvec::SmallVec;
@@ -148,4 +148,12 @@ pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult
         _ => return Err(PyValueError::new_err(format!("no such question: {what}"))),
     };
     Ok(Ask { what, model, version })
+}
+
+/// Method, path, body, and whether it may be sent twice.
+pub(super) type RawArguments = (String, String, PyBackedBytes, bool);
+
+/// The request that Python makes, as it is.
+pub(super) fn raw((method, path, body, repeatable): RawArguments) -> Raw {
+    Raw { method, path, body: Bytes::from_owner(body), repeatable }
 }

@@ -5,10 +5,10 @@
 
 use super::{
     answer,
-    arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments},
+    arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
     sync::{client, unpoisoned},
 };
-use penstock_client::{Answer, Client, Failure, Mode, Pieces, background};
+use penstock_client::{Answer, Client, Failure, Mode, Pieces, RawAnswer, background};
 use pyo3::{
     exceptions::{PyOSError, PyRuntimeError},
     prelude::*,
@@ -35,6 +35,7 @@ const AHEAD: usize = 64;
 enum Outcome {
     Answer(Box<Result<Answer, Failure>>),
     Json(Result<Vec<u8>, Failure>),
+    Raw(Result<RawAnswer, Failure>),
     Pieces(Result<SharedPieces, Failure>),
     Batch(Vec<Result<Answer, Failure>>),
 }
@@ -101,6 +102,7 @@ fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyAny>> {
     match outcome {
         Outcome::Answer(answered) => Ok(answer::object(py, answered.map_err(raised)?)?.into_any()),
         Outcome::Json(answered) => Ok(answer::bytes(py, &answered.map_err(raised)?).into_any()),
+        Outcome::Raw(answered) => Ok(answer::raw(py, answered.map_err(raised)?)?.into_any()),
         Outcome::Pieces(opened) => Ok(Bound::new(py, opened.map_err(raised)?)?.into_any()),
         Outcome::Batch(pieces) => {
             let pieces = pieces.into_iter().map(|piece| match piece {
@@ -153,6 +155,12 @@ impl SharedClient {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
         let client = Arc::clone(&self.0);
         submit(mailbox, async move { Outcome::Json(client.ask(&ask, &how).await) })
+    }
+
+    fn raw(&self, request: RawArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
+        let (request, how) = (arguments::raw(request), arguments::how(how));
+        let client = Arc::clone(&self.0);
+        submit(mailbox, async move { Outcome::Raw(client.raw(&request, &how).await) })
     }
 
     fn stream(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {

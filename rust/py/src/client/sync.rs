@@ -2,7 +2,7 @@
 
 use super::{
     answer,
-    arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments},
+    arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
 };
 use crate::attach::detached;
 use penstock_client::{
@@ -56,6 +56,12 @@ impl BlockingClient {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
         let answered = run(py, pin!(self.0.ask(&ask, &how)), how.deadline)?;
         Ok(answer::bytes(py, &answered))
+    }
+
+    fn raw<'py>(&self, py: Python<'py>, request: RawArguments, how: HowArguments) -> PyResult<Bound<'py, PyTuple>> {
+        let (request, how) = (arguments::raw(request), arguments::how(how));
+        let answered = run(py, pin!(self.0.raw(&request, &how)), how.deadline)?;
+        answer::raw(py, answered)
     }
 
     fn stream(&self, py: Python<'_>, call: CallArguments<'_>, how: HowArguments) -> PyResult<BlockingPieces> {

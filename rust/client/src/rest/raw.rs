@@ -1,0 +1,29 @@
+//! Requests as they are.
+
+use super::{Outgoing, Rest};
+use crate::{CallOptions, Raw, RawAnswer, failure::Result, http1::Framing};
+use penstock_core::Chunks;
+
+impl Rest {
+    /// One attempt at a request whose answer is given back whatever its status.
+    pub(crate) async fn raw(&self, raw: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+        let outgoing = Outgoing {
+            method: &raw.method,
+            path: &raw.path,
+            headers: &how.headers,
+            content_type: None,
+            json_len: None,
+            compression: None,
+            body: Chunks::from_iter([raw.body.clone()]),
+            idempotent: raw.repeatable,
+            all_headers: true,
+        };
+        let (mut connection, mut head) = self.exchange(&outgoing).await?;
+        if raw.method == "HEAD" {
+            head.framing = Framing::Length(0);
+        }
+        let body = self.body(&mut connection, &mut head).await?;
+        self.give_back(connection, &head);
+        Ok(RawAnswer { status: head.status, headers: head.all, body })
+    }
+}
