@@ -10,7 +10,7 @@ from penstock._definition import Definition
 from penstock.errors import StartupError
 from penstock.pipeline import Pipeline
 
-__all__ = ["definitions_of", "let_go"]
+__all__ = ["definitions_of", "let_go", "made"]
 
 
 def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:
@@ -45,6 +45,13 @@ def _add(found: dict[tuple[str, str], Definition], definition: Definition) -> No
     found[key] = definition
     if (explainer := definition.explainer) is not None:
         found[explainer.name, explainer.version] = explainer
+
+
+def made(one: Any) -> Any:
+    """What a server is given, with a name and a version: a model of a plain function or class, all else as it is."""
+    if isinstance(one, Pipeline | Definition):
+        return one
+    return _definition_of(one)
 
 
 def let_go() -> Any:

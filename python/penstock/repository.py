@@ -1,4 +1,4 @@
-"""What kinds of model folders there are, for those who bring another.
+"""What kinds of model folders there are, for those who bring another; and who loads models, where no folder has them.
 
 A repository is a folder with one folder for each model; see docs/repository.md. Penstock's own kind,
 `<version>/model.py`, is known from the start.
@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock._definition import Definition
+from penstock._repository.control import Control
 from penstock._repository.native import Native
 
-__all__ = ["FolderKind", "kinds", "register"]
+__all__ = ["Control", "FolderKind", "kinds", "register"]
 
 
 class FolderKind(Protocol):

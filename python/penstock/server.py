@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import _exit, _interpreter
-from penstock._definitions import definitions_of, let_go
+from penstock._definitions import definitions_of, let_go, made
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock._attach.host import Host
     from penstock._definition import Definition
     from penstock._model import Model
+    from penstock._repository.control import Control
     from penstock.config import ServerOptions
 
 __all__ = ["Server", "serve"]
@@ -32,6 +33,7 @@ class Server:
         models: What to serve: models, pipelines, or functions and classes whose annotations say enough. None are
             needed where `repository` names a folder of models, or others come by `attach`; and see `empty`.
         config: Every setting at once, instead of environment and `penstock.toml`.
+        control: Loads and unloads models when clients ask for it; see `penstock.repository.Control`.
         options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
 
     Raises:
@@ -45,32 +47,44 @@ class Server:
     """
 
     def __init__(
-        self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
+        self,
+        *models: Model[..., Any] | Any,
+        config: ServerConfig | None = None,
+        control: Control | None = None,
+        **options: Unpack[ServerOptions],
     ) -> None:
         settings = load_config(dict(options), base=config)
         # Others may come later.
-        may_be_empty = settings.attach is not None
+        may_be_empty = settings.attach is not None or control is not None
         definitions = definitions_of(models, required=not settings.repository and not may_be_empty)
-        self._set_up(definitions, settings, may_be_empty=may_be_empty)
+        self._set_up(definitions, settings, control, may_be_empty=may_be_empty)
 
     @classmethod
-    def empty(cls, *, config: ServerConfig | None = None, **options: Unpack[ServerOptions]) -> Self:
+    def empty(
+        cls, *, config: ServerConfig | None = None, control: Control | None = None, **options: Unpack[ServerOptions]
+    ) -> Self:
         """A server that starts without models, to be given them by `add`.
 
         Takes what `Server` takes, and raises what it raises.
         """
         server = cls.__new__(cls)
-        server._set_up([], load_config(dict(options), base=config), may_be_empty=True)
+        server._set_up([], load_config(dict(options), base=config), control, may_be_empty=True)
         return server
 
-    def _set_up(self, definitions: list[Definition], config: ServerConfig, *, may_be_empty: bool = False) -> None:
+    def _set_up(
+        self, definitions: list[Definition], config: ServerConfig, control: Control | None, *, may_be_empty: bool
+    ) -> None:
+        if control is not None:
+            if config.repository:
+                raise ConfigError("control: models come from the folders of `repository`, or by a control, not both")
+            config = replace(config, model_control="explicit")
         self.config, self.definitions = config, definitions
         if self.config.http is None and self.config.grpc is None:
             raise ConfigError("http and grpc are both off: nothing would listen")
         # Imported at first use: describing models does not need what loads folders of them.
         from penstock._repository.keeper import Keeper
 
-        self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty)
+        self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty, control=control)
         self._core: _core.Server | None = None
         self._host: Host | None = None
 
@@ -176,12 +190,14 @@ class Server:
             raise StartupError("the server is not started, so there is nothing to load anew")
         return self._keeper.renew(lambda: definitions_of(read()), folders)
 
-    def add(self, *models: Model[..., Any] | Any) -> list[str]:
+    def add(self, *models: Model[..., Any] | Any, replace: bool = False) -> list[str]:
         """Serves more models, beside those that serve. They are all ready when it returns, or none is added.
 
         Args:
             models: What to serve, as `Server` takes it; steps of a pipeline and models that are called may be there
                 already.
+            replace: Whether they may take the place of models of the same name and version, in one step: requests
+                that found the old one finish there, and none fails.
 
         Returns:
             The names of the models that were loaded.
@@ -194,8 +210,12 @@ class Server:
         """
         if self._core is None:
             raise StartupError("the server is not started, so nothing can be added to it: start it first")
+        if not models:
+            return []
         all_known = not self.config.repository
-        return self._keeper.add(lambda known: definitions_of([*known, *models], required=all_known) if models else [])
+        given = [made(one) for one in models]
+        replaced = {(one.name, one.version) for one in given} if replace else set()
+        return self._keeper.add(lambda known: definitions_of([*known, *given], required=all_known), replaced)
 
     def remove(self, name: str, version: str | None = None) -> None:
         """Serves a model no longer that the server was given, or that was added. Requests that found it finish.

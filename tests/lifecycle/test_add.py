@@ -140,6 +140,37 @@ def test_names_are_not_given_twice(tmp_path: Path) -> None:
         assert factor(server, "a") == 2
 
 
+def test_a_model_takes_the_place_of_another_and_no_request_fails() -> None:
+    gate = Gate()
+    with Server(times("a", 2, gate=gate), times("b"), **PORTS) as server:
+        [before] = at_once([lambda: factor(server, "a")])
+        gate.await_entered()
+        assert server.add(times("a", 3), times("c", 4), replace=True) == ["a", "c"]
+        assert (factor(server, "a"), factor(server, "c")) == (3, 4)
+        gate.open()
+        assert before.result() == 2
+        assert server.add(times("a", 5, version="2"), replace=True) == ["a"]
+        assert (factor(server, "a", "1"), factor(server, "a")) == (3, 5)
+        server.remove("a")
+        assert (factor(server, "a"), factor(server, "b")) == (404, 2)
+
+
+def test_one_that_cannot_be_built_takes_no_place() -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise OSError("no weights")
+
+        def __call__(self, x: Any) -> Any: ...
+
+    shape = [Tensor("x", np.float32, [1])]
+    broken = model(Broken, name="a", inputs=shape, outputs=[Tensor("y", np.float32, [1])])
+    with Server(times("a", 2), **PORTS) as server:
+        with pytest.raises(LoadError, match="'a'"):
+            server.add(broken, replace=True)
+        assert factor(server, "a") == 2
+        assert {one["state"] for one in index(server)} == {"READY"}
+
+
 def test_only_what_was_given_is_removed(tmp_path: Path) -> None:
     Repository(tmp_path).put("here")
     with Server(times("a"), repository=tmp_path, **PORTS) as server:

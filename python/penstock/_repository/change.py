@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock import _calls
@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["add", "remove"]
 
 
-def add(keeper: Keeper, models: _core.Models, joined: Callable[[list[Definition]], Iterable[Definition]]) -> list[str]:
-    """Does so for a keeper whose turn it is. See `Server.add`."""
+def add(
+    keeper: Keeper,
+    models: _core.Models,
+    joined: Callable[[list[Definition]], Iterable[Definition]],
+    replaced: Collection[tuple[str, str]] = frozenset(),
+) -> list[str]:
+    """Does so for a keeper whose turn it is; the models of these names and versions may make way. See `Server.add`."""
     _require_open(models)
-    before = keeper.given.definitions()
+    before = [one for one in keeper.given.definitions() if (one.name, one.version) not in replaced]
     there = {(one.name, one.version) for one in before}
     mark = object()
     new = [one for one in joined(before) if ":" not in one.name and (one.name, one.version) not in there]

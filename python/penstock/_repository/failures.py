@@ -12,9 +12,9 @@ import traceback
 from collections.abc import Sequence
 
 from penstock import _load
-from penstock.errors import HandlerError, InvalidInput, LoadError, PenstockError
+from penstock.errors import HandlerError, InvalidInput, LoadError, PenstockError, Unsupported
 
-__all__ = ["of", "of_all", "printable"]
+__all__ = ["no_files", "of", "of_all", "printable"]
 
 _log = logging.getLogger("penstock.repository")
 
@@ -44,6 +44,11 @@ def _public(error: BaseException, places: Sequence[str]) -> str:
     own = isinstance(error, PenstockError) and not any(place and place in str(error) for place in places)
     where = next((found for place in places if (found := _where(error, place))), "")
     return f"{' '.join(str(error).split()) if own else type(error).__name__}{where}"
+
+
+def no_files() -> PenstockError:
+    """The answer to who sends a model's files where none are taken."""
+    return Unsupported("load parameters 'file:...' are refused: the server was not started with load_files")
 
 
 def printable(text: str) -> str:

@@ -11,21 +11,23 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._repository import change, failures, renewal, sent
+from penstock._repository.control import answered, carry_out
 from penstock._repository.known import Known, Ready
 from penstock._repository.overrides import Overrides
 from penstock._repository.sources import Folder, Given, Offer, joined
 from penstock._repository.start import define, wanted
 from penstock._repository.versions import VersionPolicy
-from penstock.errors import AlreadyExists, InvalidInput, NotFound, PenstockError, StartupError, Unavailable, Unsupported
+from penstock.errors import AlreadyExists, InvalidInput, NotFound, PenstockError, Unavailable
 
 if TYPE_CHECKING:
     from penstock import _core
     from penstock._definition import Definition
+    from penstock._repository.control import Control
     from penstock.config import ServerConfig
 
 __all__ = ["Keeper"]
@@ -47,17 +49,31 @@ class Keeper:
         folders: Where others come from.
         config: The server's settings.
         may_be_empty: Whether it may begin without models.
+        control: Who loads and unloads models for clients, in place of the folders.
     """
 
     @classmethod
-    def of(cls, given: Iterable[Definition], config: ServerConfig, *, may_be_empty: bool = False) -> Keeper:
+    def of(
+        cls,
+        given: Iterable[Definition],
+        config: ServerConfig,
+        *,
+        may_be_empty: bool = False,
+        control: Control | None = None,
+    ) -> Keeper:
         """The keeper of a server that was given some models, and whose settings name folders of others."""
         policy = VersionPolicy.parse(config.version_policy)
-        return cls(Given(given), [Folder(path, policy) for path in config.repository], config, may_be_empty)
+        return cls(Given(given), [Folder(path, policy) for path in config.repository], config, may_be_empty, control)
 
     def __init__(
-        self, given: Given, folders: Iterable[Folder], config: ServerConfig, may_be_empty: bool = False
+        self,
+        given: Given,
+        folders: Iterable[Folder],
+        config: ServerConfig,
+        may_be_empty: bool = False,
+        control: Control | None = None,
     ) -> None:
+        self._control = control
         self.given, self.folders, self._config = given, [*folders], config
         self._may_be_empty = may_be_empty
         self._policy = VersionPolicy.parse(config.version_policy)
@@ -111,10 +127,17 @@ class Keeper:
             self._begin()
         return names
 
-    def add(self, joined: Callable[[list[Definition]], Iterable[Definition]]) -> list[str]:
+    def add(
+        self,
+        joined: Callable[[list[Definition]], Iterable[Definition]],
+        replaced: Collection[tuple[str, str]] = frozenset(),
+    ) -> list[str]:
         """Serves what `joined` makes of the definitions that it is given, beside them. See `Server.add`."""
         with self._one_at_a_time:
-            return change.add(self, self._running, joined)
+            names = change.add(self, self._running, joined, replaced)
+            if replaced:
+                self._begin()
+            return names
 
     def remove(self, name: str, version: str | None) -> None:
         """Serves a model no longer that the server was given. See `Server.remove`."""
@@ -153,6 +176,10 @@ class Keeper:
         while not self._running.closed:
             wait = max(0.0, next_look - time.monotonic())
             command = self._running.next(min(wait, _GARBAGE_EVERY) if self._replaced else wait)
+            if command is not None and self._control is not None:
+                # It takes its turn for each change by itself.
+                carry_out(self._control, command, takes_files=self._config.load_files)
+                command = None
             with self._one_at_a_time:
                 if command is not None:
                     self._carry_out(command)
@@ -170,19 +197,7 @@ class Keeper:
 
     def _carry_out(self, command: _core.Command) -> None:
         name, load = command.model, command.load
-        try:
-            if load is None:
-                self._unload(name)
-            else:
-                self._load(name, *load)
-        except PenstockError as error:
-            command.refuse(error.kind if not isinstance(error, StartupError) else "handler", str(error))
-        except BaseException:
-            # This thread must outlive whatever a model's code does.
-            _log.exception("model '%s': loading it failed", failures.printable(name))
-            command.refuse("internal", f"model '{name}': the server failed to load it")
-        else:
-            command.done()
+        answered(command, lambda: self._unload(name) if load is None else self._load(name, *load))
         if load is not None and load[1]:
             # What failed holds the files that were sent until its traceback is collected.
             gc.collect()
@@ -246,7 +261,7 @@ class Keeper:
 
     def _load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
         if files and not self._config.load_files:
-            raise Unsupported("load parameters 'file:...' are refused: the server was not started with load_files")
+            raise failures.no_files()
         self.check_free(name)
         offers = self._offers()
         self._announce(offers)
