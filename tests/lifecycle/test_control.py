@@ -109,6 +109,5 @@ def test_a_control_and_folders_exclude_each_other(tmp_path: Path) -> None:
 
 def test_a_server_with_a_control_may_begin_empty() -> None:
     shelf = Shelf()
-    with Server(http="127.0.0.1:0", grpc=None, control=shelf) as server:
-        with pytest.raises(NotFound):
-            server.remove("a")
+    with Server(http="127.0.0.1:0", grpc=None, control=shelf) as server, pytest.raises(NotFound):
+        server.remove("a")
