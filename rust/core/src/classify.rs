@@ -158,8 +158,12 @@ mod tests {
 
     fn run(spec: &ModelSpec, shape: &[usize], bytes: Vec<u8>, classes: u32) -> Result<(Vec<usize>, Vec<String>)> {
         let tensor = Tensor::new(spec.outputs[0].datatype, shape.into(), Buffer::Shared(bytes.into()))?;
-        let mut response =
-            InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default() };
+        let mut response = InferResponse {
+            outputs: smallvec![tensor],
+            parameters: Vec::new(),
+            timings: Timings::default(),
+            told: None,
+        };
         let output = RequestedOutput { classes, ..RequestedOutput::new(0, false) };
         let plan = AnswerPlan { outputs: Some(smallvec![output]), ..AnswerPlan::default() };
         assert!(is_asked(&plan));

@@ -10,7 +10,7 @@ mod traced;
 
 use self::answers::Answers;
 use crate::{
-    Error, InferRequest, InferResponse, Kind, ModelSpec, Parameters, Result, RowFailures, Timings,
+    Error, InferRequest, InferResponse, Kind, ModelSpec, OwnAnswer, Parameters, Result, RowFailures, Timings,
     batch::{
         gather::{Outputs, scatter_padded},
         policy::Reason,
@@ -57,7 +57,7 @@ pub struct BatchOutput {
     /// The rows that failed alone. What `outputs` has in their places is ignored; if all failed, it may be empty.
     pub failed: RowFailures,
     /// The outputs of each request by itself, or why it failed, in place of `outputs`.
-    pub apart: Option<Vec<Result<Outputs>>>,
+    pub apart: Option<Vec<Result<OwnAnswer>>>,
     /// Parameters for every caller's answer.
     pub parameters: Parameters,
     /// Where the time at the interpreter went.
@@ -213,10 +213,9 @@ impl Job {
         match result {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
             Ok(BatchOutput { apart: Some(apart), parameters, .. }) => {
-                for (part, outputs) in parts.into_iter().zip(apart) {
+                for (part, own) in parts.into_iter().zip(apart) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
-                    let parameters = parameters.clone();
-                    answers.push(part.reply, outputs.map(|outputs| InferResponse { outputs, parameters, timings }));
+                    answers.push(part.reply, own.map(|own| own.response(&parameters, timings)));
                 }
             }
             Ok(BatchOutput { outputs, failed, parameters, .. }) => {
@@ -226,7 +225,10 @@ impl Job {
                     let answer = failed.of(first, &part.request);
                     first += part.request.rows;
                     let parameters = parameters.clone();
-                    answers.push(part.reply, answer.map_or(Ok(InferResponse { outputs, parameters, timings }), Err));
+                    answers.push(
+                        part.reply,
+                        answer.map_or(Ok(InferResponse { outputs, parameters, timings, told: None }), Err),
+                    );
                 }
             }
         }

@@ -189,14 +189,24 @@ impl Model {
                 request.rows, self.spec.name
             )));
         }
-        let InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin } = request;
+        let InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin, .. } = request;
         split(inputs, rows, max_rows)
             .into_iter()
             .zip((0..).step_by(max_rows))
             .map(|((inputs, rows), before)| {
                 let (caller, mut schedule, origin) = (caller.clone(), schedule.clone(), origin.clone());
                 schedule.rows_before = Some(before);
-                let part = InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin };
+                let part = InferRequest {
+                    inputs,
+                    rows,
+                    caller,
+                    deadline,
+                    protocol,
+                    schedule,
+                    takes_memory,
+                    origin,
+                    asked: None,
+                };
                 self.queue.submit(part, desk)
             })
             .collect()

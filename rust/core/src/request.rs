@@ -1,6 +1,6 @@
 //! One inference request and its answer, as plain data that no protocol owns.
 
-use crate::{Error, ModelSpec, Origin, Result, Schedule, Tensor, bytes_tensor, spec::names};
+use crate::{Asked, Error, ModelSpec, Origin, Result, Schedule, Tensor, Told, bytes_tensor, spec::names};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -82,6 +82,8 @@ pub struct InferRequest {
     pub takes_memory: bool,
     /// Who it is; `None` when nobody asks.
     pub origin: Option<Box<Origin>>,
+    /// What an open model is told; `None` for any other.
+    pub asked: Option<Box<Asked>>,
 }
 
 /// How an output is to be sent.
@@ -136,7 +138,7 @@ pub struct Timings {
 }
 
 /// A computed answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InferResponse {
     /// The outputs in declaration order.
     pub outputs: SmallVec<[Tensor; 2]>,
@@ -144,6 +146,8 @@ pub struct InferResponse {
     pub parameters: Parameters,
     /// Where the time went.
     pub timings: Timings,
+    /// What an open model tells beside the outputs; `None` for any other.
+    pub told: Option<Box<Told>>,
 }
 
 /// An input as a protocol hands it over, once its bytes are in place.
@@ -189,6 +193,7 @@ impl InferRequest {
             schedule: Schedule::default(),
             takes_memory: false,
             origin: None,
+            asked: None,
         })
     }
 

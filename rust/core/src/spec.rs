@@ -1,7 +1,7 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Needs, Queueing, Ragged, Result, RowCost, Sequences, Window, cache::Caching};
+use crate::{Datatype, Error, Needs, Queueing, Ragged, Result, Route, RowCost, Sequences, Window, cache::Caching};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -168,6 +168,10 @@ pub struct ModelSpec {
     pub buckets: Arc<[(String, Vec<f64>)]>,
     /// Whether outputs may have other shapes than they declare.
     pub any_shape: bool,
+    /// Whether it takes requests as they are: any tensors, each request by itself. It declares no inputs and outputs.
+    pub open: bool,
+    /// Paths of its own, for HTTP requests that it takes as they are.
+    pub routes: Vec<Route>,
 }
 
 impl Default for ModelSpec {
@@ -192,6 +196,8 @@ impl Default for ModelSpec {
             streams: false,
             buckets: Arc::new([]),
             any_shape: false,
+            open: false,
+            routes: Vec::new(),
         }
     }
 }

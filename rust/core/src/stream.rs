@@ -180,12 +180,9 @@ pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timings;
-    use smallvec::SmallVec;
 
     fn piece(last: bool) -> Result<Piece> {
-        let response = InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default() };
-        Ok(Piece { response, last })
+        Ok(Piece { response: InferResponse::default(), last })
     }
 
     #[tokio::test]

@@ -1,9 +1,12 @@
 //! A batch whose answers come in pieces, while it is computed. Rows end independently.
 
 mod apart;
+mod piece;
+
+pub use self::piece::RowPiece;
 
 use crate::{
-    Error, InferResponse, Job, Parameter, Parameters, Result, RowFailures, Timings,
+    Error, Job, OwnAnswer, Parameter, Parameters, Result, RowFailures, Timings,
     batch::gather::{Outputs, scatter_padded},
     metrics::InterpreterTimes,
     reply::Reply,
@@ -14,21 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How long a handler is paused for one caller that does not read, before that caller is let go.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a handler has for one row of a batch, at one step.
-#[derive(Debug)]
-pub enum RowPiece {
-    /// Nothing, this time.
-    Nothing,
-    /// An answer, of one row.
-    More(Outputs),
-    /// An answer, and no further one.
-    Last(Outputs),
-    /// No further answer.
-    End,
-    /// It failed: its caller's stream ends with the error.
-    Fail(Error),
-}
 
 /// A batch that is being answered in pieces.
 #[must_use = "a stream that is dropped fails its callers"]
@@ -117,22 +105,22 @@ impl Streaming {
         self.job.check(&outputs, self.job.padded())?;
         let now = Instant::now();
         if self.job.parts().len() == 1 && self.job.padded() == self.job.rows() {
-            self.push_to(0, outputs, parameters, last, now);
+            self.push_to(0, outputs.into(), parameters, last, now);
             self.resumed = now;
             return Ok(());
         }
         let sizes: Vec<usize> = self.job.parts().iter().map(|part| part.request.rows).collect();
         for (caller, outputs) in scatter_padded(outputs, sizes, self.job.padded(), false).into_iter().enumerate() {
-            self.push_to(caller, outputs, parameters, last, now);
+            self.push_to(caller, outputs.into(), parameters, last, now);
         }
         self.resumed = now;
         Ok(())
     }
 
     /// One piece for a caller, unless its stream is over.
-    fn push_to(&mut self, caller: usize, outputs: Outputs, parameters: &Parameters, last: bool, now: Instant) {
+    fn push_to(&mut self, caller: usize, own: OwnAnswer, parameters: &Parameters, last: bool, now: Instant) {
         if self.open_rows[caller] > 0 {
-            self.push(caller, outputs, parameters.clone(), last, now);
+            self.push(caller, own, parameters, last, now);
             if last {
                 self.close(caller, Ok(()));
             }
@@ -226,18 +214,18 @@ impl Streaming {
         if !alone {
             parameters.push(("row".to_owned(), Parameter::Int(i64::try_from(index).unwrap_or(i64::MAX))));
         }
-        let outputs = outputs.into_iter().map(crate::Tensor::into_shared).collect();
-        self.push(caller, outputs, parameters, ends && alone, Instant::now());
+        let outputs: Outputs = outputs.into_iter().map(crate::Tensor::into_shared).collect();
+        self.push(caller, OwnAnswer::from(outputs), &parameters, ends && alone, Instant::now());
         Ok(())
     }
 
-    fn push(&mut self, caller: usize, outputs: Outputs, parameters: Parameters, last: bool, now: Instant) {
+    fn push(&mut self, caller: usize, own: OwnAnswer, parameters: &Parameters, last: bool, now: Instant) {
         let left = self.reply(caller).is_abandoned();
         self.count(caller, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
         let part = &self.job.parts()[caller];
         let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
-        let response = InferResponse { outputs, parameters, timings };
         if let Some(channel) = part.reply.channel() {
+            let response = own.response(parameters, timings);
             channel.push(Ok(Piece { response, last }), part.reply.desk());
         }
     }

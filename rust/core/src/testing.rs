@@ -78,5 +78,6 @@ pub fn request(tensor: Tensor) -> InferRequest {
         schedule: Schedule::default(),
         takes_memory: false,
         origin: None,
+        asked: None,
     }
 }

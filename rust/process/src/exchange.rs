@@ -86,12 +86,8 @@ fn is_gone(error: &io::Error) -> bool {
 fn push(streaming: &mut Streaming, piece: Answer<Outputs>) -> penstock_core::Result<()> {
     match piece {
         Answer::Piece { outputs, parameters, last } => streaming.send(outputs, &parameters, last),
-        Answer::Rows { rows, parameters } => {
-            streaming.send_rows(rows.into_iter().map(Into::into).collect(), &parameters)
-        }
-        Answer::Apart { each, parameters, .. } => {
-            streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters)
-        }
+        Answer::Rows { rows, parameters } => streaming.send_rows(rows, &parameters),
+        Answer::Apart { each, parameters, .. } => streaming.send_apart(each, &parameters),
         Answer::EndAll | Answer::Done { .. } | Answer::Failed(_) => {
             streaming.end_all();
             Ok(())

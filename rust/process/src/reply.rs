@@ -2,13 +2,13 @@
 
 use crate::{
     kept::{read_kept, write_kept},
+    open::{read_told, write_told},
     pack::{Reader, Writer},
     region::aligned,
-    row::Row,
     tensors::{Placed, Places, describe, describe_absent, placed},
 };
 use penstock_core::{
-    BatchOutput, Error, Kind, Parameters, Result, RowFailures, Tensor,
+    BatchOutput, Error, Kind, OwnAnswer, Parameters, Result, RowFailures, RowPiece, Tensor,
     metrics::{InterpreterTimes, Kept},
 };
 use smallvec::SmallVec;
@@ -30,9 +30,9 @@ pub(crate) enum Answer<T> {
     /// One for all rows; with `last` there is none after it.
     Piece { outputs: T, parameters: Parameters, last: bool },
     /// One for each row.
-    Rows { rows: Vec<Row<T>>, parameters: Parameters },
+    Rows { rows: Vec<RowPiece<T>>, parameters: Parameters },
     /// One for each request, made by itself: the last of the batch, which took that long, or a piece.
-    Apart { each: Vec<Row<T>>, parameters: Parameters, times: Option<InterpreterTimes> },
+    Apart { each: Vec<RowPiece<OwnAnswer<T>>>, parameters: Parameters, times: Option<InterpreterTimes> },
     /// All streams are over, well.
     EndAll,
 }
@@ -93,7 +93,7 @@ pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
             packing.out.byte(3);
             packing.out.parameters(&parameters);
             packing.out.number(rows.len() as u64);
-            rows.into_iter().for_each(|row| packing.row(row));
+            rows.into_iter().for_each(|row| packing.row(row, Packing::outputs));
         }
         Answer::EndAll => packing.out.byte(4),
         Answer::Apart { each, parameters, times } => {
@@ -102,7 +102,7 @@ pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
             packing.out.byte(u8::from(times.is_some()));
             times.into_iter().for_each(|times| packing.times(times));
             packing.out.number(each.len() as u64);
-            each.into_iter().for_each(|one| packing.row(one));
+            each.into_iter().for_each(|one| packing.row(one, Packing::own));
         }
     }
     Packed { description: packing.out.0, tensors: packing.tensors, tensors_len: packing.places.total() }
@@ -136,19 +136,25 @@ impl Packing {
         }
     }
 
-    fn row(&mut self, row: Row<Outputs>) {
+    fn own(&mut self, own: OwnAnswer) {
+        self.out.parameters(&own.parameters);
+        write_told(&mut self.out, own.told.as_deref());
+        self.outputs(own.outputs);
+    }
+
+    fn row<T>(&mut self, row: RowPiece<T>, write: impl FnOnce(&mut Self, T)) {
         match row {
-            Row::Nothing => self.out.byte(0),
-            Row::More(outputs) => {
+            RowPiece::Nothing => self.out.byte(0),
+            RowPiece::More(answer) => {
                 self.out.byte(1);
-                self.outputs(outputs);
+                write(self, answer);
             }
-            Row::Last(outputs) => {
+            RowPiece::Last(answer) => {
                 self.out.byte(2);
-                self.outputs(outputs);
+                write(self, answer);
             }
-            Row::End => self.out.byte(3),
-            Row::Fail(error) => {
+            RowPiece::End => self.out.byte(3),
+            RowPiece::Fail(error) => {
                 self.out.byte(4);
                 write_error(&mut self.out, &error);
             }
@@ -182,14 +188,14 @@ pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<K
         }
         3 => {
             let parameters = from.parameters()?;
-            let rows = (0..from.count()?).map(|_| row(&mut from)).collect::<Option<_>>()?;
+            let rows = (0..from.count()?).map(|_| row(&mut from, outputs)).collect::<Option<_>>()?;
             Answer::Rows { rows, parameters }
         }
         4 => Answer::EndAll,
         5 => {
             let parameters = from.parameters()?;
             let times = if from.byte()? == 0 { None } else { Some(read_times(&mut from)?) };
-            let each = (0..from.count()?).map(|_| row(&mut from)).collect::<Option<_>>()?;
+            let each = (0..from.count()?).map(|_| row(&mut from, own)).collect::<Option<_>>()?;
             Answer::Apart { each, parameters, times }
         }
         _ => return None,
@@ -217,13 +223,18 @@ fn outputs(from: &mut Reader<'_>) -> Option<PlacedOutputs> {
     (0..from.count()?).map(|_| placed(from)).collect()
 }
 
-fn row(from: &mut Reader<'_>) -> Option<Row<PlacedOutputs>> {
+fn own(from: &mut Reader<'_>) -> Option<OwnAnswer<PlacedOutputs>> {
+    let (parameters, told) = (from.parameters()?, read_told(from)?);
+    Some(OwnAnswer { outputs: outputs(from)?, parameters, told })
+}
+
+fn row<T>(from: &mut Reader<'_>, read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Option<RowPiece<T>> {
     Some(match from.byte()? {
-        0 => Row::Nothing,
-        1 => Row::More(outputs(from)?),
-        2 => Row::Last(outputs(from)?),
-        3 => Row::End,
-        4 => Row::Fail(read_error(from)?),
+        0 => RowPiece::Nothing,
+        1 => RowPiece::More(read(from)?),
+        2 => RowPiece::Last(read(from)?),
+        3 => RowPiece::End,
+        4 => RowPiece::Fail(read_error(from)?),
         _ => return None,
     })
 }
@@ -242,7 +253,7 @@ impl<T> Answer<T> {
                 parameters,
             },
             Self::Apart { each, parameters, times } => {
-                let each = each.into_iter().map(|one| one.map(&mut make)).collect::<Option<_>>()?;
+                let each = each.into_iter().map(|one| one.map(|own| own.map(&mut make))).collect::<Option<_>>()?;
                 Answer::Apart { each, parameters, times }
             }
             Self::EndAll => Answer::EndAll,

@@ -3,27 +3,28 @@
 //! A region holds, one after another: the description of the requests and of their tensors; a byte for
 //! each caller, set when it leaves; the tensors, each aligned.
 
+mod read;
+
+pub(crate) use self::read::{read_batch, read_over};
+
 use crate::{
-    pack::{Reader, Writer},
+    open::write_asked,
+    pack::Writer,
     region::{Region, aligned},
-    tensors::{Places, describe, placed},
+    tensors::{Places, describe},
 };
 use penstock_core::{
-    CallerInfo, InferRequest, Inputs, Job, Origin, Presence, Protocol, Reply, Schedule, SequenceId, Step, Tensor,
-    TraceText,
+    InferRequest, Inputs, Job, Reply, SequenceId, Tensor, TraceText,
     copies::{self, Step as Copied},
 };
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Instant};
 
 /// A batch as a process gets it.
 #[derive(Debug)]
 pub struct Batch {
-    /// Its requests, without their inputs, and what is known of their callers.
+    /// Its requests, and what is known of their callers. Only requests as they are have their inputs.
     pub requests: Vec<(InferRequest, Reply)>,
-    /// The inputs of all of them.
+    /// The inputs of all others.
     pub inputs: Inputs,
     /// The span that it is computed in.
     pub trace: Option<Box<TraceText>>,
@@ -54,25 +55,44 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
     }
     trace(&mut out, job.trace());
     let mut places = Places::default();
-    let inputs = parts.first().map_or(0, |part| part.request.inputs.len());
-    out.number(inputs as u64);
-    let input = |index: usize| {
+    let joins = parts.len() > 1 && !job.spec().open;
+    out.number(inputs(job) as u64);
+    let mut places_of = Vec::new();
+    each_input(job, |tensors| {
         let mut len = 0;
         let mut first: Option<&Tensor> = None;
-        for tensor in job.parts().iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()) {
+        for tensor in tensors {
             len += tensor.as_slice().len();
             first.get_or_insert(tensor);
         }
         out.byte(u8::from(first.is_some()));
-        let first = first?;
-        let mut shape = penstock_core::Shape::from_slice(first.shape());
-        if job.parts().len() > 1 && first.lengths().is_none() {
-            shape[0] = job.padded();
-        }
-        Some(describe(&mut out, &mut places, (first.datatype(), &shape, first.lengths()), len))
-    };
-    let places_of = (0..inputs).map(input).collect();
+        places_of.push(first.map(|first| {
+            let mut shape = penstock_core::Shape::from_slice(first.shape());
+            if joins && first.lengths().is_none() {
+                shape[0] = job.padded();
+            }
+            describe(&mut out, &mut places, (first.datatype(), &shape, first.lengths()), len)
+        }));
+    });
     Written { description: out.0, callers: parts.len(), places: places_of, tensors_len: places.total() }
+}
+
+/// How many inputs are written of a batch: those of all its requests, if these are handed on as they are.
+fn inputs(job: &Job) -> usize {
+    let mut counts = job.parts().iter().map(|part| part.request.inputs.len());
+    if job.spec().open { counts.sum() } else { counts.next().unwrap_or(0) }
+}
+
+/// The tensors of each of them, in order: one of every request, whose rows are joined; or the only one.
+fn each_input<'j>(job: &'j Job, mut input: impl FnMut(&mut dyn Iterator<Item = &'j Tensor>)) {
+    let parts = job.parts();
+    if job.spec().open {
+        parts.iter().flat_map(|part| &part.request.inputs).for_each(|tensor| input(&mut tensor.iter()));
+        return;
+    }
+    for index in 0..inputs(job) {
+        input(&mut parts.iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()));
+    }
 }
 
 fn trace(out: &mut Writer, trace: Option<&TraceText>) {
@@ -80,13 +100,6 @@ fn trace(out: &mut Writer, trace: Option<&TraceText>) {
     out.byte(1);
     out.text(parent);
     out.text(state);
-}
-
-fn read_trace(from: &mut Reader<'_>) -> Option<Option<Box<TraceText>>> {
-    Some(match from.byte()? {
-        0 => None,
-        _ => Some(Box::new(TraceText { parent: from.text()?, state: from.text()? })),
-    })
 }
 
 fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
@@ -111,6 +124,7 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
             out.text(&origin.id);
         }
     }
+    write_asked(out, request.asked.as_deref());
     let Some(caller) = &request.caller else { return out.byte(0) };
     out.byte(1);
     out.text(&caller.id);
@@ -169,14 +183,16 @@ impl Written {
             region.write(self.description.len() + caller, &[0]);
         }
         let start = aligned(self.description.len() + self.callers);
-        for (index, place) in self.places.iter().enumerate() {
-            let Some(mut offset) = place.map(|place| start + place) else { continue };
-            for tensor in job.parts().iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()) {
+        let mut places = self.places.iter();
+        each_input(job, |tensors| {
+            let Some(place) = places.next().copied().flatten() else { return };
+            let mut offset = start + place;
+            for tensor in tensors {
                 region.write(offset, tensor.as_slice());
                 offset += tensor.as_slice().len();
             }
-            copies::count(Copied::Gather, offset - start - place.unwrap_or(0));
-        }
+            copies::count(Copied::Gather, offset - start - place);
+        });
     }
 
     /// Tells the process which callers have left by now. Whether that is all of them.
@@ -201,98 +217,17 @@ impl Written {
     }
 }
 
-/// A caller, as far as its process can see it.
-#[derive(Debug)]
-struct Seen {
-    region: Arc<Region>,
-    flag: usize,
-}
-
-impl Presence for Seen {
-    fn has_left(&self) -> bool {
-        self.region.flag(self.flag).is_some_and(|flag| flag.load(Ordering::Acquire) != 0)
-    }
-}
-
-/// Reads a batch and the slots that are free again; `None` if it is broken.
-pub(crate) fn read_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec<u32>)> {
-    let description = region.copied(0..len)?;
-    let mut from = Reader(&description);
-    let free = (0..from.count()?).map(|_| u32::try_from(from.number()?).ok()).collect::<Option<_>>()?;
-    let callers = from.count()?;
-    let now = Instant::now();
-    let requests = (0..callers).map(|caller| {
-        let request = read_request(&mut from, now)?;
-        Some((request, Reply::elsewhere(Arc::new(Seen { region: Arc::clone(region), flag: len + caller }))))
-    });
-    let requests = requests.collect::<Option<_>>()?;
-    let trace = read_trace(&mut from)?;
-    let start = aligned(len + callers);
-    let count = from.count()?;
-    let input = |_| match from.byte()? {
-        0 => Some(None),
-        _ => placed(&mut from)?.lent(region, start).map(Some),
-    };
-    let inputs = (0..count).map(input).collect::<Option<_>>()?;
-    Some((Batch { requests, inputs, trace }, free))
-}
-
-fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
-    let rows = from.size()?;
-    let deadline = Some(from.number()?).filter(|&left| left != NO_DEADLINE);
-    let deadline = deadline.and_then(|left| now.checked_add(Duration::from_nanos(left)));
-    let protocol = [Protocol::Http, Protocol::Grpc, Protocol::InProcess].into_iter().nth(from.byte()?.into())?;
-    let priority = from.number()?;
-    let step = match from.byte()? {
-        0 => None,
-        marks => {
-            Some(Box::new(Step { id: read_sequence(from)?, start: (marks - 1) & 1 != 0, end: (marks - 1) & 2 != 0 }))
-        }
-    };
-    let origin = match from.byte()? {
-        0 => None,
-        _ => Some(Box::new(Origin { id: from.text()?, trace: None })),
-    };
-    let caller = match from.byte()? {
-        0 => None,
-        _ => Some(Box::new(CallerInfo {
-            id: from.text()?,
-            headers: (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?,
-            parameters: from.parameters()?,
-            outputs: match from.byte()? {
-                0 => None,
-                _ => Some((0..from.count()?).map(|_| from.size()).collect::<Option<_>>()?),
-            },
-        })),
-    };
-    let schedule = Schedule { priority, step, ..Schedule::default() };
-    let (inputs, takes_memory) = (Inputs::new(), false);
-    Some(InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin })
-}
-
-fn read_sequence(from: &mut Reader<'_>) -> Option<SequenceId> {
-    Some(match from.byte()? {
-        0 => SequenceId::Number(from.number()?),
-        _ => SequenceId::Text(from.text()?.into()),
-    })
-}
-
-/// Reads what [`describe_over`] wrote.
-pub(crate) fn read_over(description: &[u8]) -> Option<Vec<SequenceId>> {
-    let mut from = Reader(description);
-    (0..from.count()?).map(|_| read_sequence(&mut from)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use penstock_core::{
-        Parameter,
+        Asked, CallerInfo, ModelSpec, Origin, Parameter, Schedule, Step,
         metrics::Metrics,
         queue::{Pulled, Queue, Work},
         testing::{batching, fp32, fp32_spec, request, values},
     };
     use proptest::prelude::*;
+    use std::{sync::Arc, time::Duration};
 
     fn caller(id: &str) -> Option<Box<CallerInfo>> {
         let parameters =
@@ -342,6 +277,40 @@ mod tests {
         assert!(!first_reply.is_abandoned() && second_reply.is_abandoned());
         written.tell_all_left(&region);
         assert!(first_reply.is_abandoned());
+        job.finish(Err(penstock_core::Error::handler("enough")));
+    }
+
+    #[test]
+    fn requests_as_they_are_keep_their_own_tensors() {
+        let spec = ModelSpec { inputs: Vec::new(), open: true, ..fp32_spec("m", &[], Some(batching(8))) };
+        let spec = Arc::new(spec);
+        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
+        let of = |tensors: &[(&str, &[usize], &[f32])]| {
+            let names = tensors.iter().map(|&(name, ..)| name.into()).collect();
+            InferRequest {
+                inputs: tensors.iter().map(|&(_, shape, values)| Some(fp32(shape, values))).collect(),
+                asked: Some(Box::new(Asked { names, ..Asked::default() })),
+                rows: 1,
+                ..request(fp32(&[], &[0.0]))
+            }
+        };
+        let _tickets = [
+            queue.submit(of(&[("a", &[2], &[1., 2.]), ("b", &[], &[3.])]), None).unwrap(),
+            queue.submit(of(&[]), None).unwrap(),
+            queue.submit(of(&[("c", &[1, 1], &[4.])]), None).unwrap(),
+        ];
+        let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
+        let written = describe_batch(&job, &[]);
+        let (mut region, file) = Region::create(written.len()).unwrap();
+        written.write(&job, &mut region);
+        let theirs = Arc::new(Region::adopt(&file, true).unwrap());
+        let (Batch { requests, inputs, .. }, _) = read_batch(&theirs, written.description_len()).unwrap();
+        assert!(inputs.is_empty());
+        let shapes = |request: &InferRequest| request.inputs.iter().flatten().map(|t| t.shape().to_vec()).collect();
+        let read: Vec<Vec<Vec<usize>>> = requests.iter().map(|(request, _)| shapes(request)).collect();
+        assert_eq!(read, [vec![vec![2], vec![]], vec![], vec![vec![1, 1]]]);
+        assert_eq!(values(requests[0].0.inputs[1].as_ref().unwrap()), [3.]);
+        assert_eq!(*requests[2].0.asked.as_ref().unwrap().names, ["c".into()]);
         job.finish(Err(penstock_core::Error::handler("enough")));
     }
 

@@ -10,7 +10,7 @@ use crate::{
     slots::Slots,
     socket::{Received, Socket},
 };
-use penstock_core::{BatchOutput, Parameters, Result, RowPiece, SequenceId, metrics::Kept};
+use penstock_core::{BatchOutput, OwnAnswer, Parameters, Result, RowPiece, SequenceId, metrics::Kept};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::{
     fs::File,
@@ -205,7 +205,6 @@ impl Worker {
     /// # Errors
     /// As [`Worker::done`].
     pub fn rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
-        let rows = rows.into_iter().map(Into::into).collect();
         self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, kept)
     }
 
@@ -213,8 +212,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn apart(&mut self, each: Vec<Result<Outputs>>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
-        let each = each.into_iter().map(Into::into).collect();
+    pub fn apart(&mut self, each: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
         self.send_piece(Answer::Apart { each, parameters: parameters.clone(), times: None }, kept)
     }
 

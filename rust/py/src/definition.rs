@@ -194,6 +194,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         streams: definition.streams,
         buckets: definition.buckets.into(),
         any_shape: definition.any_shape,
+        open: false,
+        routes: Vec::new(),
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {

@@ -1,7 +1,7 @@
 //! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
 
 use crate::{answers, definition::ArrayForm, errors, hand_out, stream::Outputs};
-use penstock_core::{Error, ModelSpec, Result, RowFailures};
+use penstock_core::{Error, ModelSpec, OwnAnswer, Result, RowFailures};
 use pyo3::{
     exceptions::PyBaseException,
     prelude::*,
@@ -17,7 +17,7 @@ pub(crate) struct Parted {
     /// The rows that failed.
     pub(crate) failed: RowFailures,
     /// In place of both, what each request is answered.
-    pub(crate) apart: Option<Vec<Result<Outputs>>>,
+    pub(crate) apart: Option<Vec<Result<OwnAnswer>>>,
 }
 
 /// The exception of each row that failed.

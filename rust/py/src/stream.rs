@@ -147,7 +147,8 @@ pub(crate) fn send(
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
     let spec = streaming.job().spec().clone();
     if answers::are(&piece) {
-        return streaming.send_apart(answers::tensors(&spec, &handling.outputs, piece)?, &parameters);
+        let each = answers::tensors(&spec, &handling.outputs, piece)?;
+        return streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters);
     }
     if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
         let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;

@@ -166,6 +166,7 @@ fn response(spec: &ModelSpec, outputs: &[Tensor], parameters: &Map<String, Value
         outputs: made.collect(),
         parameters: golden::parameters(parameters),
         timings: penstock_core::Timings::default(),
+        told: None,
     }
 }
 

@@ -173,6 +173,7 @@ mod tests {
             schedule: Schedule::default(),
             takes_memory: false,
             origin: None,
+            asked: None,
         }
     }
 

@@ -195,6 +195,7 @@ mod tests {
             schedule: Schedule::default(),
             takes_memory: false,
             origin: None,
+            asked: None,
         };
         Key::new(&ModelSpec::default(), &request, &identity)
     }
@@ -202,7 +203,7 @@ mod tests {
     fn answer(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(Bytes::from(vec![7; length]));
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
-        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default() }
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), told: None }
     }
 
     fn cache(max_bytes: usize) -> Arc<Cache> {

@@ -126,7 +126,7 @@ pub(super) fn owned(response: &InferResponse) -> InferResponse {
     };
     let outputs = response.outputs.iter().map(copy).collect();
     // Nobody waited or computed for the next one who asks.
-    InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default() }
+    InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default(), told: None }
 }
 
 #[cfg(test)]
@@ -148,6 +148,7 @@ mod tests {
             schedule: Schedule::default(),
             takes_memory: false,
             origin: None,
+            asked: None,
         };
         Key::new(&ModelSpec::default(), &request, &identity)
     }
@@ -155,7 +156,7 @@ mod tests {
     fn answer(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(vec![7; length].into());
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
-        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default() }
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), told: None }
     }
 
     fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Gone {

@@ -1,8 +1,8 @@
 //! Outputs that a handler made for each request by itself.
 
-use super::Job;
+use super::{Job, Part};
 use crate::{
-    Error, Result, RowFailures, Tensor,
+    Error, OwnAnswer, Result, RowFailures, Tensor,
     batch::gather::{Outputs, check_absent, check_datatype, check_output},
 };
 
@@ -11,19 +11,12 @@ impl Job {
     ///
     /// # Errors
     /// `Handler` for another number of answers than of requests.
-    pub(crate) fn checked_apart(&self, apart: Vec<Result<Outputs>>) -> Result<(Vec<Result<Outputs>>, RowFailures)> {
-        if apart.len() != self.parts.len() {
-            return Err(Error::handler(format!(
-                "model '{}' returned answers to {} requests, the batch has {}",
-                self.spec().name,
-                apart.len(),
-                self.parts.len()
-            )));
-        }
+    pub(crate) fn checked_apart(&self, apart: Vec<Result<OwnAnswer>>) -> Result<(Vec<Result<OwnAnswer>>, RowFailures)> {
+        self.check_answers(apart.len())?;
         let (mut first, mut failures) = (0, Vec::new());
-        let mut check = |(outputs, part): (Result<Outputs>, &super::Part)| {
+        let mut check = |(own, part): (Result<OwnAnswer>, &Part)| {
             let rows = part.request.rows;
-            let checked = outputs.and_then(|outputs| self.checked_own(outputs, rows, part.request.takes_memory));
+            let checked = own.and_then(|own| self.checked_own(own, part));
             if let Err(error) = &checked
                 && rows > 0
             {
@@ -36,10 +29,37 @@ impl Job {
         Ok((checked, RowFailures::new(failures)))
     }
 
-    /// Checks the outputs of a request of `rows` rows.
-    fn checked_own(&self, outputs: Outputs, rows: usize, takes: bool) -> Result<Outputs> {
+    /// Checks that there is an answer to each request.
+    ///
+    /// # Errors
+    /// `Handler` for another number.
+    pub(crate) fn check_answers(&self, count: usize) -> Result<()> {
+        if count == self.parts.len() {
+            return Ok(());
+        }
+        let (model, expected) = (&self.spec().name, self.parts.len());
+        Err(Error::handler(format!("model '{model}' returned answers to {count} requests, the batch has {expected}")))
+    }
+
+    /// Checks what was made of one request.
+    pub(crate) fn checked_own(&self, own: OwnAnswer, part: &Part) -> Result<OwnAnswer> {
+        let own = match self.spec().open {
+            true => own.answering(&self.spec().name, part.request.asked.as_deref())?,
+            false => {
+                self.check_declared(&own.outputs, part.request.rows)?;
+                own
+            }
+        };
+        if part.request.takes_memory {
+            return Ok(own);
+        }
+        Ok(OwnAnswer { outputs: own.outputs.into_iter().map(Tensor::into_shared).collect(), ..own })
+    }
+
+    /// Checks the outputs of a request of `rows` rows against the declaration.
+    fn check_declared(&self, outputs: &Outputs, rows: usize) -> Result<()> {
         let spec = self.spec();
-        self.check_count(&outputs)?;
+        self.check_count(outputs)?;
         for (index, tensor) in outputs.iter().enumerate() {
             if tensor.lengths().is_some() {
                 let (model, output) = (&spec.name, &spec.outputs[index].name);
@@ -52,6 +72,6 @@ impl Job {
                 false => check_output(spec, index, tensor.datatype(), tensor.shape(), rows)?,
             }
         }
-        Ok(if takes { outputs } else { outputs.into_iter().map(Tensor::into_shared).collect() })
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     sequences::Sequences,
     stream::{self, Outputs, Pieces},
 };
-use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, Result, RowFailures, RowPiece};
+use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, OwnAnswer, Parameters, Result, RowFailures, RowPiece};
 use penstock_process::Worker;
 use pyo3::prelude::*;
 use std::{
@@ -89,7 +89,7 @@ impl Pieces for ToServer<'_> {
         self.worker.piece(outputs, parameters, last, &counts).map_err(gone)
     }
 
-    fn send_apart(&mut self, apart: Vec<Result<Outputs>>, parameters: &Parameters) -> Result<()> {
+    fn send_apart(&mut self, apart: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
         self.worker.apart(apart, parameters, &counts).map_err(gone)
     }

@@ -268,7 +268,8 @@ impl Asked {
     fn end(&self, answers: &Answers) -> Told {
         let spec = answers.model().spec();
         let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
-        let response = InferResponse { outputs: Default::default(), parameters, timings: Timings::default() };
+        let response =
+            InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), told: None };
         let plan = AnswerPlan { id: self.id.clone(), outputs: Some(Default::default()), ..AnswerPlan::default() };
         // Without outputs there is nothing in it that could fail.
         answer(wire::response(spec, &plan, &response).unwrap_or_default())

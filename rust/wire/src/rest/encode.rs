@@ -210,7 +210,7 @@ mod tests {
         let outputs = outputs.into_iter().map(|(datatype, shape, bytes)| {
             Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
         });
-        InferResponse { outputs: outputs.collect(), parameters: Vec::new(), timings: Timings::default() }
+        InferResponse { outputs: outputs.collect(), parameters: Vec::new(), timings: Timings::default(), told: None }
     }
 
     fn framed(elements: &[&[u8]]) -> Vec<u8> {
@@ -346,7 +346,8 @@ mod tests {
 
     #[test]
     fn an_answer_without_the_models_outputs_is_a_defect() {
-        let response = InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default() };
+        let response =
+            InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default(), told: None };
         let spec = identity(Datatype::Fp32, &[None]);
         let error = encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Internal);

@@ -67,6 +67,7 @@ fn as_request(tensor: &Tensor, plan: &AnswerPlan) -> (String, Vec<u8>) {
         outputs: std::iter::once(tensor.clone()).collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
+        told: None,
     };
     let encoded = encode(&spec_of(tensor), plan, &response, &EncodeOptions::default()).unwrap();
     let mut json = encoded.chunks.concat();

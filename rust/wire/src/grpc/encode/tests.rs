@@ -14,7 +14,7 @@ fn answer(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
         Tensor::new(Datatype::Uint8, [bytes.len()].into_iter().collect(), Buffer::Shared(bytes.clone())).unwrap()
     });
     let outputs = tensors.collect();
-    (spec, InferResponse { outputs, parameters: Parameters::new(), timings: Timings::default() })
+    (spec, InferResponse { outputs, parameters: Parameters::new(), timings: Timings::default(), told: None })
 }
 
 fn joined(chunks: &Chunks) -> Vec<u8> {

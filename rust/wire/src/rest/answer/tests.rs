@@ -107,6 +107,7 @@ proptest! {
             outputs: smallvec![tensor],
             parameters: vec![("k".to_owned(), Parameter::Int(-3))],
             timings: Timings::default(),
+            told: None,
         };
         let spec = test_spec::identity(Datatype::Uint16, &[None]);
         let plan = AnswerPlan { id: "a".to_owned(), binary, ..AnswerPlan::default() };

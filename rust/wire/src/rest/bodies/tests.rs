@@ -18,7 +18,7 @@ fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Result<Decoded> {
 }
 
 fn response(tensors: Vec<Tensor>) -> InferResponse {
-    InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default() }
+    InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default(), told: None }
 }
 
 /// An answer as a request for a model whose inputs are named as its outputs.

@@ -154,7 +154,7 @@ mod tests {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let n = Tensor::new(Datatype::Int32, smallvec![numbers.len()], Buffer::Shared(bytes.into())).unwrap();
         let parameters = vec![("finish".to_owned(), Parameter::Bool(true)), ("n".to_owned(), Parameter::Int(0))];
-        InferResponse { outputs: smallvec![text, n], parameters, timings: Timings::default() }
+        InferResponse { outputs: smallvec![text, n], parameters, timings: Timings::default(), told: None }
     }
 
     fn written(plan: &AnswerPlan, numbers: &[i32], details: bool) -> String {

@@ -35,6 +35,7 @@ fn echoed(requests: Vec<InferRequest>) -> Vec<InferResponse> {
         outputs: request.inputs.into_iter().flatten().collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
+        told: None,
     };
     requests.into_iter().map(answer).collect()
 }
@@ -142,7 +143,7 @@ fn documents_go_in_and_out_as_they_are() {
         buffer.extend_from_slice(&framed);
         let tensor = Tensor::new(Datatype::Bytes, [].into_iter().collect(), Buffer::Aligned(buffer)).unwrap();
         let outputs = [tensor].into_iter().collect();
-        let response = InferResponse { outputs, parameters: Vec::new(), timings: Timings::default() };
+        let response = InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), told: None };
         encode(&spec, Form::Inputs, "outputs", &[response], &EncodeOptions { strict_json })
     };
     assert_eq!(answer("[NaN]", false).unwrap(), b"{\"outputs\":[NaN]}");

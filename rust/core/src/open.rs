@@ -1,0 +1,177 @@
+//! Requests as they are: what an open model is handed beside tensors, and what it tells beside them.
+//!
+//! An open model declares no inputs and outputs. It takes any tensors, or a whole HTTP request to a path of its own, and
+//! each request is answered by itself: rows are never joined.
+
+use crate::{Error, InferResponse, Parameters, Result, Timings, batch::gather::Outputs};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A path of a model's own, for HTTP requests that it takes as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The method, in capitals.
+    pub method: Arc<str>,
+    /// The pattern of the path, as it was declared: `/score/{customer}`.
+    pub path: Arc<str>,
+}
+
+/// What an open model is told of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The names of its tensors, in the order in which they were sent.
+    pub names: Box<[Box<str>]>,
+    /// The outputs that it asks for, in that order; `None` for all.
+    pub outputs: Option<Box<[Box<str>]>>,
+    /// The custom parameters of each tensor; empty if none has any.
+    pub parameters: Box<[Parameters]>,
+    /// Whether its tensors came as raw bytes.
+    pub binary: bool,
+    /// The HTTP request, if it came to one of the model's own paths; it has no tensors then.
+    pub http: Option<Box<HttpRequest>>,
+}
+
+/// An HTTP request to a path of a model's own. Its headers are the caller's.
+#[derive(Clone, Debug)]
+pub struct HttpRequest {
+    /// The route that it came to, as it was declared: `POST /score/{customer}`.
+    pub route: Arc<str>,
+    /// Its method, in capitals.
+    pub method: String,
+    /// Its path as it was sent.
+    pub path: String,
+    /// What follows the `?`; empty without one.
+    pub query: String,
+    /// What the named parts of the route stand for here, decoded.
+    pub path_params: Vec<(Arc<str>, String)>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// What an open model tells beside tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The names of the answer's tensors, in their order.
+    pub names: Box<[Box<str>]>,
+    /// The HTTP status.
+    pub status: u16,
+    /// Further headers; over gRPC initial metadata.
+    pub headers: Vec<(String, String)>,
+    /// The whole body, in place of tensors.
+    pub body: Option<Bytes>,
+}
+
+/// What a handler made of one request by itself, with its outputs as `T`.
+#[derive(Clone, Debug, Default)]
+pub struct OwnAnswer<T = Outputs> {
+    /// The outputs: in declaration order, or with the names that `told` has.
+    pub outputs: T,
+    /// Parameters for this answer alone.
+    pub parameters: Parameters,
+    /// What an open model tells; `None` for any other.
+    pub told: Option<Box<Told>>,
+}
+
+impl Default for Told {
+    /// A good answer without tensors.
+    fn default() -> Self {
+        Self { names: Box::default(), status: 200, headers: Vec::new(), body: None }
+    }
+}
+
+impl From<Outputs> for OwnAnswer {
+    fn from(outputs: Outputs) -> Self {
+        Self { outputs, ..Self::default() }
+    }
+}
+
+impl<T> OwnAnswer<T> {
+    /// The same with its outputs made of what they were.
+    pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<OwnAnswer<U>> {
+        let Self { outputs, parameters, told } = self;
+        Some(OwnAnswer { outputs: make(outputs)?, parameters, told })
+    }
+}
+
+impl OwnAnswer {
+    /// The answer of which it is, with the parameters that all of its batch get.
+    pub(crate) fn response(self, common: &Parameters, timings: Timings) -> InferResponse {
+        let Self { outputs, parameters: own, told } = self;
+        let parameters = if own.is_empty() { common.clone() } else { common.iter().cloned().chain(own).collect() };
+        InferResponse { outputs, parameters, timings, told }
+    }
+
+    /// The same with the outputs that were asked for only, in that order.
+    ///
+    /// # Errors
+    /// `InvalidInput` for one that the answer does not have; `Handler` for names that are given twice.
+    pub(crate) fn answering(mut self, model: &str, asked: Option<&Asked>) -> Result<Self> {
+        let Some(told) = self.told.as_deref_mut() else { return Ok(self) };
+        if told.body.is_some() {
+            self.outputs.clear();
+            told.names = Box::default();
+            return Ok(self);
+        }
+        let names = &told.names;
+        if let Some((_, name)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
+            return Err(Error::handler(format!("model '{model}' returned output '{name}' twice")));
+        }
+        let Some(wanted) = asked.and_then(|asked| asked.outputs.as_deref()) else { return Ok(self) };
+        let place = |wanted: &str| {
+            names.iter().position(|name| **name == *wanted).ok_or_else(|| {
+                let has = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+                let has = if has.is_empty() { "none" } else { &has };
+                Error::invalid(format!("unexpected inference output '{wanted}' for model '{model}', expected {has}"))
+            })
+        };
+        self.outputs = wanted.iter().map(|name| Ok(self.outputs[place(name)?].clone())).collect::<Result<_>>()?;
+        told.names = wanted.into();
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fp32, values};
+    use smallvec::smallvec;
+
+    fn answer(names: &[&str]) -> OwnAnswer {
+        let outputs = (0_u8..).zip(names).map(|(value, _)| fp32(&[1], &[f32::from(value)])).collect();
+        let names = names.iter().map(|&name| name.into()).collect();
+        OwnAnswer { outputs, told: Some(Box::new(Told { names, ..Told::default() })), ..OwnAnswer::default() }
+    }
+
+    fn asked(outputs: &[&str]) -> Asked {
+        Asked { outputs: Some(outputs.iter().map(|&name| name.into()).collect()), ..Asked::default() }
+    }
+
+    #[test]
+    fn an_answer_has_what_wanswering_for_in_that_order() {
+        let all = answer(&["a", "b", "c"]).answering("m", Some(&Asked::default())).unwrap();
+        assert_eq!(all.outputs.len(), 3);
+        let two = answer(&["a", "b", "c"]).answering("m", Some(&asked(&["c", "a"]))).unwrap();
+        assert_eq!(*two.told.unwrap().names, ["c".into(), "a".into()]);
+        assert_eq!(two.outputs.iter().flat_map(values).collect::<Vec<_>>(), [2.0, 0.0]);
+    }
+
+    #[test]
+    fn what_an_answer_does_not_have_is_named() {
+        let refused = |names: &[&str], wanted: &[&str]| {
+            answer(names).answering("m", Some(&asked(wanted))).unwrap_err().message().to_owned()
+        };
+        assert_eq!(refused(&["a", "b"], &["z"]), "unexpected inference output 'z' for model 'm', expected 'a', 'b'");
+        assert_eq!(refused(&[], &["z"]), "unexpected inference output 'z' for model 'm', expected none");
+        assert_eq!(refused(&["a", "a"], &["a"]), "model 'm' returned output 'a' twice");
+    }
+
+    #[test]
+    fn a_body_stands_in_place_of_outputs() {
+        let mut own = answer(&["a"]);
+        own.told.as_mut().unwrap().body = Some(Bytes::from_static(b"no"));
+        let own = own.answering("m", Some(&asked(&["z"]))).unwrap();
+        assert!(own.outputs.is_empty() && own.told.unwrap().names.is_empty());
+        let plain = OwnAnswer::from(smallvec![fp32(&[1], &[1.0])]).answering("m", None).unwrap();
+        assert_eq!(plain.outputs.len(), 1);
+    }
+}

@@ -1,0 +1,145 @@
+//! What goes with requests as they are, and with their answers.
+
+use crate::pack::{Reader, Writer};
+use bytes::Bytes;
+use penstock_core::{Asked, HttpRequest, Told};
+
+/// Writes what an open model is told of a request.
+pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
+    let Some(Asked { names, outputs, parameters, binary, http }) = asked else { return out.byte(0) };
+    out.byte(1);
+    write_names(out, names);
+    out.byte(u8::from(outputs.is_some()));
+    outputs.iter().for_each(|names| write_names(out, names));
+    out.number(parameters.len() as u64);
+    parameters.iter().for_each(|own| out.parameters(own));
+    out.byte(u8::from(*binary));
+    let Some(http) = http else { return out.byte(0) };
+    out.byte(1);
+    [&*http.route, &http.method, &http.path, &http.query].into_iter().for_each(|text| out.text(text));
+    out.number(http.path_params.len() as u64);
+    for (name, value) in &http.path_params {
+        out.text(name);
+        out.text(value);
+    }
+    out.bytes(&http.body);
+}
+
+/// Reads what [`write_asked`] wrote; the outer `None` for anything else.
+pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<Asked>>> {
+    if from.byte()? == 0 {
+        return Some(None);
+    }
+    let names = read_names(from)?;
+    let outputs = if from.byte()? == 0 { None } else { Some(read_names(from)?) };
+    let parameters = (0..from.count()?).map(|_| from.parameters()).collect::<Option<_>>()?;
+    let binary = from.byte()? != 0;
+    let http = if from.byte()? == 0 { None } else { Some(Box::new(read_http(from)?)) };
+    Some(Some(Box::new(Asked { names, outputs, parameters, binary, http })))
+}
+
+fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
+    Some(HttpRequest {
+        route: from.text()?.into(),
+        method: from.text()?,
+        path: from.text()?,
+        query: from.text()?,
+        path_params: (0..from.count()?).map(|_| Some((from.text()?.into(), from.text()?))).collect::<Option<_>>()?,
+        body: Bytes::copy_from_slice(from.bytes()?),
+    })
+}
+
+/// Writes what an open model tells.
+pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
+    let Some(Told { names, status, headers, body }) = told else { return out.byte(0) };
+    out.byte(1);
+    write_names(out, names);
+    out.number((*status).into());
+    out.number(headers.len() as u64);
+    for (name, value) in headers {
+        out.text(name);
+        out.text(value);
+    }
+    out.byte(u8::from(body.is_some()));
+    body.iter().for_each(|body| out.bytes(body));
+}
+
+/// Reads what [`write_told`] wrote; the outer `None` for anything else.
+pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<Told>>> {
+    if from.byte()? == 0 {
+        return Some(None);
+    }
+    let names = read_names(from)?;
+    let status = u16::try_from(from.number()?).ok()?;
+    let headers = (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?;
+    let body = if from.byte()? == 0 { None } else { Some(Bytes::copy_from_slice(from.bytes()?)) };
+    Some(Some(Box::new(Told { names, status, headers, body })))
+}
+
+fn write_names(out: &mut Writer, names: &[Box<str>]) {
+    out.number(names.len() as u64);
+    names.iter().for_each(|name| out.text(name));
+}
+
+fn read_names(from: &mut Reader<'_>) -> Option<Box<[Box<str>]>> {
+    (0..from.count()?).map(|_| from.text().map(String::into_boxed_str)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::Parameter;
+    use proptest::prelude::*;
+
+    fn names(names: &[&str]) -> Box<[Box<str>]> {
+        names.iter().map(|&name| name.into()).collect()
+    }
+
+    #[test]
+    fn what_is_asked_round_trips() {
+        let http = HttpRequest {
+            route: "GET /a/{b}".into(),
+            method: "GET".to_owned(),
+            path: "/a/c".to_owned(),
+            query: "d=e".to_owned(),
+            path_params: vec![("b".into(), "c".to_owned())],
+            body: Bytes::from_static(b"\xff"),
+        };
+        let one = Asked {
+            names: names(&["x", ""]),
+            outputs: Some(names(&["y"])),
+            parameters: Box::new([vec![("p".to_owned(), Parameter::Int(1))], Vec::new()]),
+            binary: true,
+            http: None,
+        };
+        for asked in [one, Asked { http: Some(Box::new(http)), ..Asked::default() }, Asked::default()] {
+            let mut out = Writer::default();
+            write_asked(&mut out, Some(&asked));
+            let mut from = Reader(&out.0);
+            let read = read_asked(&mut from).unwrap().unwrap();
+            assert_eq!(format!("{read:?}"), format!("{asked:?}"));
+            assert!(from.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_told_round_trips() {
+        let headers = vec![("a".to_owned(), "b".to_owned())];
+        let told = Told { names: names(&["y"]), status: 404, headers, body: Some(Bytes::from_static(b"no")) };
+        for told in [None, Some(Told::default()), Some(told)] {
+            let mut out = Writer::default();
+            write_told(&mut out, told.as_ref());
+            let mut from = Reader(&out.0);
+            assert_eq!(read_told(&mut from).unwrap().as_deref(), told.as_ref());
+            assert!(from.0.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _ = read_asked(&mut Reader(&bytes));
+            let _ = read_told(&mut Reader(&bytes));
+        }
+    }
+}
