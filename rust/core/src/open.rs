@@ -7,15 +7,6 @@ use crate::{Error, InferResponse, Parameters, Result, Timings, batch::gather::Ou
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A path of a model's own, for HTTP requests that it takes as they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The method, in capitals.
-    pub method: Arc<str>,
-    /// The pattern of the path, as it was declared: `/score/{customer}`.
-    pub path: Arc<str>,
-}
-
 /// What an open model is told of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
