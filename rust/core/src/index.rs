@@ -104,8 +104,9 @@ fn rows(name: &Arc<str>, serving: &[Arc<Model>], notes: &Notes, rows: &mut Vec<I
             Readiness::Loading => State::Loading,
             Readiness::Unavailable => State::Unavailable,
         };
-        let reason = notes.get(version).map_or("", |note| &note.reason);
-        row(Some((Arc::clone(version), state)), reason);
+        let refusal = model.refusal();
+        let noted = notes.get(version).map_or("", |note| &note.reason);
+        row(Some((Arc::clone(version), state)), refusal.as_deref().filter(|why| !why.is_empty()).unwrap_or(noted));
     }
     let serves = |version: &str| serving.iter().any(|model| &*model.spec().version == version);
     for (version, note) in notes.iter().filter(|(version, _)| !serves(version)) {

@@ -9,7 +9,7 @@ use crate::{
     successor::Replaced,
 };
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicU8, Ordering},
 };
 
@@ -24,6 +24,13 @@ pub enum Readiness {
     Unavailable,
 }
 
+const LOADING: u8 = Readiness::Loading as u8;
+const READY: u8 = Readiness::Ready as u8;
+
+/// Beside a readiness: that it was made to refuse requests.
+const REFUSES: u8 = 1 << 2;
+const REFUSES_LOADING: u8 = REFUSES | LOADING;
+
 /// One version of a model. Its instances hold its queue, not the model itself: when the last of its
 /// callers lets go of a model that is in no table any more, the queue closes and the instances end.
 #[derive(Debug)]
@@ -31,6 +38,8 @@ pub struct Model {
     spec: Arc<ModelSpec>,
     queue: Arc<Queue>,
     readiness: AtomicU8,
+    /// Why it refuses requests, while it does although its instances live.
+    refusal: Mutex<Arc<str>>,
     cache: Option<Arc<Cache>>,
     /// Those of the table that it is in.
     changes: OnceLock<Arc<Changes>>,
@@ -51,6 +60,7 @@ impl Model {
             spec,
             queue,
             readiness: AtomicU8::new(Readiness::Loading as u8),
+            refusal: Mutex::default(),
             cache,
             changes: OnceLock::new(),
             replaced: Replaced::default(),
@@ -80,8 +90,8 @@ impl Model {
     /// Whether it takes requests.
     pub fn readiness(&self) -> Readiness {
         match self.readiness.load(Ordering::Acquire) {
-            0 => Readiness::Loading,
-            1 => Readiness::Ready,
+            LOADING | REFUSES_LOADING => Readiness::Loading,
+            READY => Readiness::Ready,
             _ => Readiness::Unavailable,
         }
     }
@@ -93,7 +103,23 @@ impl Model {
 
     /// Changes whether it takes requests.
     pub fn set_readiness(&self, readiness: Readiness) {
-        self.readiness.store(readiness as u8, Ordering::Release);
+        self.change_readiness(|known| (known & REFUSES) | readiness as u8);
+    }
+
+    /// Has it refuse requests from now on, whatever its instances do, and say why; `None`: no more.
+    pub fn set_refusal(&self, reason: Option<&str>) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = reason.unwrap_or_default().into();
+        self.change_readiness(|known| if reason.is_some() { known | REFUSES } else { known & !REFUSES });
+    }
+
+    /// Why it refuses requests, if it was made to: empty if nothing is said.
+    pub fn refusal(&self) -> Option<Arc<str>> {
+        let refuses = self.readiness.load(Ordering::Acquire) & REFUSES != 0;
+        refuses.then(|| Arc::clone(&self.refusal.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn change_readiness(&self, change: impl Fn(u8) -> u8) {
+        let _ = self.readiness.fetch_update(Ordering::AcqRel, Ordering::Acquire, |known| Some(change(known)));
         if let Some(changes) = self.changes.get() {
             changes.tell();
         }
@@ -105,8 +131,7 @@ impl Model {
     /// `Unavailable` if the model is not ready, `Overloaded` if its queue is full.
     pub fn admit(&self) -> Result<()> {
         if self.readiness() != Readiness::Ready {
-            return Err(Error::new(Kind::Unavailable, format!("model '{}' is not ready", self.spec.name))
-                .retry_after(std::time::Duration::from_secs(1)));
+            return Err(self.not_ready());
         }
         self.queue.check_room()
     }
@@ -180,6 +205,13 @@ impl Model {
 }
 
 impl Model {
+    #[cold]
+    fn not_ready(&self) -> Error {
+        let why = self.refusal().filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
+        Error::new(Kind::Unavailable, format!("model '{}' is not ready{why}", self.spec.name))
+            .retry_after(std::time::Duration::from_secs(1))
+    }
+
     /// Parts a request that is larger than a batch.
     fn submit_parts(&self, request: InferRequest, max_rows: usize, desk: Option<&Desk>) -> Result<Vec<Ticket>> {
         let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));

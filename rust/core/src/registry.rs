@@ -142,11 +142,23 @@ impl Registry {
             Ok(model) => Ok(match model.readiness() {
                 Readiness::Ready => None,
                 Readiness::Loading => Some("the model is loading".to_owned()),
-                Readiness::Unavailable => Some("the model is not available".to_owned()),
+                Readiness::Unavailable => {
+                    let told = model.refusal().filter(|why| !why.is_empty());
+                    Some(told.as_deref().unwrap_or("the model is not available").to_owned())
+                }
             }),
             Err(error) if error.kind() == Kind::Unavailable => Ok(Some(error.message().to_owned())),
             Err(error) => Err(error),
         }
+    }
+
+    /// Has the named version of a model, or else all of its versions, refuse requests for a `reason`; `None`: no more.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn set_refusal(&self, name: &str, version: Option<&str>, reason: Option<&str>) -> Result<()> {
+        self.select(name, version)?.iter().for_each(|model| model.set_refusal(reason));
+        Ok(())
     }
 
     /// The named version of a model, or else all of its versions.

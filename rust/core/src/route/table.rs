@@ -1,10 +1,7 @@
 //! Which route a request is for: a tree of segments.
 
 use super::{Route, Segment};
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeSet, HashMap};
 
 /// Routes, each with what it leads to.
 ///
@@ -28,7 +25,7 @@ struct Node<T> {
 
 #[derive(Debug)]
 struct End<T> {
-    route: Arc<Route>,
+    route: Route,
     target: T,
 }
 
@@ -38,7 +35,7 @@ pub enum Found<'t, T> {
     /// A route.
     Route {
         /// It.
-        route: &'t Arc<Route>,
+        route: &'t Route,
         /// What it leads to.
         target: &'t T,
         /// What its named parts stand for, in their order.
@@ -52,14 +49,14 @@ pub enum Found<'t, T> {
 
 impl<T: Default> RouteTable<T> {
     /// Where a route leads. It is added if it is not there.
-    pub fn entry(&mut self, route: &Arc<Route>) -> &mut T {
+    pub fn entry(&mut self, route: &Route) -> &mut T {
         let mut node = &mut self.root;
         for segment in &route.segments {
             node = node.next(segment);
         }
         let ends = if route.rest.is_some() { &mut node.rests } else { &mut node.ends };
         let at = ends.iter().position(|end| end.route.method() == route.method()).unwrap_or_else(|| {
-            ends.push(End { route: Arc::clone(route), target: T::default() });
+            ends.push(End { route: route.clone(), target: T::default() });
             ends.len() - 1
         });
         &mut ends[at].target
