@@ -1,5 +1,9 @@
 //! The table of all models: what serves, what is on its way out, and what is known of the rest.
 
+mod routed;
+
+pub use routed::Routed;
+
 use crate::{
     Changes, Error, IndexEntry, Kind, Model, Note, Readiness, Result,
     index::{self, version_key},
@@ -7,7 +11,10 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,6 +25,8 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Registry {
     table: RwLock<Table>,
+    /// Whether any model that serves has routes.
+    routed: AtomicBool,
     changes: Arc<Changes>,
 }
 
@@ -25,6 +34,7 @@ pub struct Registry {
 struct Table {
     models: BTreeMap<Arc<str>, Entry>,
     leaving: Vec<Leaving>,
+    routes: routed::Routes,
 }
 
 #[derive(Debug, Default)]
@@ -47,17 +57,22 @@ impl Registry {
     /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
     ///
     /// # Errors
-    /// `InvalidInput` if that version is there already.
+    /// `InvalidInput` if that version is there already, or if another model has one of its routes.
     pub fn insert(&self, model: Arc<Model>) -> Result<()> {
         let spec = Arc::clone(model.spec());
         let mut table = self.write();
+        table.check_routes(&spec)?;
         let serving = &mut table.models.entry(Arc::clone(&spec.name)).or_default().serving;
         if serving.iter().any(|known| known.spec().version == spec.version) {
             return Err(Error::invalid(format!("model '{}' version '{}' is given twice", spec.name, spec.version)));
         }
         model.report_to(&self.changes);
-        serving.push(model);
+        serving.push(Arc::clone(&model));
         sort(serving);
+        if !spec.routes.is_empty() {
+            table.add_routes(&model);
+            self.routed.store(true, Ordering::Relaxed);
+        }
         drop(table);
         self.changes.tell();
         Ok(())
@@ -76,6 +91,7 @@ impl Registry {
         entry.serving = kept;
         entry.serving.extend(models);
         sort(&mut entry.serving);
+        let changes_routes = left.iter().chain(&entry.serving).any(|model| !model.spec().routes.is_empty());
         for model in &left {
             let same = entry.serving.iter().find(|new| new.spec().version == model.spec().version);
             if let Some(successor) = same.or_else(|| entry.serving.last()) {
@@ -88,6 +104,9 @@ impl Registry {
             version: Arc::clone(&model.spec().version),
             queue: Arc::downgrade(model.queue()),
         }));
+        if changes_routes {
+            self.routed.store(table.rebuild_routes(), Ordering::Relaxed);
+        }
         drop(table);
         self.changes.tell();
         // What nobody uses ends here, without the lock.

@@ -136,6 +136,17 @@ impl Answers {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// The status that goes out with the first answer, where the model tells one.
+    pub(crate) fn told(&mut self, status: u16) {
+        self.record.told(status);
+    }
+
+    /// Ends it here: its caller wants no more.
+    pub(crate) fn leave(&mut self) {
+        self.source = Source::Ended;
+        self.record.complete();
+    }
+
     /// Ends it early, with an error that its caller is told: one of its answers cannot be sent, say.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.source = Source::Ended;

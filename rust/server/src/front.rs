@@ -2,12 +2,13 @@
 //! through axum, which also carries tonic's services.
 
 use crate::{
+    access::Category,
     app::{App, Phase},
     body::Body,
     cached::Remote,
     config::SharedMemory,
     grpc,
-    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, Verb},
+    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RoutedRequest, Verb},
     shared_memory::Regions,
 };
 use axum::Router;
@@ -134,15 +135,60 @@ impl Front {
             let request = HostedRequest { headers, body, protocol };
             return Box::pin(rest::hosted(&self.context, hosting, asked, request)).await;
         }
+        let inference = if head.method == Method::POST { InferPath::parse(path) } else { None };
+        // Inference is never a model's own route, and nothing is looked up for it.
+        if inference.is_none() && app.registry.has_routes() {
+            return Box::pin(self.own_or_built_in(router, Request::from_parts(head, body), protocol)).await;
+        }
         if self.guarded
             && let Err(error) = app.config.access.check_rest(&head.method, path, headers)
         {
             return rest::refusal(app, &error);
         }
-        if head.method == Method::POST {
-            if let Some(path) = InferPath::parse(path) {
-                return rest::inference(&self.context, None, Inference { path, query, headers, body, protocol }).await;
+        if let Some(path) = inference {
+            return rest::inference(&self.context, None, Inference { path, query, headers, body, protocol }).await;
+        }
+        self.built_in(router, Request::from_parts(head, body), protocol).await
+    }
+
+    /// Answers a request where models have routes of their own, which go before the built-in ones.
+    async fn own_or_built_in<B: Incoming>(
+        &self,
+        router: &Router,
+        request: Request<B>,
+        protocol: Protocol,
+    ) -> Response<Body> {
+        let access = &self.context.app.config.access;
+        let refused = |result: Result<()>| result.err().map(|error| rest::refusal(&self.context.app, &error));
+        let methods = match rest::find_route(&self.context.app, request.method(), request.uri().path()) {
+            Ok(Some(target)) => {
+                if let Some(refusal) = refused(access.check_category(Category::Inference, request.headers())) {
+                    return refusal;
+                }
+                let (head, body) = request.into_parts();
+                let (path, query) = (head.uri.path(), head.uri.query().unwrap_or_default());
+                let (method, headers) = (&head.method, &head.headers);
+                let request = RoutedRequest { method, path, query, headers, body, protocol };
+                return rest::routed(&self.context, target, request).await;
             }
+            Ok(None) => None,
+            Err(methods) => Some(methods),
+        };
+        if let Some(refusal) = refused(access.check_rest(request.method(), request.uri().path(), request.headers())) {
+            return refusal;
+        }
+        let response = self.built_in(router, request, protocol).await;
+        match methods {
+            None => response,
+            Some(methods) => rest::allowing(response, &methods),
+        }
+    }
+
+    /// Answers a request that is for none of the models' own routes, and no V2 inference.
+    async fn built_in<B: Incoming>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let (path, query, headers) = (head.uri.path(), head.uri.query(), &head.headers);
+        if head.method == Method::POST {
             if let Some((path, verb)) = Verb::parse(path) {
                 return rest::inference(&self.context, Some(verb), Inference { path, query, headers, body, protocol })
                     .await;

@@ -1,8 +1,8 @@
 //! What is recorded of every inference request, once for all protocols.
 
-use crate::{access_log::Entry, app::App, config::LogLevel, spans::RequestTrace};
+use crate::{access_log::Entry, app::App, config::LogLevel, rest::told_error as refusal, spans::RequestTrace};
 use http::{HeaderMap, HeaderValue};
-use penstock_core::{Error, Kind, Model, Protocol, Result, Timings};
+use penstock_core::{Error, Kind, Model, Protocol, Result, Timings, Told};
 use penstock_wire::{Decoded, grpc::timeout};
 use std::{
     sync::Arc,
@@ -78,6 +78,14 @@ impl<'a> Observed<'a> {
         self.log(model, id, ("ok", status), timings, None);
     }
 
+    /// It was answered as its model told: well, or with the error that the status stands for.
+    pub(crate) fn told(&self, model: &Model, (id, status): (&str, i32), timings: Timings, refused: Option<&Error>) {
+        let Some(error) = refused else { return self.served(model, id, status, timings) };
+        model.metrics().failed(self.protocol, error.kind());
+        self.ended(Some(model), id, status, Some(error));
+        self.log(model, id, (error.kind().name(), status), timings, Some(error.message()));
+    }
+
     /// It was refused or failed.
     pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
         if error.kind() == Kind::Internal {
@@ -124,6 +132,8 @@ pub(crate) struct Record {
     model: Arc<Model>,
     id: String,
     status: fn(&App, Option<&Error>) -> i32,
+    /// The status that the model told.
+    told: Option<u16>,
     timings: Timings,
     complete: bool,
     ended: bool,
@@ -141,7 +151,7 @@ impl Record {
         let trace = trace.clone();
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
         let (app, timings) = (Arc::clone(app), Timings::default());
-        Self { app, protocol, started, trace, model, id, status, timings, complete: false, ended: false }
+        Self { app, protocol, started, trace, model, id, status, told: None, timings, complete: false, ended: false }
     }
 
     pub(crate) fn model(&self) -> &Arc<Model> {
@@ -159,6 +169,11 @@ impl Record {
     pub(crate) fn answered(&mut self, timings: Timings, last: bool) {
         self.timings = timings;
         self.complete |= last;
+    }
+
+    /// The model has told the status of the whole answer.
+    pub(crate) fn told(&mut self, status: u16) {
+        self.told = Some(status);
     }
 
     /// There are no further answers.
@@ -179,6 +194,10 @@ impl Record {
             Observed { app: &self.app, protocol: self.protocol, started: self.started, trace: self.trace.take() };
         let status = (self.status)(&self.app, error);
         match error {
+            None if let Some(told) = self.told => {
+                let refused = refusal(&Told { status: told, ..Told::default() });
+                observed.told(&self.model, (&self.id, told.into()), self.timings, refused.as_ref());
+            }
             None => observed.served(&self.model, &self.id, status, self.timings),
             Some(error) => observed.failed(Some(&self.model), &self.id, status, error),
         }

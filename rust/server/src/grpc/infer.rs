@@ -2,14 +2,15 @@
 
 use super::{status, unary};
 use crate::{
-    app::RequestGuard,
+    app::{App, RequestGuard},
     body::Body,
     compute::compute,
     front::{Context, Incoming},
     observed::{Observed, timing_headers},
+    rest,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Chunks, InferResponse, Model, Protocol, Result};
+use penstock_core::{AnswerPlan, Chunks, Error, InferResponse, Model, Protocol, Result};
 use penstock_wire::{
     Limits,
     grpc::{self as wire, Envelope},
@@ -32,10 +33,9 @@ pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
             Err(error)
         }
     };
-    let result = result.and_then(|answer| answer.encoded().map(|chunks| (answer, chunks)));
+    let result = result.and_then(|answer| Ok((answer.encoded()?, answer.metadata(&context.app)?, answer)));
     let (mut response, headers) = match result {
-        Ok((answer, chunks)) => {
-            let mut headers = HeaderMap::with_capacity(4);
+        Ok((chunks, mut headers, answer)) => {
             if context.app.config.timing_headers {
                 timing_headers(&mut headers, answer.response.timings);
             }
@@ -59,11 +59,39 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The headers that its model tells.
+    pub(super) fn metadata(&self, app: &App) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::with_capacity(4);
+        if let Some(told) = &self.response.told {
+            rest::told_metadata(app, &self.model, told, &mut headers)?;
+        }
+        Ok(headers)
+    }
+
     fn encoded(&self) -> Result<Chunks> {
         let start = Instant::now();
         let chunks = wire::encode_framed(self.model.spec(), &self.plan, &self.response)?;
         self.model.metrics().encode.observe(start.elapsed().as_secs_f64());
         Ok(chunks)
+    }
+}
+
+/// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and there is no place for any
+/// other body.
+///
+/// # Errors
+/// The error that is told, or `Handler`.
+pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> {
+    let Some(told) = &response.told else { return Ok(()) };
+    if let Some(error) = rest::told_error(told) {
+        return Err(error);
+    }
+    match told.body {
+        None => Ok(()),
+        Some(_) => Err(Error::handler(format!(
+            "model '{}' answered with a body, which only HTTP has a place for, expected outputs",
+            model.spec().name
+        ))),
     }
 }
 
@@ -91,7 +119,10 @@ pub(crate) async fn call(
         let deadline = observed.deadline(headers, decoded.timeout)?;
         observed.received(&mut decoded);
         let computed = compute(context, &model, decoded, deadline, headers).await;
-        computed.inspect(|_| observed.computed()).map_err(|error| status::late(error, deadline))
+        let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
+        observed.computed();
+        check_told(&model, &response)?;
+        Ok((plan, response))
     };
     let result = result.await;
     drop(guard);

@@ -35,6 +35,9 @@ use penstock_core::Error;
 use penstock_wire::rest::error as wire;
 use tonic::codec::CompressionEncoding;
 
+/// How the names of headers begin that gRPC has for itself.
+pub(crate) const METADATA_OF_ITS_OWN: [&str; 2] = ["grpc-", "content-type"];
+
 /// The answer to a request that does not speak gRPC, on a port that speaks nothing else.
 pub(crate) fn not_grpc() -> Response<Body> {
     let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");

@@ -12,7 +12,7 @@ use penstock_wire::{
     grpc::{Envelope, config, meta, response},
 };
 use std::{pin::Pin, sync::Arc};
-use tonic::{Request, Response, Status, codegen::tokio_stream::Stream};
+use tonic::{Extensions, Request, Response, Status, codegen::tokio_stream::Stream, metadata::MetadataMap};
 
 pub(super) type Answered<T> = Result<Response<T>, Status>;
 
@@ -73,8 +73,11 @@ impl GrpcInferenceService for Service {
             Ok(guard) => call(&self.0, &observed, &headers, Envelope::from(message), guard).await,
             Err(error) => Err(error),
         };
-        let message = answer.and_then(|answer| response(answer.model.spec(), &answer.plan, &answer.response));
-        message.map(Response::new).map_err(|error| status(app, &error))
+        let message = answer.and_then(|answer| {
+            let message = response(answer.model.spec(), &answer.plan, &answer.response)?;
+            Ok(Response::from_parts(MetadataMap::from_headers(answer.metadata(app)?), message, Extensions::default()))
+        });
+        message.map_err(|error| status(app, &error))
     }
 
     async fn model_stream_infer(

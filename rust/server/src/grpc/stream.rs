@@ -4,7 +4,7 @@
 //! A request that fails is answered within the stream, which goes on.
 
 use super::{
-    infer::LIMITS,
+    infer::{LIMITS, check_told},
     status::{code_of, status},
     stream_shared::Begun,
 };
@@ -250,7 +250,8 @@ impl Asked {
 
     pub(super) fn answer(&self, answers: &mut Answers, mut response: InferResponse, last: bool) -> Told {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
-        match wire::response(answers.model().spec(), &answers.plan, &response) {
+        let told = check_told(answers.model(), &response);
+        match told.and_then(|()| wire::response(answers.model().spec(), &answers.plan, &response)) {
             Ok(response) => answer(response),
             Err(error) => {
                 answers.fail(&error);

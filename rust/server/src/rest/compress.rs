@@ -22,7 +22,8 @@ const COST: usize = 8;
 /// # Errors
 /// `Internal`, should a compressor fail.
 pub(super) async fn answer(config: &Config, asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
-    if !config.compress_answers {
+    let is_fit = answer.status().is_success() && !answer.headers().contains_key(CONTENT_ENCODING);
+    if !config.compress_answers || !is_fit {
         return Ok(answer);
     }
     // Boxed: most servers are not, and would move its future with every request.

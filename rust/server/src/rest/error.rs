@@ -26,14 +26,28 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     response
 }
 
+/// Said of an answer by which no route answered, rather than one that did not find something.
+#[derive(Clone, Copy)]
+struct NoRoute;
+
+/// Whether no route answered.
+pub(super) fn is_of_no_route(response: &Response<Body>) -> bool {
+    response.extensions().get::<NoRoute>().is_some()
+}
+
+fn of_no_route(mut response: Response<Body>) -> Response<Body> {
+    response.extensions_mut().insert(NoRoute);
+    response
+}
+
 /// The answer to a path that leads nowhere.
 pub(crate) fn not_found() -> Response<Body> {
-    json(404, wire::body(&Error::new(Kind::NotFound, "Not Found")))
+    of_no_route(json(404, wire::body(&Error::new(Kind::NotFound, "Not Found"))))
 }
 
 /// The answer to a method that a route does not have.
 pub(crate) fn method_not_allowed() -> Response<Body> {
-    json(405, wire::body(&Error::new(Kind::MethodNotAllowed, "Method Not Allowed")))
+    of_no_route(json(405, wire::body(&Error::new(Kind::MethodNotAllowed, "Method Not Allowed"))))
 }
 
 /// A JSON answer. Clients compare the content type as a whole, so it carries no charset.

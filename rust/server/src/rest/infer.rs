@@ -6,6 +6,7 @@ use super::{
     compress, error,
     path::InferPath,
     receive::receive,
+    told,
 };
 use crate::{
     body::Body,
@@ -80,11 +81,15 @@ async fn answer<B: Incoming>(
     }
     let deadline = observed.deadline(headers, decoded.timeout)?;
     observed.received(&mut decoded);
-    let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
+    let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
     observed.computed();
     let timings = response.timings;
+    let told = told::taken(&mut response);
     let start = Instant::now();
     let (mut answer, plan) = match formats.answer {
+        _ if let Some(told) = told.as_ref().filter(|told| told.body.is_some()) => {
+            (told::whole(app, &model, told)?, plan)
+        }
         None => {
             let (encoded, plan) = encode(context, &model, plan, response).await?;
             (respond(encoded)?, plan)
@@ -92,11 +97,27 @@ async fn answer<B: Incoming>(
         Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    observed.served(&model, &plan.id, 200, timings);
+    match told {
+        None => observed.served(&model, &plan.id, 200, timings),
+        Some(told) => {
+            told::beside(app, &model, &told, &mut answer)?;
+            observed.told(&model, (&plan.id, told.status.into()), timings, told::error(&told).as_ref());
+        }
+    }
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     compress::answer(&app.config, headers, answer).await
+}
+
+/// An answer's tensors in JSON.
+pub(super) async fn in_json(
+    context: &Context,
+    model: &Arc<Model>,
+    plan: AnswerPlan,
+    response: InferResponse,
+) -> Result<Response<Body>> {
+    respond(encode(context, model, plan, response).await?.0)
 }
 
 /// Encodes an answer; much JSON on a thread of its own.

@@ -1,0 +1,87 @@
+//! The pieces of a routed answer, sent as they come.
+
+use crate::answers::Answers;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use penstock_core::{Error, Piece};
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+/// The body of such an answer. It asks for pieces only when the socket takes more: that is what pauses the handler of a
+/// client that reads slowly. An error ends it abnormally, so that no client takes a part for the whole.
+pub(super) struct Pieces {
+    /// `None` after the end.
+    answers: Option<Answers>,
+    /// What is there and not sent.
+    ready: Option<Bytes>,
+}
+
+impl Pieces {
+    /// A body that begins with `first`.
+    pub(super) fn new(answers: Answers, first: Option<Bytes>) -> Self {
+        Self { answers: Some(answers), ready: first.filter(|first| !first.is_empty()) }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Error>>> {
+        if let Some(bytes) = self.ready.take() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        loop {
+            let Some(answers) = &mut self.answers else { return Poll::Ready(None) };
+            let piece = match ready!(answers.poll_next(cx)) {
+                Some(Ok(piece)) => piece,
+                Some(Err(error)) => {
+                    self.answers = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.answers = None;
+                    return Poll::Ready(None);
+                }
+            };
+            let last = piece.last;
+            let bytes = match bytes_of(answers, piece) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    answers.fail(&error);
+                    self.answers = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            };
+            if last {
+                self.answers = None;
+            }
+            // An empty chunk would end the body.
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.answers.is_none() && self.ready.is_none()
+    }
+}
+
+/// What a piece adds to the body; nothing, if it tells nothing.
+fn bytes_of(answers: &Answers, piece: Piece) -> Result<Bytes, Error> {
+    let response = piece.response;
+    match response.told.and_then(|told| told.body) {
+        Some(body) => Ok(body),
+        None if response.outputs.is_empty() => Ok(Bytes::new()),
+        None => Err(Error::handler(format!(
+            "model '{}' gave a piece of tensors to a route, expected pieces with a body",
+            answers.model().spec().name
+        ))),
+    }
+}

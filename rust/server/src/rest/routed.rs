@@ -1,0 +1,205 @@
+//! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
+
+use super::{admit::admit, compress, error, infer, pieces::Pieces, receive::receive_whole, told};
+use crate::{
+    answers::{Answers, Call},
+    app::App,
+    body::Body,
+    compute::compute,
+    fair,
+    front::{Context, Incoming},
+    headers::visible,
+    observed::{Observed, Record, timing_headers},
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
+use penstock_core::{
+    AnswerPlan, Asked, CallerInfo, Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, Result, Routed,
+    Schedule,
+};
+use penstock_wire::{Decoded, rest::error as wire};
+use percent_encoding::percent_decode_str;
+use smallvec::SmallVec;
+use std::{borrow::Cow, sync::Arc};
+
+/// A request to a path of a model's own.
+pub(crate) struct Request<'a, B> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: B,
+    pub(crate) protocol: Protocol,
+}
+
+/// The model that a path leads to, and how.
+pub(crate) struct Target {
+    model: Arc<Model>,
+    route: Arc<str>,
+    path_params: Vec<(Arc<str>, String)>,
+}
+
+/// What a method and a path lead to. A path that is not UTF-8 once decoded leads nowhere.
+pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Result<Option<Target>, String> {
+    let decoded = |segment| percent_decode_str(segment).decode_utf8().ok();
+    let segments = path.strip_prefix('/').and_then(|path| path.split('/').map(decoded).collect());
+    let Some(segments): Option<SmallVec<[Cow<'_, str>; 8]>> = segments else { return Ok(None) };
+    match app.registry.route(method.as_str(), &segments) {
+        Routed::Model { model, route, path_params } => Ok(Some(Target { model, route, path_params })),
+        Routed::Others(allowed) => Err(allowed),
+        Routed::Nothing => Ok(None),
+    }
+}
+
+/// Says which methods the models' own routes have, if there is no built-in one.
+pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body> {
+    if !error::is_of_no_route(&response) {
+        return response;
+    }
+    let built_in = response.headers().get_all(ALLOW).iter().filter_map(|value| value.to_str().ok());
+    let all: Vec<&str> = built_in.chain([methods]).collect();
+    let allowed = HeaderValue::try_from(all.join(", "));
+    let mut refused = error::method_not_allowed();
+    refused.headers_mut().extend(allowed.ok().map(|allowed| (ALLOW, allowed)));
+    refused
+}
+
+/// Answers one request.
+pub(crate) async fn answer<B: Incoming>(context: &Context, target: Target, request: Request<'_, B>) -> Response<Body> {
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+    let (model, id) = (Arc::clone(&target.model), id(request.headers));
+    match respond(context, target, request, &observed, &id).await {
+        Ok(response) => response,
+        Err(Failure { error, recorded }) => {
+            let response = error::response(&context.app, &error);
+            if !recorded {
+                observed.failed(Some(&model), &id, response.status().as_u16().into(), &error);
+            }
+            response
+        }
+    }
+}
+
+/// Why there is no answer, and whether its [`Record`] has told already.
+struct Failure {
+    error: Error,
+    recorded: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, recorded: false }
+    }
+}
+
+async fn respond<B: Incoming>(
+    context: &Context,
+    target: Target,
+    request: Request<'_, B>,
+    observed: &Observed<'_>,
+    id: &str,
+) -> std::result::Result<Response<Body>, Failure> {
+    let Request { method, path, query, headers, mut body, protocol } = request;
+    let Target { model, route, path_params } = target;
+    let app = &context.app;
+    let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
+    let body = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
+    let (method, is_head) = (method.to_string(), method == Method::HEAD);
+    let http = HttpRequest { route, method, path: path.to_owned(), query: query.to_owned(), path_params, body };
+    let mut decoded = decoded(http, id, protocol);
+    if let Some(pattern) = &app.config.http_forward {
+        pattern.forward(headers, &mut decoded)?;
+    }
+    let deadline = observed.deadline(headers, None)?;
+    if model.spec().streams {
+        if let Some(caller) = &mut decoded.request.caller {
+            caller.headers = visible(headers);
+        }
+        decoded.request.schedule.client = fair::client(&model, headers);
+        let record = Record::new(app, observed, (&model, id), status);
+        let answers = Answers::start(context, &model, decoded, Call { record, guard, deadline });
+        let streamed = async { stream(app, answers?, is_head).await };
+        return streamed.await.map_err(|error| Failure { error, recorded: true });
+    }
+    observed.received(&mut decoded);
+    let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
+    observed.computed();
+    let timings = response.timings;
+    let (mut answer, refused) = whole(context, &model, plan, response).await?;
+    observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
+    if app.config.timing_headers {
+        timing_headers(answer.headers_mut(), timings);
+    }
+    Ok(compress::answer(&app.config, headers, answer).await?)
+}
+
+/// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
+fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decoded {
+    let caller = CallerInfo { id: id.to_owned(), ..CallerInfo::default() };
+    let request = InferRequest {
+        inputs: SmallVec::new(),
+        rows: 1,
+        caller: Some(Box::new(caller)),
+        deadline: None,
+        protocol,
+        schedule: Schedule::default(),
+        takes_memory: false,
+        origin: None,
+        asked: Some(Box::new(Asked { http: Some(Box::new(http)), ..Asked::default() })),
+    };
+    let plan = AnswerPlan { id: id.to_owned(), ..AnswerPlan::default() };
+    Decoded { request, plan, timeout: None, shared: None }
+}
+
+/// The most bytes of an id that a header gives.
+const LONGEST_ID: usize = 256;
+
+/// The request's id, empty if it gives none.
+fn id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    given.filter(|id| id.len() <= LONGEST_ID).unwrap_or_default().to_owned()
+}
+
+/// The one answer of a model, and the error that it stands for. Tensors without a body are sent as V2 has them.
+async fn whole(
+    context: &Context,
+    model: &Arc<Model>,
+    plan: AnswerPlan,
+    mut response: InferResponse,
+) -> Result<(Response<Body>, Option<Error>)> {
+    let told = told::taken(&mut response).unwrap_or_default();
+    let (app, refused) = (&context.app, told::error(&told));
+    if told.body.is_some() || response.outputs.is_empty() {
+        return Ok((told::whole(app, model, &told)?, refused));
+    }
+    let mut answer = infer::in_json(context, model, plan, response).await?;
+    told::beside(app, model, &told, &mut answer)?;
+    Ok((answer, refused))
+}
+
+/// The pieces of an answer as they come. The first decides on the status and the headers; an error before it has its
+/// own status, as anywhere else.
+async fn stream(app: &App, mut answers: Answers, is_head: bool) -> Result<Response<Body>> {
+    let Some(first) = answers.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
+    let told = first.response.told.unwrap_or_default();
+    answers.told(told.status);
+    let answer = told::whole(app, answers.model(), &told).inspect_err(|error| answers.fail(error))?;
+    if first.last || is_head {
+        answers.leave();
+        return Ok(answer);
+    }
+    let (mut head, mut body) = answer.into_parts();
+    let begun = body.take_chunks().unwrap_or_default();
+    // What a proxy must not hold back.
+    head.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+    let pieces = Pieces::new(answers, begun.into_iter().next());
+    Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(pieces), None)))
+}
+
+/// The status that the log shows of a stream's outcome.
+fn status(app: &App, error: Option<&Error>) -> i32 {
+    let refused = |error: &Error| wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
+    error.map_or(StatusCode::OK.as_u16(), refused).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+use crate::{Access, Category, Config, InProcess};
+use bytes::Bytes;
+use http::{Request, Response};
+use penstock_core::{
+    BatchOutput, HttpRequest, Model, ModelSpec, OwnAnswer, Readiness, Registry, Result, Route, Told, metrics::Metrics,
+    queue::Work,
+};
+use std::{sync::Arc, thread};
+
+type Handler = fn(&HttpRequest) -> Result<Told>;
+
+/// A server of one open model, whose handler takes HTTP requests.
+struct Served {
+    server: InProcess,
+    model: Arc<Model>,
+    metrics: Arc<Metrics>,
+}
+
+fn told(status: u16, body: String) -> Told {
+    Told { status, body: Some(body.into()), ..Told::default() }
+}
+
+/// What came, as text.
+fn shown(http: &HttpRequest) -> Result<Told> {
+    let HttpRequest { route, method, path, query, path_params, body } = http;
+    Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
+}
+
+fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
+    let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
+    let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
+    let spec = ModelSpec { name: "m".into(), open: true, routes, ..ModelSpec::default() };
+    let model = Arc::new(Model::new(spec, &metrics));
+    registry.insert(Arc::clone(&model)).unwrap();
+    model.set_readiness(Readiness::Ready);
+    let queue = Arc::clone(model.queue());
+    thread::spawn(move || {
+        while let Some(work) = queue.next(0) {
+            let Work::Batch(job) = work else { continue };
+            let answer = |http: &HttpRequest| {
+                let told = handler(http)?;
+                Ok(OwnAnswer { told: Some(Box::new(told)), ..OwnAnswer::default() })
+            };
+            let asked = job.parts().iter().map(|part| part.request.asked.as_ref().unwrap().http.as_ref().unwrap());
+            let apart = asked.map(|http| answer(http)).collect();
+            job.finish(Ok(BatchOutput { apart: Some(apart), ..BatchOutput::default() }));
+        }
+    });
+    let server = InProcess::new(config, registry, Arc::clone(&metrics));
+    server.set_ready();
+    Served { server, model, metrics }
+}
+
+impl Served {
+    fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.server.handle(request))
+    }
+
+    fn call(&self, line: &str, body: &'static str) -> Response<Bytes> {
+        let (method, uri) = line.split_once(' ').unwrap();
+        self.ask(Request::builder().method(method).uri(uri).body(Bytes::from_static(body.as_bytes())).unwrap())
+    }
+
+    /// Status and body.
+    fn text(&self, line: &str, body: &'static str) -> (u16, String) {
+        let answer = self.call(line, body);
+        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+    }
+}
+
+#[test]
+fn a_request_reaches_its_model_as_it_is() {
+    let served = serve(Config::default(), &["POST /score/{customer}", "GET /files/{path...}"], shown);
+    let (status, text) = served.text("POST /score/anna%20m%2F%C3%BC?x=1&y=%20", "{\"a\":1}");
+    let expected = "POST /score/{customer}|POST|/score/anna%20m%2F%C3%BC|x=1&y=%20";
+    assert_eq!((status, text), (200, format!("{expected}|[(\"customer\", \"anna m/ü\")]|{{\"a\":1}}")));
+    let (_, text) = served.text("GET /files/a/b%2Fc", "");
+    assert_eq!(text, "GET /files/{path...}|GET|/files/a/b%2Fc||[(\"path\", \"a/b/c\")]|");
+    assert_eq!(served.call("GET /files/", "").headers()["content-type"], "application/octet-stream");
+}
+
+#[test]
+fn what_is_no_route_is_answered_as_ever() {
+    let served = serve(Config::default(), &["POST /score/{customer}"], shown);
+    for line in ["GET /nothing", "POST /score", "POST /score/", "POST /score/a/b", "POST /score/%ff"] {
+        assert_eq!(served.text(line, "").0, 404, "{line}");
+    }
+    assert_eq!(served.text("GET /v2/health/live", "").0, 200);
+    assert_eq!(served.text("POST /v1/models/m:predict", "{}").0, 400);
+    assert_eq!(served.text("POST /v2/models/nobody/infer", "{}").0, 404);
+}
+
+#[test]
+fn other_methods_are_refused_and_those_that_there_are_named() {
+    let served = serve(Config::default(), &["POST /a", "GET /a", "PUT /v2/health/live", "POST /"], shown);
+    let refused = |line: &str| {
+        let answer = served.call(line, "");
+        assert_eq!(answer.body(), r#"{"error":"Method Not Allowed"}"#, "{line}");
+        (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap().to_owned())
+    };
+    assert_eq!(refused("DELETE /a"), (405, "GET, HEAD, POST".to_owned()));
+    assert_eq!(refused("DELETE /v2/health/live"), (405, "GET,HEAD, PUT".to_owned()));
+    // What is built in stays there for its own methods.
+    assert_eq!(served.text("GET /v2/health/live", "").1, r#"{"live":true}"#);
+    assert_eq!(served.text("GET /", "").0, 200);
+    assert!(served.text("POST /", "").1.starts_with("POST /|"));
+    assert!(served.text("HEAD /a", "").1.starts_with("GET /a|HEAD|"));
+}
+
+#[test]
+fn a_route_goes_before_a_built_in_one_but_for_inference() {
+    let routes = ["POST /v2/models/m/infer", "GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
+    let served = serve(Config::default(), &routes, shown);
+    assert!(served.text("GET /metrics", "").1.starts_with("GET /metrics|"));
+    assert!(served.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
+    assert!(served.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
+    assert!(!served.text("POST /v2/models/m/infer", "{}").1.contains('|'));
+}
+
+#[test]
+fn a_status_headers_and_errors_are_the_models() {
+    let served = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
+        "teapot" => Ok(Told { headers: vec![("X-Pot".into(), "tea".into())], ..told(418, "short".into()) }),
+        "split" => Ok(Told { headers: vec![("x".into(), "a\r\nb: c".into())], ..told(200, String::new()) }),
+        "nothing" => Ok(Told { body: None, ..told(202, String::new()) }),
+        _ => Err(penstock_core::Error::new(penstock_core::Kind::Forbidden, "not you")),
+    });
+    let teapot = served.call("GET /teapot", "");
+    assert_eq!((teapot.status().as_u16(), &teapot.headers()["x-pot"]), (418, &"tea".parse().unwrap()));
+    let nothing = served.call("GET /nothing", "");
+    assert_eq!((nothing.status().as_u16(), nothing.headers().len(), nothing.body().len()), (202, 0, 0));
+    let expected = r#"{"error":"model 'm' answered with a header \"x\" whose value HTTP does not allow"}"#;
+    assert_eq!(served.text("GET /split", ""), (500, expected.to_owned()));
+    assert_eq!(served.text("GET /else", ""), (403, r#"{"error":"not you"}"#.to_owned()));
+    let metrics = served.metrics.exposition_with("");
+    for outcome in ["ok", "invalid_input", "handler", "forbidden"] {
+        let line = format!("outcome=\"{outcome}\"");
+        assert!(metrics.lines().any(|one| one.contains("m\"") && one.contains(&line)), "{outcome}: {metrics}");
+    }
+}
+
+#[test]
+fn a_model_that_refuses_says_why() {
+    let served = serve(Config::default(), &["GET /a"], shown);
+    served.model.set_refusal(Some("it warms up"));
+    let refused = served.call("GET /a", "");
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    assert_eq!(refused.body(), r#"{"error":"model 'm' is not ready: it warms up"}"#);
+    assert_eq!(served.text("GET /v2/models/m/ready", "").0, 503);
+    assert!(served.text("GET /v2/models/m/ready", "").1.contains("it warms up"));
+    served.model.set_refusal(None);
+    assert_eq!(served.text("GET /a", "").0, 200);
+}
+
+#[test]
+fn limits_and_keys_hold() {
+    let mut access = Access::default();
+    access.restrict(Category::Inference, "x-key", "secret").unwrap();
+    let mut config = Config { access, ..Config::default() };
+    config.limits.body_bytes = 8;
+    let served = serve(config, &["GET /a", "POST /a"], shown);
+    assert_eq!(served.text("GET /a", "").0, 403);
+    let ask = |body: &'static str| {
+        let request = Request::builder().method("POST").uri("/a").header("x-key", "secret");
+        served.ask(request.body(Bytes::from_static(body.as_bytes())).unwrap())
+    };
+    assert_eq!(ask("12345678").status().as_u16(), 200);
+    let large = ask("123456789");
+    assert_eq!(large.status().as_u16(), 413);
+    assert_eq!(large.body(), r#"{"error":"the request's body has 9 bytes, at most 8 are accepted"}"#);
+}
