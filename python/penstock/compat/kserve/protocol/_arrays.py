@@ -15,15 +15,17 @@ __all__ = ["Shown", "as_objects", "byte_size", "kept", "listed", "raw_bytes", "s
 class Shown(IntEnum):
     """How a tensor that is held as an array looks to a script."""
 
-    LIST = 0
-    """`data` is a flat list, made when it is first looked at; BYTES are `str`. As in JSON."""
+    JSON = 0
+    """`data` is a flat list, made when it is first looked at: numbers as JSON had them, BYTES as `str`."""
     NESTED = 1
-    """`data` is lists in lists, one level for each axis; BYTES are `str`."""
-    TYPED = 2
-    """`data` is a flat list; BYTES are `bytes`. As in gRPC's typed contents."""
-    RAW = 3
-    """`data` is an empty list, and the raw bytes are there. As in gRPC's raw contents."""
-    BINARY = 4
+    """As JSON, but lists in lists, one level for each axis."""
+    LIST = 2
+    """`data` is a flat list: numbers as numpy gives them, BYTES as `str`. As of JSON with raw bytes after it."""
+    TYPED = 3
+    """`data` is a flat list, BYTES as `bytes`. As of gRPC's typed contents."""
+    RAW = 4
+    """`data` is an empty list, and the raw bytes are there. As of gRPC's raw contents."""
+    BINARY = 5
     """`data` is None, and the raw bytes are there. As `set_data_from_numpy` leaves it."""
 
 
@@ -47,6 +49,9 @@ def listed(array: Array, datatype: str, shown: Shown) -> list[Any]:
     array = array if shown is Shown.NESTED else array.ravel()
     if datatype == "BYTES" and shown is not Shown.TYPED:
         array = objects([_lenient(one) for one in array.ravel().tolist()]).reshape(array.shape)
+    elif array.dtype == np.float32 and shown < Shown.LIST:
+        # The shortest text of a number is what was sent, where it was written by a machine.
+        array = array.astype("U32").astype(np.float64)
     elements: list[Any] = array.tolist()
     return elements
 

@@ -10,7 +10,7 @@ from penstock.compat.kserve.constants.constants import GRPC_CONTENT_DATATYPE_MAP
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._arrays import Shown, raw_bytes
 from penstock.compat.kserve.protocol._parameters import to_grpc_parameters
-from penstock.compat.kserve.protocol._rest import listed
+from penstock.compat.kserve.protocol._rest import leaves, listed
 from penstock.compat.kserve.protocol._tensor import InferTensor
 
 if TYPE_CHECKING:
@@ -81,12 +81,17 @@ def _tensors(tensors: list[Any], all_raw: bool, mistakes: tuple[str, str]) -> tu
     all_raw = all_raw or any(_is_raw(one) for one in tensors)
     for one in tensors:
         said: dict[str, Any] = {"name": one.name, "shape": one.shape, "datatype": one.datatype}
-        if one.parameters:
-            said["parameters"] = to_grpc_parameters(one.parameters)
+        parameters = to_grpc_parameters(one.parameters) if one.parameters else {}
         if all_raw:
-            raws.append(_raw(one, mistakes[0]))
+            raw = one._raw_data
+            if raw is None:
+                raw = _raw(one, mistakes[0])
+                parameters.update(to_grpc_parameters({"binary_data_size": len(raw)}))
+            raws.append(bytes(raw))
         else:
             said["contents"] = _contents(one, mistakes)
+        if parameters:
+            said["parameters"] = parameters
         heads.append(said)
     return heads, raws
 
@@ -98,12 +103,9 @@ def _is_raw(one: InferTensor) -> bool:
 
 
 def _raw(one: InferTensor, mistake: str) -> bytes:
-    raw = one._raw_data
-    if raw is None:
-        if one._array is None and not isinstance(one._value, (list, np.ndarray)):
-            raise InvalidInput(mistake)
-        raw = raw_bytes(one._outgoing(), one.datatype)
-    return bytes(raw)
+    if one._array is None and not isinstance(one._value, (list, np.ndarray)):
+        raise InvalidInput(mistake)
+    return raw_bytes(one._outgoing(), one.datatype)
 
 
 def _contents(one: InferTensor, mistakes: tuple[str, str]) -> dict[str, list[Any]]:
@@ -113,11 +115,4 @@ def _contents(one: InferTensor, mistakes: tuple[str, str]) -> dict[str, list[Any
     field = GRPC_CONTENT_DATATYPE_MAPPINGS.get(one.datatype)
     if field is None:
         raise InvalidInput(mistakes[1])
-    flat = [element for nested in data for element in _leaves(nested)]
-    return {field: [element.encode() if isinstance(element, str) else element for element in flat]}
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        return [leaf for one in value for leaf in _leaves(one)]
-    return [value]
+    return {field: [element.encode() if isinstance(element, str) else element for element in leaves(data)]}

@@ -71,14 +71,8 @@ class InferRequest:
         Raises:
             InvalidInput: an input has an unknown datatype.
         """
-        inputs = [
-            InferInput(*_grpc.tensor(one), to_http_parameters(one.parameters) if one.parameters else None)
-            for one in request.inputs
-        ]
-        outputs = [
-            RequestedOutput(one.name, to_http_parameters(one.parameters) if one.parameters else None)
-            for one in request.outputs
-        ]
+        inputs = [InferInput(*_grpc.tensor(one), _arrived(one.parameters)) for one in request.inputs]
+        outputs = [RequestedOutput(one.name, _arrived(one.parameters)) for one in request.outputs]
         return cls(
             request_id=request.id,
             model_name=request.model_name,
@@ -199,7 +193,7 @@ class InferRequest:
         """
         from penstock.compat.kserve.utils._frames import frame
 
-        return frame({one.name: one for one in self.inputs})
+        return frame(self.inputs)
 
     def get_input_by_name(self, name: str) -> InferInput | None:
         """The first input of that name, or None."""
@@ -246,6 +240,13 @@ class InferRequest:
 
     def _compared(self) -> tuple[Any, ...]:
         return (self.model_name, self.id, self.from_grpc, self.parameters, self.inputs, self.request_outputs)
+
+
+def _arrived(parameters: Any) -> Parameters:
+    """A tensor's parameters as the dialect shows them."""
+    if dialect.is_old():
+        return parameters  # type: ignore[no-any-return] # a map of the script's own kind
+    return to_http_parameters(parameters) if parameters else None
 
 
 def _wanted(output: RequestedOutput) -> dict[str, Any]:

@@ -87,11 +87,12 @@ class InferResponse:
             TypeError: there is no answer among the arguments.
             KeyError: an output has no data.
         """
-        given = dict(zip(("model_name", "response") if len(arguments) == 2 else ("response",), arguments, strict=True))
+        # From the right: one argument is the response, and two are the name and the response.
+        given = dict(zip(("response", "model_name"), arguments[::-1], strict=False))
+        double = given.keys() & named.keys()
         given.update(named)
-        response = given.pop("response", None)
-        name = given.pop("model_name", None)
-        if given or not isinstance(response, dict):
+        response, name = given.pop("response", None), given.pop("model_name", None)
+        if given or double or len(arguments) > 2 or not isinstance(response, dict):
             raise TypeError("from_rest takes the response as a dict, and before it the model's name or nothing")
         outputs = [
             InferOutput(one["name"], list(one["shape"]), one["datatype"], one["data"], one.get("parameters"))

@@ -12,7 +12,7 @@ from penstock.compat.kserve.protocol._arrays import listed as as_list
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol._tensor import InferTensor
 
-__all__ = ["flat", "head", "listed", "refuse_half", "split", "with_size"]
+__all__ = ["flat", "head", "leaves", "listed", "refuse_half", "split", "with_size"]
 
 AnyTensor = TypeVar("AnyTensor", bound=InferTensor)
 
@@ -50,6 +50,13 @@ def flat(tensor: InferTensor) -> list[Any]:
     copy.set_data_from_numpy(array, binary_data=False)
     elements: list[Any] = copy.data
     return elements
+
+
+def leaves(values: Any) -> list[Any]:
+    """The elements of lists in lists, in their order."""
+    if not any(isinstance(value, (list, tuple)) for value in values):
+        return list(values)
+    return [leaf for value in values for leaf in (leaves(value) if isinstance(value, (list, tuple)) else [value])]
 
 
 def refuse_half(tensor: InferTensor, verb: str) -> None:

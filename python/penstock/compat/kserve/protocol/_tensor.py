@@ -144,18 +144,18 @@ class InferTensor:
     def as_numpy(self) -> Array:
         """The tensor as an array of its datatype and shape; BYTES are objects.
 
-        Of raw bytes it is a view, which cannot be written to; else it is a copy.
+        Numbers of raw bytes are a view, which cannot be written to; else it is a copy.
 
         Raises:
             InvalidInput: there is no such datatype, or the elements do not fill the shape.
         """
         array = self._array
         if array is not None:
-            if self._shown >= Shown.RAW:
+            if self._shown >= Shown.RAW and self._datatype != "BYTES":
                 view: Array = self._shaped(array).view()
                 view.flags.writeable = False
                 return view
-            if self._datatype != "BYTES" or self._shown is Shown.TYPED:
+            if self._datatype != "BYTES" or self._shown >= Shown.TYPED:
                 copy: Array = self._shaped(array).copy()
                 return copy
         dtype = to_np_dtype(self._datatype)

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._elements import Array
+from penstock.compat.kserve.protocol._rest import leaves, listed
 from penstock.compat.kserve.protocol._tensor import InferTensor, Parameters
 from penstock.compat.kserve.utils.numpy_codec import to_np_dtype
 
@@ -26,7 +27,7 @@ class InferInput(InferTensor):
     def as_numpy(self) -> Array:
         """The input as an array of its datatype and shape; BYTES are objects.
 
-        Of gRPC's raw contents it is a view, which cannot be written to; else it is a copy.
+        Numbers of gRPC's raw contents are a view, which cannot be written to; else it is a copy.
 
         Raises:
             InvalidInput: there is no such datatype, or the elements do not fill the shape.
@@ -43,8 +44,9 @@ class InferInput(InferTensor):
         """
         if self._datatype != "BYTES":
             raise InvalidInput(f"invalid datatype {self._datatype} in the input")
+        elements = self.as_numpy().ravel().tolist() if self._raw_data is not None else leaves(listed(self))
         try:
-            return [one.decode() if isinstance(one, bytes) else str(one) for one in self.as_numpy().ravel().tolist()]
+            return [one.decode() if isinstance(one, bytes) else str(one) for one in elements]
         except UnicodeDecodeError as error:
             raise InvalidInput(f"an element of input '{self._name}' is not UTF-8: {error.reason}") from None
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
+
+from penstock.compat.kserve.protocol._rest import leaves, listed
 
 __all__ = ["frame", "is_frame", "pandas"]
 
@@ -26,16 +30,18 @@ def is_frame(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
 
 
-def frame(tensors: Mapping[str, Any]) -> Any:
-    """Tensors as columns, by their names; BYTES are text. One of several columns has its numbers in the names."""
+def frame(tensors: Iterable[Any]) -> Any:
+    """Tensors as columns, by their names; BYTES are text. A tensor of several columns numbers them in their names."""
     pd = pandas()
-    columns = []
-    for name, tensor in tensors.items():
-        array = tensor._outgoing()
-        if tensor.datatype == "BYTES":
-            array = array.copy()
-            array.ravel()[:] = [one.decode() if isinstance(one, bytes) else one for one in array.ravel().tolist()]
-        wide = array.ndim == 2 and array.shape[1] != 1
-        names = [f"{name}_{index}" for index in range(array.shape[1])] if wide else [name]
-        columns.append(pd.DataFrame(array, columns=names))
-    return pd.concat(columns, axis=1)
+    return pd.concat([_columns(pd, tensor) for tensor in tensors], axis=1)
+
+
+def _columns(pd: Any, tensor: Any) -> Any:
+    # Of lists, as in KServe: pandas finds the columns' types by itself.
+    values, shape = leaves(listed(tensor)), tensor.shape
+    if tensor.datatype == "BYTES":
+        values = [value.decode() if isinstance(value, bytes) else value for value in values]
+    if len(shape) == 2 and shape[1] != 1:
+        names = [f"{tensor.name}_{index}" for index in range(shape[1])]
+        return pd.DataFrame(np.array(values).reshape(shape), columns=names)
+    return pd.DataFrame(values, columns=[tensor.name])

@@ -48,7 +48,9 @@ class Message:
         if field.plain:
             setattr(self, field.name, value)
         else:
-            self.__dict__[field.name] = self._made(field, value)
+            made = self.__dict__[field.name] = self._made(field, value)
+            if not field.repeated:
+                made.SetInParent()
 
     def _made(self, field: Field, value: Any) -> Any:
         if field.is_map:

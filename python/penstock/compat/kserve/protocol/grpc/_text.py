@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
 
 if TYPE_CHECKING:
@@ -29,14 +31,22 @@ def _field(field: Field, value: Any, indent: str) -> str:
     values = value if field.repeated else [value]
     if field.kind is Kind.MESSAGE:
         return "".join(f"{indent}{field.name} {{\n{shown(one, indent + '  ')}{indent}}}\n" for one in values)
-    return "".join(f"{indent}{field.name}: {_plain(one)}\n" for one in values)
+    return "".join(f"{indent}{field.name}: {_plain(field, one)}\n" for one in values)
 
 
-def _plain(value: Any) -> str:
+def _plain(field: Field, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):
-        return '"' + repr(value)[2:-1].replace('"', '\\"') + '"'
+        return '"' + "".join(map(_escaped, value)) + '"'
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
+    if field.kind is Kind.FLOAT:
+        # As few digits as tell it from its neighbours.
+        return str(np.float32(value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+
+
+def _escaped(byte: int) -> str:
+    known = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
+    return known.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")

@@ -1,0 +1,117 @@
+"""From a payload to what a model computes with, and back: for rows of V1 and tensors of V2 alike."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import numpy as np
+
+from penstock.compat.kserve.errors import InferenceError, InvalidInput
+from penstock.compat.kserve.protocol._parameters import plain_value
+from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from penstock.compat.kserve.utils._frames import is_frame, pandas
+from penstock.compat.kserve.utils.numpy_codec import from_np_dtype
+
+__all__ = ["get_predict_input", "get_predict_response"]
+
+
+def get_predict_input(payload: dict[str, Any] | InferRequest, columns: list[Any] | None = None) -> Any:
+    """What a model computes with.
+
+    Args:
+        payload: Of V1 or V2.
+        columns: The columns of DataFrames, and their order.
+
+    Returns:
+        Of V1: an array of the rows; the list itself, if they are texts; a DataFrame, if they are dicts. Of V2: a
+        DataFrame of all inputs, if the parameter `content_type` is `pd`; else the first input, as a list if it is text,
+        as an array if not.
+
+    Raises:
+        InvalidInput: it is neither.
+        ImportError: a DataFrame is wanted, and pandas is not installed.
+        KeyError: a payload of V1 has no rows.
+    """
+    if isinstance(payload, dict):
+        return _rows(payload["inputs"] if "inputs" in payload else payload["instances"], columns)
+    if not isinstance(payload, InferRequest):
+        raise InvalidInput(f"unsupported payload type {type(payload)}")
+    if plain_value((payload.parameters or {}).get("content_type")) == "pd":
+        return payload.as_dataframe()
+    first = payload.inputs[0]
+    if first.datatype == "BYTES" and first._raw_data is None:
+        data = first.data
+        if len(data) and isinstance(data[0], str):
+            return data
+    return first.as_numpy()
+
+
+def _rows(rows: Any, columns: list[Any] | None) -> Any:
+    if len(rows) == 0:
+        return np.array(rows)
+    first = rows[0]
+    if isinstance(first, dict) or (isinstance(first, list) and first and isinstance(first[0], dict)):
+        pd = pandas()
+        return pd.concat([pd.DataFrame(_table(row), columns=columns) for row in rows], axis=0)
+    return rows if isinstance(first, str) else np.array(rows)
+
+
+def _table(row: Any) -> Any:
+    """What makes a table of a row: a dict of plain values is one line of it."""
+    plain = isinstance(row, dict) and not any(isinstance(value, (dict, list, tuple)) for value in row.values())
+    return [row] if plain else row
+
+
+def get_predict_response(
+    payload: dict[str, Any] | InferRequest, result: Any, model_name: str
+) -> dict[str, Any] | InferResponse:
+    """What a model answers.
+
+    Args:
+        payload: What it was asked with; the answer is of the same protocol.
+        result: What it has computed: an array, a list or a DataFrame.
+        model_name: Its name.
+
+    Returns:
+        Of V1: `predictions`, of a DataFrame a dict for each row. Of V2: an output for each column of a DataFrame, or
+        else one output named `output-0`.
+
+    Raises:
+        InvalidInput: the payload is of neither.
+        InferenceError: the result is of a type that the protocol has not.
+    """
+    if isinstance(payload, dict):
+        return {"predictions": _predictions(result)}
+    if not isinstance(payload, InferRequest):
+        raise InvalidInput(f"unsupported payload type {type(payload)}")
+    binary = bool(payload.use_binary_outputs)
+    columns = [(name, result[name].to_numpy()) for name in result.columns] if is_frame(result) else None
+    outputs = [_output(name, array, binary) for name, array in columns or ([] if columns == [] else [_only(result)])]
+    return InferResponse(
+        model_name=model_name,
+        infer_outputs=outputs,
+        response_id=payload.id or str(uuid.uuid4()),
+        use_binary_outputs=payload.use_binary_outputs,
+        requested_outputs=payload.request_outputs,
+    )
+
+
+def _predictions(result: Any) -> Any:
+    if is_frame(result):
+        return [row.to_dict() for _, row in result.iterrows()]
+    return result.tolist() if isinstance(result, np.ndarray) else result
+
+
+def _only(result: Any) -> tuple[str, np.ndarray[Any, Any]]:
+    texts = isinstance(result, list) and result and isinstance(result[0], str)
+    return "output-0", np.array(result, dtype=object) if texts else np.asarray(result)
+
+
+def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput:
+    datatype = from_np_dtype(array.dtype)
+    if datatype is None or (array.dtype == object and array.ndim == 0):
+        raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
+    output = InferOutput(str(name), list(array.shape), datatype)
+    output.set_data_from_numpy(array, binary_data=binary)
+    return output

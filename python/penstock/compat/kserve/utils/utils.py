@@ -1,0 +1,129 @@
+"""What scripts take from KServe's helpers."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.compat.kserve.constants.constants import PredictorProtocol
+from penstock.compat.kserve.utils._cloud_events import create_response_cloudevent, is_structured_cloudevent
+from penstock.compat.kserve.utils._predicting import get_predict_input, get_predict_response
+
+__all__ = [
+    "cpu_count",
+    "create_response_cloudevent",
+    "generate_uuid",
+    "get_current_k8s_namespace",
+    "get_default_target_namespace",
+    "get_ig_namespace",
+    "get_isvc_namespace",
+    "get_predict_input",
+    "get_predict_response",
+    "is_running_in_k8s",
+    "is_structured_cloudevent",
+    "is_v1",
+    "is_v2",
+    "strtobool",
+    "to_headers",
+]
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io")
+_CGROUP = Path("/sys/fs/cgroup")
+_TRUE = ("y", "yes", "t", "true", "on", "1")
+_FALSE = ("n", "no", "f", "false", "off", "0")
+
+
+def generate_uuid() -> str:
+    """A new random id."""
+    return str(uuid.uuid4())
+
+
+def strtobool(val: str) -> bool:
+    """What a word of the command line or the environment says: y, yes, t, true, on, 1, or one of their opposites.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    word = val.lower()
+    if word not in _TRUE + _FALSE:
+        raise ValueError(f"invalid truth value {word!r}")
+    return word in _TRUE
+
+
+def is_v1(protocol: str | PredictorProtocol) -> bool:
+    """Whether it is the first protocol over HTTP."""
+    return _is(protocol, PredictorProtocol.REST_V1)
+
+
+def is_v2(protocol: str | PredictorProtocol) -> bool:
+    """Whether it is the Open Inference Protocol over HTTP."""
+    return _is(protocol, PredictorProtocol.REST_V2)
+
+
+def _is(protocol: Any, wanted: PredictorProtocol) -> bool:
+    return protocol is wanted or (isinstance(protocol, str) and protocol.lower() == wanted.value)
+
+
+def to_headers(context: Any) -> dict[str, Any]:
+    """The metadata of a gRPC call, and what was set to be sent after the answer, as a dict."""
+    pairs = [*(context.invocation_metadata() or ())]
+    if hasattr(context, "trailing_metadata"):
+        pairs += context.trailing_metadata() or ()
+    return {pair.key: pair.value for pair in pairs}
+
+
+def cpu_count() -> int:
+    """The processors that this process may use: of the machine, of its affinity, and of its control group's quota."""
+    counts = [os.cpu_count() or 1]
+    if hasattr(os, "sched_getaffinity"):
+        counts.append(len(os.sched_getaffinity(0)))
+    counts.append(_quota())
+    return min(count for count in counts if count > 0)
+
+
+def _quota() -> int:
+    """Whole processors of the control group's quota; 0 if there is none."""
+    old = _CGROUP / "cpu,cpuacct"
+    try:
+        if (_CGROUP / "cpu.max").exists():
+            quota, period = (_CGROUP / "cpu.max").read_text().split()
+        else:
+            quota, period = ((old / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return max(0, int(quota) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return 0
+
+
+def is_running_in_k8s() -> bool:
+    """Whether this is a container of a Kubernetes cluster."""
+    return _ACCOUNT.is_dir()
+
+
+def get_current_k8s_namespace() -> str:
+    """The namespace that this container is in."""
+    with (_ACCOUNT / "serviceaccount" / "namespace").open(encoding="utf-8") as file:
+        return file.readline()
+
+
+def get_default_target_namespace() -> str:
+    """The namespace that this container is in; `default` outside a cluster."""
+    return get_current_k8s_namespace() if is_running_in_k8s() else "default"
+
+
+def get_isvc_namespace(inferenceservice: Any) -> str:
+    """The namespace of a resource, or the default one."""
+    return _namespace(inferenceservice)
+
+
+def get_ig_namespace(inferencegraph: Any) -> str:
+    """The namespace of a resource, or the default one."""
+    return _namespace(inferencegraph)
+
+
+def _namespace(resource: Any) -> str:
+    metadata = resource["metadata"] if isinstance(resource, Mapping) else resource.metadata
+    name = metadata.get("namespace") if isinstance(metadata, Mapping) else metadata.namespace
+    return name or get_default_target_namespace()
