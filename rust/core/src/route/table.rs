@@ -147,6 +147,3 @@ impl<T> Default for Node<T> {
         Self { literals: HashMap::new(), patterns: Vec::new(), ends: Vec::new(), rests: Vec::new() }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
-use super::{Found, RouteTable};
-use crate::Route;
+//! Which route a path leads to: by example, and against a look at each route alone.
+
+use penstock_core::{Found, Route, RouteTable};
 use proptest::prelude::*;
 
 fn table(routes: &[&str]) -> RouteTable<String> {
