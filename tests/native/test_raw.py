@@ -145,3 +145,10 @@ def test_each_kind_of_url_has_its_own(urls: dict[str, str]) -> None:
 def test_a_hedged_client_sends_them_too(urls: dict[str, str]) -> None:
     with Client(urls["http"], hedge=5) as client:
         assert client.request("GET", "/v2").ok
+
+
+def test_a_connection_is_not_used_again_after_a_500() -> None:
+    # Some servers close it then, and do not say so.
+    with Misbehaving(lambda number: refusal(500 if number == 1 else 503)) as server, Client(server.url) as client:
+        assert [client.request("POST", "/").status for _ in range(4)] == [503, 500, 503, 503]
+        assert server.connections == 2

@@ -23,7 +23,10 @@ impl Rest {
             head.framing = Framing::Length(0);
         }
         let body = self.body(&mut connection, &mut head).await?;
-        self.give_back(connection, &head);
+        // KServe's servers drop the connection after a 500 without saying so, just when it is used again.
+        if head.status != 500 {
+            self.give_back(connection, &head);
+        }
         Ok(RawAnswer { status: head.status, headers: head.all, body })
     }
 }

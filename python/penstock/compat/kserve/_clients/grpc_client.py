@@ -1,0 +1,154 @@
+"""`InferenceGRPCClient`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.compat.kserve._clients import grpc_messages
+from penstock.compat.kserve._clients.defaults import USE_CLIENT_DEFAULT, UseClientDefault
+from penstock.compat.kserve._clients.grpc_options import GrpcOptions, Metadata, metadata_of, with_port
+from penstock.compat.kserve._clients.grpc_ways import AsyncChannel, AsyncNative
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.logging import trace_logger as logger
+from penstock.compat.kserve.protocol.infer_type import InferRequest, InferResponse
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["InferenceGRPCClient"]
+
+
+class InferenceGRPCClient:
+    """Asks a KServe server over gRPC; any number of tasks at once.
+
+    Args:
+        url: `host:port`; the port may be left out, it is 80 then, or 443 with `use_ssl`.
+        verbose: Whether requests and answers are logged.
+        use_ssl: Whether the connection is encrypted.
+        root_certificates: The path of a PEM file of the authorities to trust, instead of the platform's.
+        private_key: The path of a PEM file of the client's own key.
+        certificate_chain: The path of a PEM file of the client's own certificate.
+        creds: Credentials of grpc's, instead of all these; needs the package grpcio.
+        channel_args: Arguments of grpc's channel. Those that bound messages, name the certificate's host or
+            switch retries off are kept by the native client; any other one needs the package grpcio.
+        timeout: Seconds that a call may take; None is no limit.
+        retries: How many more attempts there are while the server is UNAVAILABLE.
+
+    Example:
+        >>> async with InferenceGRPCClient("127.0.0.1:8081") as client:
+        ...     response = await client.infer(request)
+    """
+
+    def __init__(  # noqa: PLR0917 - KServe's own order
+        self,
+        url: str,
+        verbose: bool = False,
+        use_ssl: bool = False,
+        root_certificates: str | None = None,
+        private_key: str | None = None,
+        certificate_chain: str | None = None,
+        creds: Any = None,
+        channel_args: list[tuple[str, Any]] | None = None,
+        timeout: float | None = 60,
+        retries: int | None = 3,
+    ) -> None:
+        options = GrpcOptions(
+            with_port(url, use_ssl),
+            use_ssl,
+            root_certificates,
+            private_key,
+            certificate_chain,
+            creds,
+            channel_args,
+            max(0, retries or 0),
+        )
+        why = options.why_grpc()
+        self._way = AsyncNative(options) if why is None else AsyncChannel(options, why)
+        self._verbose = verbose
+        self._timeout = timeout
+
+    async def infer(
+        self,
+        infer_request: InferRequest,
+        timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT,
+        headers: Metadata = None,
+    ) -> InferResponse:
+        """Runs one inference.
+
+        Args:
+            infer_request: The request.
+            timeout: Seconds, instead of the client's; None is no limit.
+            headers: Metadata of the call.
+
+        Raises:
+            InvalidInput: it is not an `InferRequest`.
+            RpcError: the server refused, or could not be reached.
+        """
+        if not isinstance(infer_request, InferRequest):
+            raise InvalidInput("Invalid input format")
+        if self._verbose:
+            logger.info("metadata: %s\n infer_request: %s", headers or (), infer_request)
+        call = grpc_messages.model_infer(infer_request.to_grpc())
+        response: InferResponse = InferResponse.from_grpc(await self._call(call, timeout, headers))
+        if self._verbose:
+            logger.info("infer response: %s", response)
+        return response
+
+    async def is_server_ready(
+        self, timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT, headers: Metadata = None
+    ) -> bool:
+        """Whether the server can answer.
+
+        Raises:
+            RpcError: the server refused, or could not be reached.
+        """
+        return bool((await self._call(grpc_messages.server_ready(), timeout, headers)).ready)
+
+    async def is_server_live(
+        self, timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT, headers: Metadata = None
+    ) -> bool:
+        """Whether the server runs.
+
+        Raises:
+            RpcError: the server refused, or could not be reached.
+        """
+        return bool((await self._call(grpc_messages.server_live(), timeout, headers)).live)
+
+    async def is_model_ready(
+        self,
+        model_name: str,
+        timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT,
+        headers: Metadata = None,
+    ) -> bool:
+        """Whether a model can answer.
+
+        Raises:
+            RpcError: there is no such model, the server refused, or it could not be reached.
+        """
+        return bool((await self._call(grpc_messages.model_ready(model_name), timeout, headers)).ready)
+
+    async def close(self) -> None:
+        """Closes the client: no more calls are made."""
+        await self._way.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _call(self, call: grpc_messages.Call, timeout: float | UseClientDefault | None, headers: Metadata) -> Any:
+        limit = self._timeout if isinstance(timeout, UseClientDefault) else timeout
+        try:
+            message = call.message.SerializeToString()
+            answer = call.answer.FromString(await self._way.call(call.method, message, metadata_of(headers), limit))
+        except Exception as error:
+            logger.error("%s: %s", call.failed, error, exc_info=True)
+            raise
+        if self._verbose:
+            logger.info("%s response: %s", call.method, answer)
+        return answer

@@ -1,0 +1,43 @@
+"""Requests over httpx, for what only it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.compat.kserve._clients.config import RESTConfig
+from penstock.compat.kserve._clients.http_errors import Request, Response
+
+__all__ = ["HttpxHttp"]
+
+
+class HttpxHttp:
+    """Sends requests to any origin, perhaps through a proxy."""
+
+    def __init__(self, config: RESTConfig, why: str, proxy: str | None = None) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise ImportError(f"RESTConfig's {why} needs the package httpx: pip install 'httpx[http2]'") from None
+        transport = config.transport
+        cert: Any = config.cert
+        if transport is None:
+            # By hand: left to itself, httpx's client makes one that does not try again and has no certificate.
+            transport = httpx.AsyncHTTPTransport(
+                verify=config.verify, cert=cert, http2=config.http2, retries=config.retries or 0, proxy=proxy
+            )
+        auth: Any = tuple(config.auth) if isinstance(config.auth, list) else config.auth
+        timeout: Any = config.timeout
+        self._client = httpx.AsyncClient(transport=transport, timeout=timeout, auth=auth)
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Any
+    ) -> Response:
+        """Sends one request; its errors are httpx's own."""
+        answer = await self._client.request(method, url, headers=dict(headers), content=body, timeout=timeout)
+        request = Request(method, str(answer.url), dict(headers))
+        return Response(request, answer.status_code, dict(answer.headers), answer.content)
+
+    async def close(self) -> None:
+        """Lets all connections go."""
+        await self._client.aclose()

@@ -1,0 +1,80 @@
+"""Requests over Penstock's own client: one for each origin that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import penstock
+from penstock.compat.kserve._clients.config import RESTConfig
+from penstock.compat.kserve._clients.defaults import Timeout, limits
+from penstock.compat.kserve._clients.http_errors import Request, Response, of_native
+from penstock.errors import InvalidInput, PenstockError
+
+__all__ = ["NativeHttp"]
+
+_NO_LIMIT = 1 << 40
+_FRAMING = frozenset(["connection", "content-length", "te", "transfer-encoding"])
+
+
+class NativeHttp:
+    """Sends requests to any origin."""
+
+    def __init__(self, config: RESTConfig) -> None:
+        self._options = _options(config)
+        self._clients: dict[str, penstock.AsyncClient] = {}
+        self._closed = False
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Timeout
+    ) -> Response:
+        """Sends one request.
+
+        Raises:
+            ConnectError: and the others of `http_errors`.
+        """
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        # The framing is not the caller's to say: headers are often those of another request.
+        sent = {name: value for name, value in headers.items() if name.lower() not in _FRAMING}
+        request = Request(method, url, sent)
+        try:
+            answer = await self._client(parts.scheme, parts.netloc).request(
+                method, path, body or b"", headers=sent, timeout=limits(timeout).whole
+            )
+        except InvalidInput as error:
+            raise ValueError(str(error)) from None
+        except PenstockError as error:
+            raise of_native(error, request) from None
+        return Response(request, answer.status, answer.headers, answer.body)
+
+    async def close(self) -> None:
+        """Lets all connections go; nothing more is sent."""
+        self._closed = True
+        for client in self._clients.values():
+            await client.close()
+
+    def _client(self, scheme: str, netloc: str) -> penstock.AsyncClient:
+        if self._closed:
+            raise RuntimeError("Cannot send a request, as the client has been closed.")
+        origin = f"{scheme.lower()}://{netloc}"
+        client = self._clients.get(origin)
+        if client is None:
+            client = self._clients[origin] = penstock.AsyncClient(origin, **self._options)
+        return client
+
+
+def _options(config: RESTConfig) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "retries": max(0, config.retries or 0),
+        "connect_timeout": limits(config.timeout).connect,
+        "max_answer_bytes": _NO_LIMIT,
+    }
+    if isinstance(config.cert, (tuple, list)):
+        options["certificate"], options["key"] = config.cert[0], config.cert[1]
+    elif config.cert is not None:
+        options["certificate"] = options["key"] = config.cert
+    if config.verify is not True:
+        options["ca_file"] = config.verify
+    return options

@@ -1,0 +1,345 @@
+"""R6, D17: `InferenceRESTClient` and `RESTConfig`, against Penstock's own routes and servers that are made up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import penstock
+from misbehaving import Misbehaving, refusal
+from penstock import Server, Tensor, model
+from penstock.compat.kserve.errors import UnsupportedProtocol
+from penstock.compat.kserve.inference_client import (
+    USE_CLIENT_DEFAULT,
+    ConnectError,
+    HTTPStatusError,
+    InferenceRESTClient,
+    InvalidURL,
+    ReadError,
+    ReadTimeout,
+    RESTConfig,
+)
+from penstock.compat.kserve.protocol.infer_type import InferInput, InferRequest
+from waiting import PATIENCE
+
+V1, V2 = RESTConfig(protocol="v1"), RESTConfig(protocol="v2")
+
+
+class Double:
+    def __call__(self, x: Any) -> Any:
+        return x * 2
+
+    def explain(self, x: Any) -> Any:
+        return x
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    tensors: Any = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+    double = model(name="double", batching=penstock.Batching(max_size=8), **tensors)(Double)
+    with Server(double, http="127.0.0.1:0") as server:
+        yield server.http_url
+
+
+def request(binary: bool) -> InferRequest:
+    x = InferInput("x", [1, 2], "FP32")
+    x.set_data_from_numpy(np.array([[1, 2]], np.float32), binary_data=binary)
+    return InferRequest("double", [x], request_id="7", parameters={"binary_data_output": binary})
+
+
+def ask(config: RESTConfig, method: str, *arguments: Any, **options: Any) -> Any:
+    async def asked() -> Any:
+        async with InferenceRESTClient(config) as client:
+            return await getattr(client, method)(*arguments, **options)
+
+    return asyncio.run(asked())
+
+
+def answer(body: bytes, *headers: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"\r\n".join([b"HTTP/1.1 " + status, b"Content-Length: %d" % len(body), *headers, b"", body])
+
+
+def lines(received: bytes) -> list[bytes]:
+    return received.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
+
+
+def test_r6_v1_infer_explain_and_health(url: str) -> None:
+    seen: dict[str, str] = {}
+    said = ask(V1, "infer", url, {"instances": [[1, 2]]}, model_name="double", response_headers=seen)
+    assert said == {"predictions": [[2, 4]]}
+    assert seen["content-type"] == "application/json"
+    assert ask(V1, "explain", url, "double", {"instances": [[1, 2]]}) == {"explanations": [[1, 2]]}
+    assert ask(V1, "is_server_live", url) is True
+    assert ask(V1, "is_model_ready", url, "double") is True
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_r6_v2_infer(url: str, binary: bool) -> None:
+    seen: dict[str, str] = {}
+    headers = {"x-own": "1"}
+    response = ask(V2, "infer", url, request(binary), model_name="double", headers=headers, response_headers=seen)
+    assert (response.id, response.model_name) == ("7", "double")
+    assert response.outputs[0].as_numpy().tolist() == [[2, 4]]
+    assert ("inference-header-content-length" in seen) == binary
+    assert headers == {"x-own": "1"}
+
+
+def test_r6_v2_health(url: str) -> None:
+    assert ask(V2, "is_server_live", url) is True
+    assert ask(V2, "is_server_ready", url) is True
+    assert ask(V2, "is_model_ready", url, "double") is True
+    assert ask(V2, "is_model_ready", url, "unknown") is False
+
+
+def test_r6_a_dict_goes_as_json_also_in_v2(url: str) -> None:
+    body = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": np.array([3.0], np.float32)}]}
+    assert ask(V2, "infer", url, body, model_name="double").outputs[0].as_numpy().tolist() == [[6]]
+
+
+def test_r6_a_graph_is_asked_as_it_is(url: str) -> None:
+    whole = f"{url}/v1/models/double:predict?a=1"
+    assert ask(V2, "infer", whole, {"instances": [[1]]}, is_graph_endpoint=True) == {"predictions": [[2]]}
+
+
+def test_r6_a_refusal_is_an_error_with_the_answer(url: str) -> None:
+    with pytest.raises(HTTPStatusError) as caught:
+        ask(V1, "infer", url, {"instances": [[1]]}, model_name="unknown")
+    error = caught.value
+    assert error.response.status_code == 404
+    assert str(error) == f"{error.response.json()['error']}, '404 Not Found' for url '{url}/v1/models/unknown:predict'"
+    assert isinstance(error, httpx.HTTPStatusError)
+    assert isinstance(error.response, httpx.Response)
+    assert error.request.method == "POST"
+    with pytest.raises(httpx.HTTPStatusError):
+        ask(V1, "is_model_ready", url, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (answer(b"no", b"Content-Type: text/plain", status=b"418 I'm a teapot"), ", '418 I'm a Teapot'"),
+        (answer(b'{"detail":1}', b"Content-Type: application/json", status=b"400 X"), "{'detail': 1}, '400 "),
+        (answer(b'{"error":"E"}', b"Content-Type: application/json; charset=utf-8", status=b"500 X"), "E, '500 "),
+        (answer(b"{", b"Content-Type: application/json", status=b"500 X"), "{, '500 Internal Server Error'"),
+    ],
+)
+def test_r6_what_a_refusal_says(reply: bytes, said: str) -> None:
+    with Misbehaving(lambda _: reply) as server, pytest.raises(HTTPStatusError) as caught:
+        ask(V1, "infer", server.url, {"instances": []}, model_name="m")
+    assert str(caught.value).startswith(said)
+
+
+def test_r6_not_ready_is_false() -> None:
+    with Misbehaving(lambda _: refusal(503)) as server:
+        assert ask(V1, "is_model_ready", server.url, "m") is False
+        assert ask(V2, "is_model_ready", server.url, "m") is False
+        with pytest.raises(HTTPStatusError):
+            ask(V2, "is_server_ready", server.url)
+
+
+@pytest.mark.parametrize(
+    ("config", "method", "arguments"),
+    [
+        (V2, "explain", ["m", {}]),
+        (V1, "is_server_ready", []),
+        (RESTConfig(protocol="v3"), "is_server_live", []),
+        (RESTConfig(protocol="v3"), "is_model_ready", ["m"]),
+        (RESTConfig(protocol="grpc-v2"), "infer", [{}, "m"]),
+    ],
+)
+def test_r6_other_protocols_are_refused(config: RESTConfig, method: str, arguments: list[Any]) -> None:
+    with pytest.raises(UnsupportedProtocol, match=rf"Unsupported protocol {config.protocol}\."):
+        ask(config, method, "http://127.0.0.1:1", *arguments)
+
+
+def test_r6_a_model_needs_a_name_and_a_url_its_scheme() -> None:
+    with pytest.raises(ValueError, match="model_name should not be 'None'"):
+        ask(V1, "infer", "http://127.0.0.1:1", {})
+    for base in ("127.0.0.1:8080", "localhost", "grpc://h:1"):
+        with pytest.raises(InvalidURL, match="Base url should have 'http://' or 'https://' protocol") as caught:
+            ask(V1, "infer", base, {}, "m")
+        assert isinstance(caught.value, (httpx.InvalidURL, ValueError))
+    with pytest.raises(httpx.InvalidURL, match="Base url should not be a relative url"):
+        ask(V1, "infer", "http:///path", {}, "m")
+
+
+@pytest.mark.parametrize(
+    ("base", "path"),
+    [
+        ("", b"/v1/models/a b%:predict"),
+        ("/", b"/v1/models/a b%:predict"),
+        ("/team/one", b"/team/one/v1/models/a b%:predict"),
+        ("/team/one/", b"/team/one/v1/models/a b%:predict"),
+    ],
+)
+def test_r6_a_base_may_have_a_path(base: str, path: bytes) -> None:
+    with Misbehaving(lambda _: answer(b"{}")) as server:
+        ask(V1, "infer", httpx.URL(server.url + base), {}, "a b%")
+        assert server.received[0].startswith(b"POST " + path.replace(b" ", b"%20") + b" HTTP/1.1\r\n")
+
+
+def test_r6_headers_of_another_request_may_be_handed_on() -> None:
+    headers = {"Content-Length": "999", "Connection": "close", "Transfer-Encoding": "chunked", "X-Request-Id": "1"}
+    with Misbehaving(lambda _: answer(b"{}")) as server:
+        ask(V1, "infer", server.url, {"a": 1}, "m", headers=headers)
+        sent = lines(server.received[0])
+    assert {b"x-request-id: 1", b"content-length: 7", b"content-type: application/json"} <= set(sent)
+    assert not [line for line in sent if line.startswith((b"connection", b"transfer"))]
+
+
+def test_r6_bytes_and_their_content_type_go_as_they_are() -> None:
+    with Misbehaving(lambda _: answer(b"{}")) as server:
+        ask(V1, "infer", server.url, b"\x00\x01", "m", headers={"Content-Type": "image/png"})
+        assert b"content-type: image/png" in lines(server.received[0])
+        assert server.received[0].endswith(b"\r\n\r\n\x00\x01")
+
+
+@pytest.mark.parametrize("where", ["config", "url"])
+def test_r6_basic_authentication(where: str) -> None:
+    with Misbehaving(lambda _: answer(b"{}")) as server:
+        config = RESTConfig(auth=("u", "p:q")) if where == "config" else RESTConfig()
+        base = server.url if where == "config" else server.url.replace("://", "://u:p%3Aq@")
+        ask(config, "infer", base, {}, "m")
+        assert b"authorization: basic dtpwone=" in lines(server.received[0])
+
+
+def test_r6_retries_reach_a_server_that_comes_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    base = f"http://127.0.0.1:{port}"
+    tried: list[Exception] = []
+
+    async def wait() -> Any:
+        async with InferenceRESTClient(RESTConfig(retries=0)) as impatient:
+            try:
+                await impatient.infer(base, {}, "m")
+            except ConnectError as error:
+                tried.append(error)
+        async with InferenceRESTClient(RESTConfig(retries=30)) as client:
+            asked = asyncio.ensure_future(client.infer(base, {}, "m"))
+            await asyncio.sleep(0.1)
+            with socket.create_server(("127.0.0.1", port)) as listener:
+                threading.Thread(target=serve_once, args=[listener]).start()
+                return await asyncio.wait_for(asked, PATIENCE)
+
+    def serve_once(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer(b'{"predictions":[]}'))
+
+    assert asyncio.run(wait()) == {"predictions": []}
+    assert isinstance(tried[0], httpx.ConnectError)
+    assert isinstance(tried[0], penstock.Unavailable)
+
+
+def test_r6_an_inference_that_was_lost_is_not_asked_again() -> None:
+    with Misbehaving(lambda _: None) as server:
+        with pytest.raises(httpx.ReadError) as caught:
+            ask(V1, "infer", server.url, {}, "m")
+        assert isinstance(caught.value, ReadError)
+        assert server.requests == 1
+
+
+@pytest.mark.parametrize("timeout", [0.1, (5, 0.1, 5, 5), httpx.Timeout(5, read=0.1)])
+def test_r6_timeouts_in_every_form(timeout: Any) -> None:
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
+    with Misbehaving(lambda _: half) as server:
+        for config, options in [(RESTConfig(timeout=timeout), {}), (RESTConfig(), {"timeout": timeout})]:
+            with pytest.raises(ReadTimeout) as caught:
+                ask(config, "infer", server.url, {}, "m", **options)
+            assert isinstance(caught.value, httpx.ReadTimeout)
+            assert isinstance(caught.value, TimeoutError)
+
+
+def test_r6_no_timeout_and_the_default_one(url: str) -> None:
+    for timeout in (None, USE_CLIENT_DEFAULT, httpx.USE_CLIENT_DEFAULT):
+        assert ask(V1, "is_server_live", url, timeout=timeout) is True
+    with pytest.raises(ValueError, match="timeout is 'soon', expected seconds, None, a tuple of four or httpx's"):
+        ask(V1, "is_server_live", url, timeout="soon")
+
+
+def test_r6_a_transport_of_httpx_is_used() -> None:
+    asked: list[httpx.Request] = []
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"predictions": [json.loads(request.content)["instances"][0]]})
+
+    config = RESTConfig(transport=httpx.MockTransport(reply), auth=httpx.BasicAuth("u", "p"))
+    assert ask(config, "infer", "http://nowhere", {"instances": [5]}, "m") == {"predictions": [5]}
+    assert str(asked[0].url) == "http://nowhere/v1/models/m:predict"
+    assert asked[0].headers["authorization"].startswith("Basic ")
+
+
+def test_r6_http2_and_unverified_servers_go_through_httpx(url: str) -> None:
+    for config in (RESTConfig(http2=True), RESTConfig(verify=False)):
+        assert ask(config, "infer", url, {"instances": [[1]]}, "double") == {"predictions": [[2]]}
+
+
+def test_r6_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Misbehaving(lambda _: answer(b'{"predictions":[1]}')) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", "other.test")
+        assert ask(V1, "infer", "http://model.test", {}, "m") == {"predictions": [1]}
+        assert proxy.received[0].startswith(b"POST http://model.test/v1/models/m:predict HTTP/1.1")
+
+
+def test_r6_a_closed_client_asks_no_more(url: str) -> None:
+    async def late() -> None:
+        client = InferenceRESTClient()
+        await client.close()
+        await client.is_server_live(url)
+
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(late())
+
+
+WITHOUT = """
+import asyncio, sys
+from penstock.compat.kserve import InferenceGRPCClient, InferenceRESTClient, RESTConfig
+from penstock.compat.kserve.inference_client import ConnectError, HTTPStatusError, RpcError, StatusCode
+
+async def main(url):
+    async with InferenceRESTClient() as client:
+        try:
+            await client.infer(url, {"instances": [[1]]}, "unknown")
+        except HTTPStatusError as error:
+            assert error.response.status_code == 404 and error.response.json()["error"], error
+        try:
+            await client.infer("http://127.0.0.1:1", {}, "m")
+        except ConnectError as error:
+            assert error.request.url == "http://127.0.0.1:1/v1/models/m:predict"
+    async with InferenceGRPCClient("127.0.0.1:1", retries=0) as client:
+        try:
+            await client.is_server_live()
+        except RpcError as error:
+            assert error.code() is StatusCode.UNAVAILABLE
+    for name in ("httpx", "h2"):
+        sys.modules[name] = None
+        try:
+            InferenceRESTClient(RESTConfig(http2=True))
+        except ImportError as error:
+            assert str(error) == "RESTConfig's http2 needs the package httpx: pip install 'httpx[http2]'", error
+        else:
+            raise AssertionError
+
+asyncio.run(main(sys.argv[1]))
+found = [name for name in ("httpx", "grpc", "google.protobuf") if sys.modules.get(name)]
+assert not found, found
+"""
+
+
+def test_r6_neither_httpx_nor_grpc_is_needed(url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT, url], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
