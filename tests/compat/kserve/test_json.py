@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +13,12 @@ import orjson
 import pytest
 
 from penstock.compat.kserve import _json
+
+
+@dataclass
+class Point:
+    x: int
+    y: Any
 
 
 @pytest.fixture(params=[orjson, None], ids=["orjson", "json"], autouse=True)
@@ -28,6 +37,9 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ({"x": np.float32(0.5), "n": np.array([np.nan, 1])}, '{"x":0.5,"n":[null,1.0]}'),
         ([1 << 70], "[1180591620717411303424]"),
         ({1: (2, 3)}, '{"1":[2,3]}'),
+        ({"x": np.float32(0.1), "h": np.array([0.1], np.float16)}, '{"x":0.1,"h":[0.099975586]}'),
+        ({"d": datetime.date(2020, 1, 2), "u": uuid.UUID(int=1)}, f'{{"d":"2020-01-02","u":"{uuid.UUID(int=1)}"}}'),
+        (Point(1, np.array([2])), '{"x":1,"y":[2]}'),
     ],
 )
 def test_values_become_json(value: Any, text: str) -> None:
@@ -39,7 +51,23 @@ def test_what_json_does_not_have_is_refused() -> None:
         _json.dumps([object()])
 
 
+def test_what_is_a_part_of_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises((ValueError, TypeError)):
+        _json.dumps(value)
+
+
 def test_json_becomes_values() -> None:
     assert _json.loads(b'{"a":[1]}') == {"a": [1]}
+    assert _json.loads('"\u00e9"') == "é"
+
+
+@pytest.mark.parametrize("text", [b"{", b"", b"\xff", b"[NaN]", b"[1] 2", b"[" * 100000])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        _json.loads(b"{")
+        _json.loads(text)
+
+
+def test_python_writes_spaces_and_ascii() -> None:
+    assert _json.spaced({"a": [1, np.float64("nan"), "é"]}) == b'{"a": [1, null, "\\u00e9"]}'
