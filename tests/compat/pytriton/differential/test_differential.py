@@ -6,16 +6,17 @@ nothing of what the real one does is written down.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from deviations import BIND, CROSSED, LOCAL, SERVED, Deviation, explained
+from deviations import BIND, CROSSED, LOCAL, SERVED
 from messages import normal
-from sides import Observed, Side, penstock, real, why_not_real
+from sides import SCRIPTS, penstock, real, why_not_real
+
+from differential import Observed, Side, compare
 
 
 @dataclass
@@ -32,8 +33,8 @@ def asked(server: Side, *clients: Side) -> list[Observed]:
     """What these clients observe of one server after the other: the counts that it shows are each one's own."""
     observed = []
     for client in clients:
-        with server.serving("server.py") as said:
-            observed.append(client.observe("client.py", said))
+        with server.serving(SCRIPTS / "server.py") as said:
+            observed.append(client.observe(SCRIPTS / "client.py", said))
     return observed
 
 
@@ -45,45 +46,29 @@ def runs() -> Iterator[Runs]:
     with ThreadPoolExecutor(3) as pool:
         both = (pool.submit(asked, theirs, theirs), pool.submit(asked, ours, ours, theirs))
         local = {
-            script: (pool.submit(theirs.observe, script), pool.submit(ours.observe, script))
+            script: (pool.submit(theirs.observe, SCRIPTS / script), pool.submit(ours.observe, SCRIPTS / script))
             for script in ("bind.py", "local_types.py", "local_decorators.py")
         }
         first: Any = lambda future, place=0: pool.submit(lambda: future.result()[place])  # noqa: E731
         yield Runs(local, (first(both[0]), first(both[1])), first(both[1], 1))
 
 
-def compare(theirs: Observed, ours: Observed, table: list[Deviation]) -> None:
-    assert list(theirs) == list(ours)
-    wrong, used = [], set()
-    for case, gave in theirs.items():
-        expected, got = normal(gave), normal(ours[case])
-        if expected == got:
-            continue
-        row = explained(case, json.dumps(got), table)
-        if row is None:
-            wrong.append(f"{case}\n    PyTriton: {json.dumps(expected)[:600]}\n    Penstock: {json.dumps(got)[:600]}")
-        else:
-            used.add(row)
-    assert not wrong, "\n".join([f"{len(wrong)} of {len(theirs)} cases differ:", *wrong])
-    assert [row.cases for row in table if row.always and row not in used] == [], "these rows allow nothing any more"
-
-
 @pytest.mark.parametrize("script", ["local_types.py", "local_decorators.py"])
 def test_what_needs_no_server_is_the_same(script: str, runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.local[script])
-    compare(theirs, ours, LOCAL[script])
+    compare(theirs, ours, LOCAL[script], normal)
 
 
 def test_binding_and_life_are_the_same(runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.local["bind.py"])
-    compare(theirs, ours, BIND)
+    compare(theirs, ours, BIND, normal)
 
 
 def test_clients_and_the_wire_see_the_same(runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.served)
-    compare(theirs, ours, SERVED)
+    compare(theirs, ours, SERVED, normal)
 
 
 def test_the_real_clients_see_the_same_of_penstock(runs: Runs) -> None:
     theirs, crossed = runs.served[0].result(), runs.crossed.result()
-    compare(theirs, crossed, CROSSED)
+    compare(theirs, crossed, CROSSED, normal)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
@@ -12,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from sides import REPOSITORY, Side, penstock, real, why_not_real
-
-from waiting import until
-
-sys.path.append(str(Path(__file__).parent / "scripts"))
 from observe import free_ports
+from sides import penstock, real, why_not_real
+
+from differential import REPOSITORY, Side
+from waiting import until
 
 EXAMPLES = REPOSITORY / "examples" / "pytriton"
 STARTS = 60.0

@@ -1,4 +1,4 @@
-"""What the scripts share: they do things with `pytriton`, whichever that is, and say what came of it, a JSON line each.
+"""What scripts share that run under another product and under Penstock: saying what came of it, a JSON line each.
 
 Imports nothing of the tests: it runs in the real product's own environment, too.
 """
