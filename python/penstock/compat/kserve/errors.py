@@ -57,7 +57,7 @@ class InferenceError(RuntimeError):
     """
 
     def __init__(self, reason: Any, status: str | None = None, debug_details: Any = None) -> None:
-        super().__init__(*_given(reason, status, debug_details))
+        super().__init__(reason, *_given(status, debug_details))
         self.reason = reason
         self.status = status
         self.debug_details = debug_details

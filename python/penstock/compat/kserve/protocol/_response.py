@@ -76,23 +76,21 @@ class InferResponse:
     from_grpc: Any = _from_message
 
     @classmethod
-    def from_rest(cls, *arguments: Any, **named: Any) -> InferResponse:
+    def from_rest(cls, model_name: Any = None, response: Any = None) -> InferResponse:
         """A response of a JSON answer.
 
         Args:
-            *arguments: The answer as a dict; in the dialect of 0.13 the model's name before it.
-            **named: The same as `model_name` and `response`.
+            model_name: The model that answers; or the answer, if it is the only argument.
+            response: The answer as a dict.
 
         Raises:
-            TypeError: there is no answer among the arguments.
+            TypeError: neither is a dict.
             KeyError: an output has no data.
         """
-        # From the right: one argument is the response, and two are the name and the response.
-        given = dict(zip(("response", "model_name"), arguments[::-1], strict=False))
-        double = given.keys() & named.keys()
-        given.update(named)
-        response, name = given.pop("response", None), given.pop("model_name", None)
-        if given or double or len(arguments) > 2 or not isinstance(response, dict):
+        name = model_name
+        if response is None:
+            name, response = None, model_name
+        if not isinstance(response, dict):
             raise TypeError("from_rest takes the response as a dict, and before it the model's name or nothing")
         outputs = [
             InferOutput(one["name"], list(one["shape"]), one["datatype"], one["data"], one.get("parameters"))

@@ -84,12 +84,12 @@ def split(
     tensors, in_json, at = [], [], json_length
     for one in said[field]:
         tensor = _named(kind, one)
-        parameters, data = tensor.parameters or {}, one.get("data")
+        size, data = (tensor.parameters or {}).get("binary_data_size"), one.get("data")
         in_json.append(data is not None)
         if data is not None:
             tensor.data = data
-        elif isinstance(parameters.get("binary_data_size"), int):
-            end = at + int(parameters["binary_data_size"])
+        elif isinstance(size, int) and size >= 0:
+            end = at + size
             tensor._raw_data = body[at:end]
             at = end
             tensor._hold_parsed()

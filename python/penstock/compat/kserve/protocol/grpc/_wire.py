@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DecodeError", "read", "written"]
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _LENGTH, _GROUP, _END, _FIXED32 = range(6)
 _FIXED: dict[Kind, tuple[int, str]] = {Kind.DOUBLE: (_FIXED64, "<f8"), Kind.FLOAT: (_FIXED32, "<f4")}
 _SIGNED = (Kind.INT32, Kind.INT64)
 _DEPTH = 100
@@ -105,18 +105,35 @@ def _read(message: Message, data: memoryview, depth: int) -> None:
     fields = {field.number: field for field in message.FIELDS}
     at = 0
     while at < len(data):
-        tag, at = _number(data, at)
-        wire, value, at = _value(data, at, tag & 7)
-        field = fields.get(tag >> 3)
-        if field is not None:
+        number, wire, at = _tag(data, at)
+        value, at = _value(data, at, wire, number)
+        field = fields.get(number)
+        # A field of another wire type is none that is known here.
+        if field is not None and wire in _wires(field):
             _take(message, field, wire, value, depth)
 
 
-def _value(data: memoryview, at: int, wire: int) -> tuple[int, Any, int]:
-    """The value that begins there, and where it ends."""
+def _tag(data: memoryview, at: int) -> tuple[int, int, int]:
+    """The number and wire type of the field that begins there, and where its value begins."""
+    tag, at = _number(data, at)
+    if not 0 < tag >> 3 < 2**29:
+        raise ValueError(f"there is no field {tag >> 3}")
+    return tag >> 3, tag & 7, at
+
+
+def _wires(field: Field) -> tuple[int, ...]:
+    if field.kind in (Kind.STRING, Kind.BYTES, Kind.MESSAGE):
+        return (_LENGTH,)
+    alone = _FIXED[field.kind][0] if field.kind in _FIXED else _VARINT
+    return (alone, _LENGTH) if field.repeated else (alone,)
+
+
+def _value(data: memoryview, at: int, wire: int, field: int) -> tuple[Any, int]:
+    """The value that begins there, and where it ends. Groups, which nobody writes any more, have none."""
     if wire == _VARINT:
-        number, at = _number(data, at)
-        return wire, number, at
+        return _number(data, at)
+    if wire == _GROUP:
+        return None, _end_of_group(data, at, field)
     if wire == _LENGTH:
         length, at = _number(data, at)
     elif wire in (_FIXED64, _FIXED32):
@@ -125,7 +142,22 @@ def _value(data: memoryview, at: int, wire: int) -> tuple[int, Any, int]:
         raise ValueError(f"there is no wire type {wire}")
     if at + length > len(data):
         raise ValueError(f"a value of {length} bytes begins {len(data) - at} bytes before the end")
-    return wire, data[at : at + length], at + length
+    return data[at : at + length], at + length
+
+
+def _end_of_group(data: memoryview, at: int, group: int, depth: int = 0) -> int:
+    if depth > _DEPTH:
+        raise ValueError(f"there are groups in groups more than {_DEPTH} deep")
+    while True:
+        number, wire, at = _tag(data, at)
+        if wire == _END:
+            if number != group:
+                raise ValueError("a group ends that has not begun")
+            return at
+        if wire == _GROUP:
+            at = _end_of_group(data, at, number, depth + 1)
+        else:
+            _, at = _value(data, at, wire, number)
 
 
 def _number(data: memoryview, at: int) -> tuple[int, int]:
@@ -143,9 +175,9 @@ def _number(data: memoryview, at: int) -> tuple[int, int]:
 
 def _take(message: Message, field: Field, wire: int, value: Any, depth: int) -> None:
     if field.is_map:
-        _take_entry(message, field, bytes(_lengthy(value, wire)), depth)
+        _take_entry(message, field, value, depth)
     elif field.kind is Kind.MESSAGE:
-        data = bytes(_lengthy(value, wire))
+        data = bytes(value)
         target = getattr(message, field.name)
         if field.repeated:
             read(target.add(), data, depth + 1)
@@ -156,53 +188,44 @@ def _take(message: Message, field: Field, wire: int, value: Any, depth: int) -> 
         target = getattr(message, field.name)
         list.extend(target, _several(field.kind, wire, value))
     elif field.repeated:
-        getattr(message, field.name).append(bytes(_lengthy(value, wire)))
+        getattr(message, field.name).append(bytes(value))
     else:
         setattr(message, field.name, _single(field.kind, wire, value))
 
 
-def _take_entry(message: Message, field: Field, data: bytes, depth: int) -> None:
+def _take_entry(message: Message, field: Field, data: memoryview, depth: int) -> None:
     assert field.message is not None
     key, value = "", field.message()
-    view, at = memoryview(data), 0
-    while at < len(view):
-        tag, at = _number(view, at)
-        wire, found, at = _value(view, at, tag & 7)
-        if tag >> 3 == 1:
-            key = bytes(_lengthy(found, wire)).decode()
-        elif tag >> 3 == 2:
-            read(value, bytes(_lengthy(found, wire)), depth + 1)
+    at = 0
+    while at < len(data):
+        number, wire, at = _tag(data, at)
+        found, at = _value(data, at, wire, number)
+        if (number, wire) == (1, _LENGTH):
+            key = bytes(found).decode()
+        elif (number, wire) == (2, _LENGTH):
+            read(value, bytes(found), depth + 1)
     dict.__setitem__(getattr(message, field.name), key, value)
-
-
-def _lengthy(value: Any, wire: int) -> memoryview:
-    if wire != _LENGTH:
-        raise ValueError(f"a field with a length has wire type {wire}")
-    found: memoryview = value
-    return found
 
 
 def _single(kind: Kind, wire: int, value: Any) -> Any:
     if kind in (Kind.STRING, Kind.BYTES):
-        return bytes(_lengthy(value, wire))
+        return bytes(value)
     return _several(kind, wire, value)[-1]
 
 
 def _several(kind: Kind, wire: int, value: Any) -> list[Any]:
     """The numbers of one value, packed or alone."""
     if kind in _FIXED:
-        if wire not in (_FIXED[kind][0], _LENGTH):
-            raise ValueError(f"a number with a fixed length has wire type {wire}")
         numbers: list[Any] = np.frombuffer(value, dtype=_FIXED[kind][1]).tolist()
         return numbers
     if wire == _VARINT:
         return [_meant(kind, value)]
-    found, at, data = [], 0, _lengthy(value, wire)
-    if kind is not Kind.BOOL and len(data) and max(data) < 0x80:
+    found, at = [], 0
+    if kind is not Kind.BOOL and len(value) and max(value) < 0x80:
         # Each in one byte, as small numbers are.
-        return data.tolist()
-    while at < len(data):
-        number, at = _number(data, at)
+        return [*value]
+    while at < len(value):
+        number, at = _number(value, at)
         found.append(_meant(kind, number))
     return found
 

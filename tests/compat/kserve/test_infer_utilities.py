@@ -1,0 +1,120 @@
+"""BYTES on the wire, parameters, datatypes: rows S50 to S53."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.compat.kserve.errors import InferenceError, InvalidInput
+from penstock.compat.kserve.protocol.grpc.grpc_predict_v2_pb2 import InferParameter, InferTensorContents
+from penstock.compat.kserve.protocol.infer_type import (
+    deserialize_bytes_tensor,
+    get_content,
+    serialize_byte_tensor,
+    to_grpc_parameters,
+    to_http_parameters,
+)
+from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([[b"a"], [b"12"]], dtype=object),
+        np.array(["a", 12], dtype=object),
+        np.array([b"a", b"12"]),
+        np.array(["a", "12"]),
+    ],
+)
+def test_s51_elements_have_their_lengths_in_front(given: Any) -> None:
+    found = serialize_byte_tensor(given)
+    assert (found.shape, found.dtype) == ((), np.dtype(object))
+    assert found.item() == b"\1\0\0\0a\2\0\0\00012"
+
+
+def test_s51_nothing_and_numbers() -> None:
+    assert serialize_byte_tensor(np.zeros(0)).shape == (0,)
+    with pytest.raises(InferenceError, match=r"^cannot serialize bytes tensor: invalid datatype$"):
+        serialize_byte_tensor(np.zeros(1))
+
+
+def test_s50_elements_come_back() -> None:
+    found = deserialize_bytes_tensor(b"\1\0\0\0a\0\0\0\0\2\0\0\00012")
+    assert (found.tolist(), found.shape, found.dtype) == ([b"a", b"", b"12"], (3,), np.dtype(object))
+    assert deserialize_bytes_tensor(b"").tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (b"\1\0\0\0a\1\0", "a BYTES tensor of 7 bytes ends within the length of element 1"),
+        (b"\5\0\0\0a", "element 0 of a BYTES tensor has 5 bytes, 4 more than there are"),
+    ],
+)
+def test_s50_truncated_elements_are_the_callers_mistake(given: bytes, text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{text}$"):
+        deserialize_bytes_tensor(given)
+
+
+def test_s52_parameters_become_messages() -> None:
+    kept = InferParameter(string_param="kept")
+    found = to_grpc_parameters({"a": "x", "b": True, "c": 3, "d": kept})
+    assert found == {
+        "a": InferParameter(string_param="x"),
+        "b": InferParameter(bool_param=True),
+        "c": InferParameter(int64_param=3),
+        "d": kept,
+    }
+    assert found["d"] is kept
+
+
+@pytest.mark.parametrize("value", [1.5, None, np.int64(1), [1]])
+def test_s52_parameters_that_grpc_has_not(value: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        to_grpc_parameters({"a": value})
+    assert str(caught.value) == f"to_grpc: invalid parameter value: {value}"
+
+
+def test_s53_messages_become_parameters() -> None:
+    given = {
+        "a": InferParameter(bool_param=False),
+        "b": InferParameter(int64_param=0),
+        "c": InferParameter(string_param=""),
+        "unset": InferParameter(),
+        "plain": 1.5,
+        "none": None,
+    }
+    assert to_http_parameters(given) == {"a": False, "b": 0, "c": "", "plain": 1.5, "none": None}
+
+
+def test_content_is_in_the_field_of_its_datatype() -> None:
+    contents = InferTensorContents(
+        bool_contents=[True],
+        int_contents=[-1],
+        int64_contents=[2],
+        uint_contents=[3],
+        uint64_contents=[4],
+        fp32_contents=[0.5],
+        fp64_contents=[1.1],
+        bytes_contents=[b"a"],
+    )
+    expected = {"BOOL": [True], "INT64": [2], "UINT64": [4], "FP16": [], "FP32": [0.5], "FP64": [1.1], "BYTES": [b"a"]}
+    expected |= {name: [-1] for name in ("INT8", "INT16", "INT32")}
+    expected |= {name: [3] for name in ("UINT8", "UINT16", "UINT32")}
+    assert {name: get_content(name, contents) for name in expected} == expected
+    with pytest.raises(InvalidInput, match=r"^invalid content type$"):
+        get_content("BF16", contents)
+
+
+def test_datatypes_and_numpys() -> None:
+    names = ["BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP16", "FP32", "FP64"]
+    for name in [*names, "BYTES"]:
+        kind = to_np_dtype(name)
+        assert kind is not None
+        assert from_np_dtype(np.dtype(kind)) == from_np_dtype(kind) == name
+    assert [to_np_dtype(name) for name in ("BF16", "fp32", "")] == [None] * 3
+    assert [from_np_dtype(np.dtype(kind)) for kind in ("S3", "U3", "M8[s]", "m8[s]")] == ["BYTES"] * 3 + [None]
+    assert from_np_dtype(np.dtype(">f4")) == "FP32"
+    assert from_np_dtype(np.dtype(complex)) is None
