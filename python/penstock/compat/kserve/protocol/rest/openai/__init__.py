@@ -1,0 +1,27 @@
+"""OpenAI's routes: models that answer them, and the types of requests and answers."""
+
+from __future__ import annotations
+
+from penstock.compat.kserve.protocol.rest.openai.openai_chat_adapter_model import OpenAIChatAdapterModel
+from penstock.compat.kserve.protocol.rest.openai.openai_model import (
+    ChatCompletionRequest,
+    ChatPrompt,
+    CompletionRequest,
+    OpenAIEncoderModel,
+    OpenAIGenerativeModel,
+    OpenAIModel,
+)
+from penstock.compat.kserve.protocol.rest.openai.openai_proxy_model import OpenAIProxyModel
+from penstock.compat.kserve.protocol.rest.openai.types import ChatCompletionMessageParam
+
+__all__ = [
+    "ChatCompletionMessageParam",
+    "ChatCompletionRequest",
+    "ChatPrompt",
+    "CompletionRequest",
+    "OpenAIChatAdapterModel",
+    "OpenAIEncoderModel",
+    "OpenAIGenerativeModel",
+    "OpenAIModel",
+    "OpenAIProxyModel",
+]

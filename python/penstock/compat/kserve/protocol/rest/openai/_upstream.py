@@ -1,0 +1,89 @@
+"""Asking another server: by httpx, or by the client that a script brings."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import weakref
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.protocol.rest.openai.errors import OpenAIError, create_error_response
+from penstock.compat.kserve.protocol.rest.openai.types import ErrorResponse, ValidationError
+
+__all__ = ["Clients", "told"]
+
+_FAILURES = (
+    # In this order: each of httpx's later classes is a base of one before it.
+    ("TimeoutException", "Timed out when communicating with upstream", "GatewayTimeout", HTTPStatus.GATEWAY_TIMEOUT),
+    ("NetworkError", "Failed to communicate with upstream", "ServiceUnavailableError", HTTPStatus.SERVICE_UNAVAILABLE),
+    ("HTTPError", "Upstream request failed", "InternalServerError", HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+
+
+class Clients:
+    """The client to ask with: the script's own, or one for each event loop, since connections belong to one."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        self._httpx: Any = None if given is not None else _httpx()
+        self._of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+
+    def client(self) -> Any:
+        """That of the running event loop."""
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        if loop not in self._of_loops:
+            timeout = self._httpx.Timeout(timeout=5.0, read=30.0)
+            self._of_loops[loop] = self._httpx.AsyncClient(timeout=timeout)
+        return self._of_loops[loop]
+
+    def __reduce__(self) -> Any:
+        # A process that the model is sent to has event loops and connections of its own.
+        return Clients, (self._given,)
+
+
+def _httpx() -> Any:
+    for name in ("httpx", "httpx2"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise ImportError("OpenAIProxyModel asks by httpx: pip install httpx, or pass a client as http_client")
+
+
+def told(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler whose upstream's failures are answered in OpenAI's form.
+
+    Clients are known by the names of what they raise, whichever of httpx's versions they are of.
+    """
+
+    @functools.wraps(handler)
+    async def wrapper(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await handler(*arguments, **named)
+        except Exception as raised:
+            names = {one.__name__ for one in type(raised).__mro__}
+            if "HTTPStatusError" in names:
+                raise OpenAIError(await _refused(raised)) from raised
+            for name, text, kind, status in _FAILURES:
+                if name in names:
+                    raise OpenAIError(create_error_response(f"{text}: {raised}", kind, status_code=status)) from raised
+            raise
+
+    return wrapper
+
+
+async def _refused(raised: Any) -> ErrorResponse:
+    """What the upstream answered, if it is an error in OpenAI's form."""
+    content: bytes = await raised.response.aread()
+    try:
+        return ErrorResponse.model_validate_json(content)
+    except ValidationError:
+        logger.warning("Failed to parse error response from upstream: %s", content)
+    text = f"Received invalid response from upstream: {content.decode(errors='replace')}"
+    return create_error_response(text, "BadGateway", status_code=HTTPStatus.BAD_GATEWAY)

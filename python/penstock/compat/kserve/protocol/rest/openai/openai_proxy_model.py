@@ -1,0 +1,172 @@
+"""`OpenAIProxyModel`: a model that hands requests on to another server with OpenAI's routes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from penstock.compat.kserve.protocol.rest.openai._signatures import hook
+from penstock.compat.kserve.protocol.rest.openai._upstream import Clients, told
+from penstock.compat.kserve.protocol.rest.openai.openai_model import AsyncMappingIterator, OpenAIGenerativeModel
+from penstock.compat.kserve.protocol.rest.openai.types import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    Completion,
+    CompletionChunk,
+)
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields
+
+__all__ = ["CHAT_COMPLETIONS_ENDPOINT", "COMPLETIONS_ENDPOINT", "OpenAIProxyModel"]
+
+COMPLETIONS_ENDPOINT = "/v1/completions"
+CHAT_COMPLETIONS_ENDPOINT = "/v1/chat/completions"
+
+
+class OpenAIProxyModel(OpenAIGenerativeModel):
+    """Hands requests on, and lets a script change them and their answers.
+
+    Its `preprocess_*` methods change requests, its `postprocess_*` methods answers, in place. They may be async, and
+    may take the request alone, as in KServe 0.13.
+
+    Args:
+        name: Its name here.
+        predictor_url: The other server: scheme, host, port, and what stands before `/v1`.
+        http_client: An `httpx.AsyncClient`; else one is made, with 5 s to connect and 30 s between two bytes.
+        skip_upstream_validation: Whether what it answers is taken as it is.
+        health_endpoint: Asked for whether this model is ready; None for always.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        predictor_url: str,
+        http_client: Any = None,
+        skip_upstream_validation: bool = False,
+        health_endpoint: str | None = "/health",
+    ) -> None:
+        super().__init__(name)
+        self.predictor_url = predictor_url
+        self.skip_upstream_validation = skip_upstream_validation
+        self._clients = Clients(http_client)
+        base = predictor_url.rstrip("/")
+        self._completions_endpoint = f"{base}{COMPLETIONS_ENDPOINT}"
+        self._chat_completions_endpoint = f"{base}{CHAT_COMPLETIONS_ENDPOINT}"
+        self._health_endpoint = f"{base}{health_endpoint}" if health_endpoint else None
+
+    def preprocess_completion_request(self, request: Any, raw_request: Any = None) -> Any:
+        """To be overridden: changes a request for a completion."""
+
+    def postprocess_completion(self, completion: Any, request: Any, raw_request: Any = None) -> Any:
+        """To be overridden: changes a completion that is not streamed."""
+
+    def postprocess_completion_chunk(self, completion: Any, request: Any, raw_request: Any = None) -> Any:
+        """To be overridden: changes each piece of a completion that is streamed."""
+
+    def preprocess_chat_completion_request(self, request: Any, raw_request: Any = None) -> Any:
+        """To be overridden: changes a chat's request."""
+
+    def postprocess_chat_completion(self, chat_completion: Any, request: Any, raw_request: Any = None) -> Any:
+        """To be overridden: changes a chat's answer that is not streamed."""
+
+    def postprocess_chat_completion_chunk(
+        self, chat_completion_chunk: Any, request: Any, raw_request: Any = None
+    ) -> Any:
+        """To be overridden: changes each piece of a chat's answer that is streamed."""
+
+    @told
+    async def create_completion(
+        self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
+    ) -> Any:
+        """Has the other server complete a prompt."""
+        await hook(self.preprocess_completion_request, request, raw_request=raw_request)
+        if request.stream:
+            after = self.postprocess_completion_chunk
+            built = self._build_request(self._completions_endpoint, request, raw_request, context)
+            chunks = await self._stream(built, CompletionChunk)
+            return _changed(chunks, after, request, raw_request)
+        completion = await self.generate_completion(request, raw_request, context)
+        await hook(self.postprocess_completion, completion, request, raw_request=raw_request)
+        return completion
+
+    async def generate_completion(
+        self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
+    ) -> Any:
+        """The other server's completion."""
+        built = self._build_request(self._completions_endpoint, request, raw_request, context)
+        return await self._once(built, Completion)
+
+    @told
+    async def create_chat_completion(
+        self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
+    ) -> Any:
+        """Has the other server answer a chat."""
+        await hook(self.preprocess_chat_completion_request, request, raw_request=raw_request)
+        if request.stream:
+            after = self.postprocess_chat_completion_chunk
+            built = self._build_request(self._chat_completions_endpoint, request, raw_request, context)
+            chunks = await self._stream(built, ChatCompletionChunk)
+            return _changed(chunks, after, request, raw_request)
+        chat_completion = await self.generate_chat_completion(request, raw_request, context)
+        await hook(self.postprocess_chat_completion, chat_completion, request, raw_request=raw_request)
+        return chat_completion
+
+    async def generate_chat_completion(
+        self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
+    ) -> Any:
+        """The other server's answer to a chat."""
+        built = self._build_request(self._chat_completions_endpoint, request, raw_request, context)
+        return await self._once(built, ChatCompletion)
+
+    async def healthy(self) -> bool:
+        """Whether the other server says that it is."""
+        if self._health_endpoint is None:
+            return self.ready
+        client = self._clients.client()
+        response = await client.send(client.build_request("GET", self._health_endpoint))
+        return bool(response.status_code == 200)
+
+    def _build_request(self, endpoint: str, request: Any, raw_request: Any, context: Any) -> Any:
+        headers = {"content-type": "application/json"}
+        for place in (getattr(request, "context", None), context, raw_request):
+            if place and "upstream_headers" in place:
+                headers = {**dict(place["upstream_headers"]), **headers}
+        # Without members that only this server knows.
+        content = request.model_dump_json(exclude_unset=True, exclude_none=True)
+        return self._clients.client().build_request("POST", endpoint, content=content, headers=headers)
+
+    async def _once(self, built: Any, kind: type[Fields]) -> Any:
+        response = await self._clients.client().send(built)
+        response.raise_for_status()
+        return self._read(kind, response.content)
+
+    async def _stream(self, built: Any, kind: type[Fields]) -> AsyncMappingIterator:
+        response = await self._clients.client().send(built, stream=True)
+        try:
+            response.raise_for_status()
+        except Exception:
+            # Read here: what tells of it must find the connection free.
+            await response.aread()
+            raise
+
+        def read(line: str) -> Any:
+            data = line.removeprefix("data:").strip()
+            if not line.startswith("data:") or data == "[DONE]":
+                return None
+            return self._read(kind, data)
+
+        return AsyncMappingIterator(response.aiter_lines(), read, close=response.aclose)
+
+    def _read(self, kind: type[Fields], text: str | bytes) -> Any:
+        if self.skip_upstream_validation:
+            return kind.model_construct(**json.loads(text))
+        return kind.model_validate_json(text)
+
+
+async def _changed(chunks: AsyncMappingIterator, after: Callable[..., Any], request: Any, raw_request: Any) -> Any:
+    try:
+        async for chunk in chunks:
+            await hook(after, chunk, request, raw_request=raw_request)
+            yield chunk
+    finally:
+        await chunks.aclose()

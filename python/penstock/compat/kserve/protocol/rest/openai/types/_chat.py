@@ -1,0 +1,162 @@
+"""Chats: requests, answers and pieces of answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from penstock.compat.kserve.protocol.rest.openai.types._common import Requesting, UsageInfo, id_of, now
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._messages import Message
+from penstock.compat.kserve.protocol.rest.openai.types._reading import Between
+
+__all__ = [
+    "ChatCompletion",
+    "ChatCompletionChoice",
+    "ChatCompletionChunk",
+    "ChatCompletionLogProb",
+    "ChatCompletionLogProbs",
+    "ChatCompletionLogProbsContent",
+    "ChatCompletionRequest",
+    "ChatMessage",
+    "ChoiceDelta",
+    "ChunkChoice",
+    "CreateChatCompletionRequest",
+]
+
+_Penalty = Annotated[float, Between(-2.0, 2.0)] | None
+_Seed = Annotated[int, Between(-(2**63), 2**63 - 1)] | None
+_Stop = str | list[str] | None
+
+
+class CreateChatCompletionRequest(Fields):
+    """What a chat is asked for, with the defaults of KServe 0.13."""
+
+    messages: list[Message]
+    model: str
+    frequency_penalty: _Penalty = 0.0
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = False
+    top_logprobs: Annotated[int, Between(0, 20)] | None = None
+    max_tokens: int | None = None
+    n: Annotated[int, Between(1, 128)] | None = 1
+    presence_penalty: _Penalty = 0.0
+    response_format: dict[str, Any] | None = None
+    seed: _Seed = None
+    stop: _Stop = None
+    stream: bool | None = False
+    temperature: Annotated[float, Between(0.0, 2.0)] | None = 1.0
+    top_p: Annotated[float, Between(0.0, 1.0)] | None = 1.0
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    user: str | None = None
+    function_call: Any = None
+    functions: list[Any] | None = None
+
+
+class ChatCompletionRequest(Requesting):
+    """What a chat is asked for, with the defaults of later versions; see `Requesting`."""
+
+    messages: list[Message]
+    model: str | None = None
+    frequency_penalty: float | None = 0.0
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = False
+    top_logprobs: int | None = 0
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    n: int | None = 1
+    presence_penalty: float | None = 0.0
+    response_format: dict[str, Any] | None = None
+    seed: _Seed = None
+    stop: _Stop = made(list)
+    stream: bool | None = False
+    stream_options: dict[str, Any] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = "none"
+    user: str | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    add_generation_prompt: bool = True
+    request_id: str = id_of("chatcmpl")
+
+
+class ChatCompletionLogProb(Fields):
+    """How likely a token was."""
+
+    token: str
+    logprob: float = -9999.0
+    bytes: list[int] | None = None
+
+
+class ChatCompletionLogProbsContent(ChatCompletionLogProb):
+    """The same of a token that was chosen, with what else might have been."""
+
+    top_logprobs: list[ChatCompletionLogProb] = made(list)
+
+
+class ChatCompletionLogProbs(Fields):
+    """How likely each token of the answer was."""
+
+    content: list[ChatCompletionLogProbsContent] | None = None
+
+
+class ChatMessage(Fields):
+    """What the model says."""
+
+    role: str
+    content: str | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+
+class ChoiceDelta(Fields):
+    """A piece of what the model says."""
+
+    role: str | None = None
+    content: str | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+
+class ChatCompletionChoice(Fields):
+    """One of the messages."""
+
+    index: int
+    message: ChatMessage
+    logprobs: ChatCompletionLogProbs | None = None
+    finish_reason: str | None = "stop"
+
+
+class ChunkChoice(Fields):
+    """A piece of one of the messages."""
+
+    index: int
+    delta: ChoiceDelta
+    logprobs: ChatCompletionLogProbs | None = None
+    finish_reason: str | None = None
+
+
+class ChatCompletion(Fields):
+    """The answer as a whole."""
+
+    id: str = id_of("chatcmpl")
+    object: str = "chat.completion"
+    created: int = now()
+    model: str
+    choices: list[ChatCompletionChoice]
+    system_fingerprint: str | None = None
+    usage: UsageInfo | None = None
+
+
+class ChatCompletionChunk(Fields):
+    """A piece of the answer."""
+
+    id: str = id_of("chatcmpl")
+    object: str = "chat.completion.chunk"
+    created: int = now()
+    model: str
+    choices: list[ChunkChoice]
+    system_fingerprint: str | None = None
+    usage: UsageInfo | None = None

@@ -1,0 +1,115 @@
+"""Completions: requests, answers and pieces of answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from penstock.compat.kserve.protocol.rest.openai.types._common import Requesting, UsageInfo, id_of, now
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._reading import Between
+
+__all__ = [
+    "Completion",
+    "CompletionChoice",
+    "CompletionChunk",
+    "CompletionChunkChoice",
+    "CompletionLogProbs",
+    "CompletionRequest",
+    "CreateCompletionRequest",
+]
+
+_Penalty = Annotated[float, Between(-2.0, 2.0)] | None
+_Seed = Annotated[int, Between(-(2**63), 2**63 - 1)] | None
+_Stop = str | list[str] | None
+_Prompt = str | list[str] | list[int] | list[list[int]] | None
+
+
+class CreateCompletionRequest(Fields):
+    """What a completion is asked for, with the defaults of KServe 0.13."""
+
+    model: str
+    prompt: _Prompt
+    best_of: Annotated[int, Between(0, 20)] | None = 1
+    echo: bool | None = False
+    frequency_penalty: _Penalty = 0.0
+    logit_bias: dict[str, float] | None = None
+    logprobs: Annotated[int, Between(0, 5)] | None = None
+    max_tokens: Annotated[int, Between(0, 2**63 - 1)] | None = 16
+    n: Annotated[int, Between(1, 128)] | None = 1
+    presence_penalty: _Penalty = 0.0
+    seed: _Seed = None
+    stop: _Stop = None
+    stream: bool | None = False
+    suffix: str | None = None
+    temperature: Annotated[float, Between(0.0, 2.0)] | None = 1.0
+    top_p: Annotated[float, Between(0.0, 1.0)] | None = 1.0
+    user: str | None = None
+
+
+class CompletionRequest(Requesting):
+    """What a completion is asked for, with the defaults of later versions; see `Requesting`."""
+
+    model: str | None = None
+    prompt: _Prompt = None
+    echo: bool | None = False
+    frequency_penalty: float | None = 0.0
+    logit_bias: dict[str, float] | None = None
+    logprobs: int | None = None
+    max_tokens: int | None = 16
+    n: Annotated[int, Between(1, 128)] = 1
+    presence_penalty: float | None = 0.0
+    seed: _Seed = None
+    stop: _Stop = made(list)
+    stream: bool | None = False
+    stream_options: dict[str, Any] | None = None
+    suffix: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    user: str | None = None
+    request_id: str = id_of("cmpl")
+
+
+class CompletionLogProbs(Fields):
+    """How likely each token was."""
+
+    text_offset: list[int] | None = made(list)
+    token_logprobs: list[float | None] | None = made(list)
+    tokens: list[str] | None = made(list)
+    top_logprobs: list[dict[str, float] | None] | None = made(list)
+
+
+class CompletionChoice(Fields):
+    """One of the texts."""
+
+    index: int
+    text: str
+    logprobs: CompletionLogProbs | None = None
+    finish_reason: str | None = None
+
+
+class CompletionChunkChoice(CompletionChoice):
+    """A piece of one of the texts."""
+
+
+class Completion(Fields):
+    """The answer as a whole."""
+
+    id: str = id_of("cmpl")
+    object: str = "text_completion"
+    created: int = now()
+    model: str
+    choices: list[CompletionChoice]
+    system_fingerprint: str | None = None
+    usage: UsageInfo | None = None
+
+
+class CompletionChunk(Fields):
+    """A piece of the answer."""
+
+    id: str = id_of("cmpl")
+    object: str = "text_completion"
+    created: int = now()
+    model: str
+    choices: list[CompletionChunkChoice]
+    system_fingerprint: str | None = None
+    usage: UsageInfo | None = None

@@ -1,0 +1,205 @@
+"""`Fields`: objects with declared members that come from JSON and go to it, by pydantic's method names."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import typing
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.compat.kserve.protocol.rest.openai.types._reading import Problem, ValidationError, read
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Fields", "ValidationError", "made"]
+
+_MISSING = object()
+
+
+class _Made:
+    """A default that is made anew for each object."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def made(make: Callable[[], Any]) -> Any:
+    """The default of a member that `make` makes."""
+    return _Made(make)
+
+
+class Fields:
+    """Members by annotation, with defaults; what is not declared is kept beside them.
+
+    Example:
+        >>> class Point(Fields):
+        ...     x: int
+        ...     y: int = 0
+        >>> Point(x=1).model_dump()
+        {'x': 1, 'y': 0}
+    """
+
+    # Their annotations are evaluated beside `dict` below, so they name no type of that name.
+    _defaults: ClassVar[Any] = {}
+    _hints: ClassVar[Any] = None
+    model_fields_set: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = {}
+        for name in inspect.get_annotations(cls):
+            if name.startswith("_") or name == "model_fields_set":
+                continue
+            own[name] = cls.__dict__.get(name, _MISSING)
+            if own[name] is not _MISSING:
+                # An object without the member is to say so, and not to show its class's default.
+                delattr(cls, name)
+        cls._defaults, cls._hints = {**cls._defaults, **own}, None
+
+    def __init__(self, /, **given: Any) -> None:
+        problems: list[Problem] = []
+        self._fill(given, problems, ())
+        if problems:
+            raise ValidationError(type(self).__name__, problems)
+
+    @classmethod
+    def _types(cls) -> Any:
+        if cls._hints is None:
+            cls._hints = {
+                name: hint
+                for name, hint in typing.get_type_hints(cls, include_extras=True).items()
+                if name in cls._defaults
+            }
+        return cls._hints
+
+    @classmethod
+    def _read(cls, value: Any, problems: list[Problem], where: tuple[str | int, ...]) -> Any:
+        """An object of this class, made of what JSON, a script or pydantic has for it."""
+        if isinstance(value, cls):
+            return value
+        if hasattr(value, "model_dump"):
+            value = value.model_dump()
+        if not isinstance(value, Mapping):
+            problems.append(Problem("model_type", where, "Input should be a valid dictionary", value))
+            return None
+        made = cls.__new__(cls)
+        made._fill(value, problems, where)
+        return made
+
+    def _fill(self, given: Mapping[str, Any], problems: list[Problem], where: tuple[str | int, ...]) -> None:
+        members, types = self.__dict__, self._types()
+        for name, default in self._defaults.items():
+            if name in given:
+                members[name] = read(given[name], types[name], problems, (*where, name))
+            elif default is _MISSING:
+                problems.append(Problem("missing", (*where, name), "Field required", dict(given)))
+            else:
+                members[name] = default.make() if isinstance(default, _Made) else copy.copy(default)
+        members.update((name, value) for name, value in given.items() if name not in members)
+        members["model_fields_set"] = set(given)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+        self.model_fields_set.add(name)
+
+    @property
+    def model_extra(self) -> dict[str, Any]:
+        """What was given beside the declared members."""
+        return {name: value for name, value in self._members() if name not in self._defaults}
+
+    def _members(self) -> list[tuple[str, Any]]:
+        hidden = "model_fields_set", "_context"
+        return [(name, value) for name, value in self.__dict__.items() if name not in hidden]
+
+    def model_dump(
+        self,
+        *,
+        include: Any = None,
+        exclude: Any = None,
+        exclude_unset: bool = False,
+        exclude_defaults: bool = False,
+        exclude_none: bool = False,
+        **_: Any,
+    ) -> dict[str, Any]:
+        """The members as a dict, those of objects inside of it too."""
+        dumped = {}
+        how = {"exclude_unset": exclude_unset, "exclude_defaults": exclude_defaults, "exclude_none": exclude_none}
+        for name, value in self._members():
+            left_out = (include is not None and name not in include) or (exclude is not None and name in exclude)
+            unset = exclude_unset and name not in self.model_fields_set
+            default = exclude_defaults and value == self._defaults.get(name, _MISSING)
+            if not (left_out or unset or default or (exclude_none and value is None)):
+                dumped[name] = _plain(value, how)
+        return dumped
+
+    def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
+        """The same as JSON text, without spaces unless indented."""
+        separators = (",", ":") if indent is None else None
+        return json.dumps(self.model_dump(**options), ensure_ascii=False, indent=indent, separators=separators)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **_: Any) -> Self:
+        """An object made of a dict, or of another object with such members.
+
+        Raises:
+            ValidationError: a member is missing, or is not what it should be.
+        """
+        problems: list[Problem] = []
+        found: Self = cls._read(obj, problems, ())
+        if problems:
+            raise ValidationError(cls.__name__, problems)
+        return found
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes, **_: Any) -> Self:
+        """The same of JSON text."""
+        try:
+            obj = json.loads(json_data)
+        except ValueError as error:
+            raise ValidationError(
+                cls.__name__, [Problem("json_invalid", (), f"Invalid JSON: {error}", json_data)]
+            ) from None
+        return cls.model_validate(obj)
+
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+        """An object of these members as they are, without a look at them."""
+        found = cls.__new__(cls)
+        for name, default in cls._defaults.items():
+            if name not in values and default is not _MISSING:
+                found.__dict__[name] = default.make() if isinstance(default, _Made) else copy.copy(default)
+        found.__dict__.update(values)
+        found.__dict__["model_fields_set"] = set(values) if _fields_set is None else set(_fields_set)
+        return found
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with other values for some members."""
+        found = copy.deepcopy(self) if deep else copy.copy(self)
+        found.__dict__["model_fields_set"] = {*self.model_fields_set, *(update or ())}
+        found.__dict__.update(update or {})
+        return found
+
+    dict = model_dump
+    json = model_dump_json
+    copy = model_copy
+    parse_obj = model_validate
+    parse_raw = model_validate_json
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._members() == other._members()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._members())})"
+
+
+def _plain(value: Any, how: Mapping[str, bool]) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one, how) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(one, how) for name, one in value.items()}
+    return value.model_dump(**how) if hasattr(value, "model_dump") else value

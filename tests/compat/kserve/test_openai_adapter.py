@@ -1,0 +1,220 @@
+"""`OpenAIChatAdapterModel`: chats of a script that writes completions, of either version of KServe (R8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol.rest.openai import (
+    ChatCompletionRequest,
+    ChatPrompt,
+    CompletionRequest,
+    OpenAIChatAdapterModel,
+    OpenAIEncoderModel,
+    OpenAIGenerativeModel,
+    OpenAIModel,
+)
+from penstock.compat.kserve.protocol.rest.openai.errors import OpenAIError, create_error_response
+from penstock.compat.kserve.protocol.rest.openai.openai_model import AsyncMappingIterator
+from penstock.compat.kserve.protocol.rest.openai.types import (
+    Completion,
+    CompletionChoice,
+    CompletionChunk,
+    CompletionLogProbs,
+    CreateChatCompletionRequest,
+    CreateCompletionRequest,
+    UsageInfo,
+)
+
+MESSAGES = [{"role": "user", "content": "hi there"}]
+
+
+def completion(text: str, reason: str | None = "stop", logprobs: Any = None) -> Completion:
+    choice = CompletionChoice(index=0, text=text, finish_reason=reason, logprobs=logprobs)
+    usage = UsageInfo(prompt_tokens=1, completion_tokens=2, total_tokens=3)
+    return Completion(id="i", created=5, model="m", choices=[choice], usage=usage)
+
+
+class New(OpenAIChatAdapterModel):
+    """As scripts of KServe 0.14 and later are."""
+
+    def __init__(self) -> None:
+        super().__init__("m")
+        self.seen: Any = None
+
+    def apply_chat_template(self, request: Any) -> ChatPrompt:
+        return ChatPrompt(prompt=" ".join(one["content"] for one in request.messages))
+
+    async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
+        self.seen = request, raw_request, context
+        if not request.stream:
+            return completion(request.prompt.upper())
+
+        async def words() -> Any:
+            for word in request.prompt.split():
+                yield f"data: {completion(word, None).model_dump_json()}\n\n"
+            yield "data: [DONE]\n\n"
+
+        return words()
+
+
+class Old(OpenAIChatAdapterModel):
+    """As scripts of KServe 0.13 are."""
+
+    def __init__(self) -> None:
+        super().__init__("m")
+        self.seen: Any = None
+
+    def apply_chat_template(self, messages: Any) -> ChatPrompt:
+        return ChatPrompt(prompt=" ".join(one.content for one in messages), response_role="robot")
+
+    async def create_completion(self, request: Any) -> Any:
+        self.seen = request
+        if not request.params.stream:
+            return completion(request.params.prompt.upper())
+
+        async def words() -> Any:
+            for word in request.params.prompt.split():
+                yield completion(word, None)
+
+        return words()
+
+
+def ask(model: Any, **more: Any) -> Any:
+    request = ChatCompletionRequest(model="m", messages=MESSAGES, **more)
+    return asyncio.run(gathered(model, request))
+
+
+async def gathered(model: Any, request: Any) -> Any:
+    answer = await model.create_chat_completion(request, "raw", {"headers": {}})
+    return [piece async for piece in answer] if hasattr(answer, "__aiter__") else answer
+
+
+def test_r8_a_chat_is_a_completion_of_its_prompt() -> None:
+    model = New()
+    answer = ask(model, temperature=0.5, max_tokens=3)
+    assert (answer.object, answer.id, answer.created, answer.usage.total_tokens) == ("chat.completion", "i", 5, 3)
+    assert (answer.choices[0].message.role, answer.choices[0].message.content) == ("assistant", "HI THERE")
+    assert answer.choices[0].finish_reason == "stop"
+    request, raw, context = model.seen
+    assert isinstance(request, CompletionRequest)
+    assert (request.prompt, request.temperature, request.max_tokens) == ("hi there", 0.5, 3)
+    assert (raw, context) == ("raw", {"headers": {}})
+
+
+def test_r8_a_streamed_chat_is_events_of_its_pieces() -> None:
+    *events, done = ask(New(), stream=True)
+    assert done == "data: [DONE]\n\n"
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert [one["choices"][0]["delta"]["content"] for one in chunks] == ["hi", "there"]
+    assert {one["object"] for one in chunks} == {"chat.completion.chunk"}
+
+
+def test_r8_a_chat_of_0_13_has_params_and_a_context() -> None:
+    model = Old()
+    params = CreateChatCompletionRequest(model="m", messages=MESSAGES, user="anna")
+    request = ChatCompletionRequest(params=params, request_id="r", context={"headers": {"a": "b"}})
+    answer = asyncio.run(gathered(model, request))
+    assert (answer.choices[0].message.role, answer.choices[0].message.content) == ("robot", "HI THERE")
+    seen = model.seen
+    assert isinstance(seen.params, CreateCompletionRequest)
+    assert (seen.params.prompt, seen.params.user, seen.params.temperature) == ("hi there", "anna", 1.0)
+    assert (seen.request_id, seen.context) == ("r", {"headers": {"a": "b"}})
+
+
+def test_r8_a_stream_of_0_13_is_objects() -> None:
+    params = CreateChatCompletionRequest(model="m", messages=MESSAGES, stream=True)
+    chunks = asyncio.run(gathered(Old(), ChatCompletionRequest(params=params)))
+    assert [one.choices[0].delta.content for one in chunks] == ["hi", "there"]
+
+
+@pytest.mark.parametrize("model", [New(), Old()], ids=["new", "old"])
+def test_r8_one_answer_only(model: Any) -> None:
+    with pytest.raises(InvalidInput, match="n != 1 is not supported"):
+        ask(model, n=2)
+
+
+def test_r8_log_probabilities_are_carried_over() -> None:
+    logprobs = CompletionLogProbs(
+        tokens=["é", "x"], token_logprobs=[-0.5, None], top_logprobs=[{"é": -0.5, "e": -1.0}, None], text_offset=[0, 1]
+    )
+
+    class Likely(New):
+        async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
+            return completion("éx", logprobs=logprobs)
+
+    first, second = ask(Likely()).choices[0].logprobs.content
+    assert (first.token, first.bytes, first.logprob) == ("é", [195, 169], -0.5)
+    assert [(one.token, one.logprob) for one in first.top_logprobs] == [("é", -0.5), ("e", -1.0)]
+    assert (second.token, second.top_logprobs) == ("x", [])
+
+
+def test_r8_an_error_of_the_completion_is_that_of_the_chat() -> None:
+    class Refuses(New):
+        async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
+            return create_error_response("no", "T")
+
+    assert ask(Refuses()).error.message == "no"
+
+
+def test_r8_who_stops_reading_closes_the_completion() -> None:
+    closed = []
+
+    class Endless(New):
+        async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
+            async def words() -> Any:
+                try:
+                    while True:
+                        yield CompletionChunk(model="m", choices=[CompletionChoice(index=0, text="w")])
+                finally:
+                    closed.append(True)
+
+            return words()
+
+    async def read_one() -> None:
+        request = ChatCompletionRequest(model="m", messages=MESSAGES, stream=True)
+        events = await Endless().create_chat_completion(request)
+        await anext(events)
+        await events.aclose()
+
+    asyncio.run(read_one())
+    assert closed == [True]
+
+
+def test_r8_iterators_are_mapped_and_closed() -> None:
+    closed: list[str] = []
+
+    async def numbers() -> Any:
+        for number in range(4):
+            yield number
+
+    async def close() -> None:
+        closed.append("closed")
+
+    async def read() -> list[Any]:
+        mapped = AsyncMappingIterator(numbers(), lambda one: one if one % 2 else None, close=close)
+        return [one async for one in mapped]
+
+    assert asyncio.run(read()) == [1, 3]
+    assert closed == ["closed"]
+
+
+def test_r8_models_are_ready_and_what_they_must_have_is_asked_for() -> None:
+    assert New().ready
+    with pytest.raises(TypeError, match="abstract"):
+        OpenAIGenerativeModel("m")  # type: ignore[abstract]
+    with pytest.raises(TypeError, match="abstract"):
+        OpenAIEncoderModel("m")  # type: ignore[abstract]
+    assert issubclass(OpenAIGenerativeModel, OpenAIModel)
+    assert OpenAIModel("m").name == "m"
+
+
+def test_r8_an_error_has_its_text() -> None:
+    assert str(OpenAIError("text")) == "text"
+    assert str(OpenAIError(create_error_response("said", "T", "p"))) == "said"
+    error = create_error_response("said")
+    assert error.model_dump() == {"error": {"code": "400", "message": "said", "param": "", "type": "BadRequestError"}}

@@ -1,0 +1,222 @@
+"""`OpenAIProxyModel`: requests handed on to another server, by a client of httpx (R8)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.compat.kserve.protocol.rest.openai import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    OpenAIProxyModel,
+)
+from penstock.compat.kserve.protocol.rest.openai.errors import OpenAIError
+from penstock.compat.kserve.protocol.rest.openai.types import CreateCompletionRequest, ValidationError
+
+WHOLE = {"id": "i", "object": "text_completion", "created": 5, "model": "m",
+         "choices": [{"index": 0, "text": "t", "finish_reason": "stop", "logprobs": None}]}  # fmt: skip
+CHAT = {"id": "i", "object": "chat.completion", "created": 5, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "t"}}]}  # fmt: skip
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def proxy(answer: Answer, kind: type[OpenAIProxyModel] = OpenAIProxyModel, **options: Any) -> Any:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    return kind("m", "http://upstream:9/base/", http_client=client, **options)
+
+
+def completed(model: Any, **more: Any) -> Any:
+    return asyncio.run(gathered(model.create_completion, CompletionRequest(model="m", prompt="p", **more)))
+
+
+async def gathered(handler: Any, request: Any, raw: Any = None, context: Any = None) -> Any:
+    answer = await handler(request, raw, context)
+    return [piece async for piece in answer] if hasattr(answer, "__aiter__") else answer
+
+
+def test_r8_a_request_goes_on_as_it_was_said() -> None:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json=WHOLE)
+
+    told = completed(proxy(answer), top_k=3)
+    assert told.choices[0].text == "t"
+    (request,) = seen
+    assert str(request.url) == "http://upstream:9/base/v1/completions"
+    assert request.headers["content-type"] == "application/json"
+    assert json.loads(request.content) == {"model": "m", "prompt": "p", "top_k": 3}
+
+
+def test_r8_headers_for_the_upstream() -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["x-key"])
+        return httpx.Response(200, json=WHOLE)
+
+    model, asked = proxy(answer), CompletionRequest(model="m", prompt="p")
+    asyncio.run(gathered(model.create_completion, asked, {"upstream_headers": {"x-key": "raw"}}))
+    asyncio.run(gathered(model.create_completion, asked, None, {"upstream_headers": {"x-key": "context"}}))
+    params = CreateCompletionRequest(model="m", prompt="p")
+    old = CompletionRequest(params=params, context={"upstream_headers": {"x-key": "old"}})
+    asyncio.run(gathered(model.create_completion, old))
+    assert seen == ["raw", "context", "old"]
+
+
+class Hooked(OpenAIProxyModel):
+    def preprocess_completion_request(self, request: Any, raw_request: Any = None) -> None:
+        request.prompt = f"before {request.prompt}"
+
+    async def postprocess_completion(self, completion: Any, request: Any, raw_request: Any = None) -> None:
+        completion.choices[0].text += f" after {request.prompt}"
+
+    def postprocess_completion_chunk(self, completion: Any, request: Any, raw_request: Any = None) -> None:
+        completion.choices[0].text = completion.choices[0].text.upper()
+
+    # As in KServe 0.13, which passes the request alone.
+    def preprocess_chat_completion_request(self, request: Any) -> None:
+        request.params.messages[0]["content"] = "changed"
+
+    def postprocess_chat_completion(self, chat_completion: Any, request: Any) -> None:
+        chat_completion.choices[0].message.content = request.params.messages[0].content
+
+
+def test_r8_hooks_change_requests_and_answers() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        said = json.loads(request.content)
+        if request.url.path.endswith("chat/completions"):
+            assert said["messages"][0]["content"] == "changed"
+            return httpx.Response(200, json=CHAT)
+        assert said["prompt"] == "before p"
+        return httpx.Response(200, json=WHOLE)
+
+    model = proxy(answer, Hooked)
+    assert completed(model).choices[0].text == "t after before p"
+    chat = ChatCompletionRequest(model="m", messages=MESSAGES)
+    told = asyncio.run(gathered(model.create_chat_completion, chat))
+    assert told.choices[0].message.content == "changed"
+
+
+def events(*texts: str) -> bytes:
+    chunks = [{**WHOLE, "choices": [{"index": 0, "text": text, "logprobs": None}]} for text in texts]
+    return b"".join(f": note\n\ndata: {json.dumps(one)}\n\n".encode() for one in chunks) + b"data: [DONE]\n\n"
+
+
+def test_r8_a_stream_comes_through_chunk_by_chunk() -> None:
+    model = proxy(lambda request: httpx.Response(200, content=events("a", "b")), Hooked)
+    assert [one.choices[0].text for one in completed(model, stream=True)] == ["A", "B"]
+    told = asyncio.run(
+        gathered(
+            proxy(lambda request: httpx.Response(200, content=events())).create_chat_completion,
+            ChatCompletionRequest(model="m", messages=MESSAGES, stream=True),
+        )
+    )
+    assert told == []
+
+
+def test_r8_who_stops_reading_lets_the_upstream_go() -> None:
+    closed: list[bool] = []
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            while True:
+                yield events("a").removesuffix(b"data: [DONE]\n\n")
+
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    async def read_one() -> None:
+        model = proxy(lambda request: httpx.Response(200, stream=Endless()))
+        answer = await model.create_completion(CompletionRequest(model="m", prompt="p", stream=True))
+        await anext(answer)
+        await answer.aclose()
+
+    asyncio.run(read_one())
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_r8_an_upstreams_error_keeps_its_form_and_status(stream: bool) -> None:
+    error = {"error": {"code": "429", "message": "later", "param": None, "type": "rate"}}
+    with pytest.raises(OpenAIError) as told:
+        completed(proxy(lambda request: httpx.Response(429, json=error)), stream=stream)
+    assert told.value.response.model_dump() == error
+    with pytest.raises(OpenAIError, match="Received invalid response from upstream: oops") as told:
+        completed(proxy(lambda request: httpx.Response(500, text="oops")), stream=stream)
+    assert (told.value.response.error.code, told.value.response.error.type) == ("502", "BadGateway")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "kind", "text"),
+    [
+        (httpx.ReadTimeout("slow"), "504", "GatewayTimeout", "Timed out when communicating with upstream: slow"),
+        (httpx.ConnectTimeout("slow"), "504", "GatewayTimeout", "Timed out when communicating with upstream: slow"),
+        (httpx.ConnectError("gone"), "503", "ServiceUnavailableError", "Failed to communicate with upstream: gone"),
+        (httpx.TooManyRedirects("odd"), "500", "InternalServerError", "Upstream request failed: odd"),
+    ],
+)
+def test_r8_an_upstream_that_cannot_be_reached(raised: Exception, code: str, kind: str, text: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise raised
+
+    with pytest.raises(OpenAIError) as told:
+        completed(proxy(answer))
+    error = told.value.response.error
+    assert (error.code, error.type, error.message) == (code, kind, text)
+
+
+def test_r8_what_an_upstream_answers_is_looked_at_unless_said_otherwise() -> None:
+    def odd(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"id": "i", "choices": "none"})
+
+    with pytest.raises(ValidationError, match="model: Field required"):
+        completed(proxy(odd))
+    assert completed(proxy(odd, skip_upstream_validation=True)).choices == "none"
+
+
+def test_r8_its_health_is_the_upstreams() -> None:
+    paths: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        return httpx.Response(503 if len(paths) > 1 else 200)
+
+    model = proxy(answer)
+    assert asyncio.run(model.healthy()) is True
+    assert asyncio.run(model.healthy()) is False
+    assert asyncio.run(proxy(answer, health_endpoint=None).healthy()) is True
+    assert asyncio.run(proxy(answer, health_endpoint="/openai/v1/models/m").healthy()) is False
+    assert paths == ["/base/health", "/base/health", "/base/openai/v1/models/m"]
+
+
+def test_r8_without_a_client_each_event_loop_has_its_own() -> None:
+    model = OpenAIProxyModel("m", "http://upstream:9")
+
+    async def client() -> Any:
+        assert model._clients.client() is model._clients.client()
+        return model._clients.client()
+
+    first, second = asyncio.run(client()), asyncio.run(client())
+    assert first is not second
+    assert (first.timeout.connect, first.timeout.read) == (5.0, 30.0)
+    assert pickle.loads(pickle.dumps(model)).predictor_url == "http://upstream:9"
+
+
+def test_r8_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(ImportError, match="pip install httpx, or pass a client as http_client"):
+        OpenAIProxyModel("m", "http://upstream:9")
