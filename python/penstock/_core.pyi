@@ -139,6 +139,21 @@ class Models:
             LoadError: one failed; `__cause__` is its own exception.
         """
 
+    def check_routes(self, prepared: list[Prepared], leaving: list[str]) -> None:
+        """Refuses models of which one has a route that another has, or one that serves and is not to leave.
+
+        Raises:
+            SignatureError: it names both models and the route.
+        """
+
+    def set_refusal(self, model: str, version: str | None, refusal: str | None) -> None:
+        """Has a model, in one version or in all, refuse requests for a reason; None: no more.
+
+        Raises:
+            NotFound: there is no such model or version.
+            Unavailable: it is not loaded.
+        """
+
     def swap(self, model: str, prepared: list[Prepared], keep: list[str]) -> None:
         """In one step, makes a model's versions those prepared, and of those that serve those kept.
 

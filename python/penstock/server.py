@@ -87,6 +87,8 @@ class Server:
         self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty, control=control)
         self._core: _core.Server | None = None
         self._host: Host | None = None
+        self._refusals: dict[tuple[str, str | None], str | None] = {}
+        """What was said of models before the start."""
 
     @property
     def http_address(self) -> str | None:
@@ -133,11 +135,14 @@ class Server:
         Raises:
             BindError: an address cannot be listened on, or models cannot be attached where they are to be.
             LoadError: a model failed while it was built; `__cause__` is its own exception.
+            NotFound: `set_ready` named a model before that there is not.
         """
         if self._core is None:
             definitions = self._keeper.at_start()
             core = self._make_core(definitions)
             try:
+                for (name, version), refusal in self._refusals.items():
+                    core.models.set_refusal(name, version, refusal)
                 core.start()
             except BaseException as error:
                 # What was bound or loaded before the failure is let go.
@@ -233,6 +238,29 @@ class Server:
         if self._core is None:
             raise StartupError("the server is not started, so nothing can be removed from it")
         self._keeper.remove(name, version)
+
+    def set_ready(self, name: str, ready: bool, reason: str = "", version: str | None = None) -> None:
+        """Has a model that is loaded refuse requests, or take them again.
+
+        While it refuses, requests are answered 503 with the reason, and health, gRPC's `ModelReady` and the index of
+        models say that it is not ready. What it has begun it finishes. Said before the start, it holds from the start;
+        a model that is loaded anew is ready.
+
+        Args:
+            name: The model.
+            ready: Whether it takes requests, once it is loaded.
+            reason: Why it takes none, for its callers.
+            version: Of its versions the one that is meant; None for all.
+
+        Raises:
+            NotFound: there is no such model or version.
+            Unavailable: it is not loaded.
+        """
+        refusal = None if ready else str(reason)
+        if self._core is None:
+            self._refusals[name, version] = refusal
+        else:
+            self._core.models.set_refusal(name, version, refusal)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the server has stopped, at most `timeout` seconds. Whether it has stopped."""

@@ -105,6 +105,7 @@ class Guest:
             with self._table.lock:
                 if self._left:
                     raise Unavailable("the process that attaches it is gone")
+                self._table.models.check_routes([model for _, model in ready], [])
                 self._table.publish(ready)
                 self._keys += keys
         except LoadError as error:

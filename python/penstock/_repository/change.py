@@ -39,6 +39,7 @@ def add(
         prepared: dict[str, list[Ready]] = {}
         for one in new:
             prepared.setdefault(one.name, []).append(Ready.of(models, one, mark))
+        renewal.check_routes(models, prepared)
     except BaseException:
         for name in more.offers():
             _say(keeper, name)

@@ -310,7 +310,9 @@ class Keeper:
                 one = offer.versions[version]
                 try:
                     definition = replace(overrides.apply(one.define()), version_policy=policy)
-                    prepared.append(Ready.of(self._running, definition, one.mark))
+                    ready = Ready.of(self._running, definition, one.mark)
+                    renewal.check_routes(self._running, {name: [ready]})
+                    prepared.append(ready)
                     known.failed.pop(version, None)
                 except BaseException as error:
                     if self._running.closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock._repository import failures
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock._definition import Definition
     from penstock._repository.keeper import Keeper
 
-__all__ = ["check_names", "renew"]
+__all__ = ["check_names", "check_routes", "renew"]
 
 
 def renew(
@@ -35,6 +35,7 @@ def renew(
         prepared: dict[str, list[Ready]] = {}
         for one in wanted:
             prepared.setdefault(one.name, []).append(Ready.of(models, one, mark))
+        check_routes(models, prepared, old.keys() - given.offers().keys())
     except BaseException as error:
         if models.closed:
             raise Unavailable("the server is shutting down") from None
@@ -55,6 +56,15 @@ def renew(
     finally:
         for name in keeper.given.offers():
             keeper.describe(name)
+
+
+def check_routes(models: _core.Models, prepared: Mapping[str, Iterable[Ready]], leaving: Iterable[str] = ()) -> None:
+    """Refuses models of which one has a route of another one that is not about to leave.
+
+    Raises:
+        SignatureError: there is one.
+    """
+    models.check_routes([one.model for ready in prepared.values() for one in ready], [*leaving])
 
 
 def check_names(keeper: Keeper, given: Given) -> None:

@@ -1,6 +1,6 @@
 //! `_core.Models`: the models of a running server, for whoever loads and unloads them.
 
-use crate::{attach::detached, config::duration, loaded::Loaded};
+use crate::{attach::detached, client::answer::raised, config::duration, errors::startup, loaded::Loaded};
 use penstock_core::{Error, Kind, Model, Note};
 use penstock_server::{Action, Command as Asked};
 use pyo3::{
@@ -30,6 +30,20 @@ impl Models {
     fn prepare(&self, definition: &Bound<'_, PyAny>) -> PyResult<Prepared> {
         let model = self.0.prepare(definition.py(), definition)?;
         Ok(Prepared(Mutex::new(Some(model))))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
+    fn check_routes(&self, py: Python<'_>, prepared: Vec<Py<Prepared>>, leaving: Vec<String>) -> PyResult<()> {
+        let model = |one: &Py<Prepared>| one.get().0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let models: Vec<_> = prepared.iter().filter_map(model).collect();
+        let checked = detached(py, || self.0.registry.check_routes(&models, &leaving));
+        checked.map_err(|error| startup(py, "SignatureError", error.message()))
+    }
+
+    #[pyo3(signature = (model, version, refusal))]
+    fn set_refusal(&self, py: Python<'_>, model: &str, version: Option<&str>, refusal: Option<&str>) -> PyResult<()> {
+        let set = detached(py, || self.0.registry.set_refusal(model, version, refusal));
+        set.map_err(|error| raised(py, &error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]

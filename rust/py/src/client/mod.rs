@@ -1,6 +1,6 @@
 //! The client for Python: arguments in, arrays out. Calls are made without the interpreter.
 
-mod answer;
+pub(crate) mod answer;
 mod arguments;
 mod lend;
 mod shared;
