@@ -307,8 +307,14 @@ def test_what_the_server_holds_looks_like_what_came(datatype: str) -> None:
 
 
 def test_numbers_of_json_are_those_that_were_sent() -> None:
+    sent = [1.1, 0.1, 16777216, 1.17549435e-38, 3.4028235e38, 0.3333333433, 8388609.0, 9.8e-9]
+    given = np.array([*sent, np.nan], dtype=np.float32)
+    shown = InferInput._holding("x", "FP32", given, None, Shown.JSON).data
+    assert shown[:2] == [1.1, 0.1]
+    assert shown[-1] is None
+    assert np.array_equal(np.array(shown[:-1], np.float32), given[:-1])
+    assert [repr(one) for one in shown[:-1]] == [repr(float(str(one))) for one in given[:-1]]
     given = np.array([1.1, 0.1], dtype=np.float32)
-    assert InferInput._holding("x", "FP32", given, None, Shown.JSON).data == [1.1, 0.1]
     assert InferInput._holding("x", "FP32", given, None, Shown.LIST).data == given.tolist() != [1.1, 0.1]
 
 

@@ -10,6 +10,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.compat.kserve.inference_client import (
+        InferenceGRPCClient,
+        InferenceRESTClient,
+        InferenceServerClient,
+        RESTConfig,
+    )
+    from penstock.compat.kserve.model import Model
+    from penstock.compat.kserve.predictor_config import PredictorConfig
     from penstock.compat.kserve.protocol.infer_type import InferInput, InferOutput, InferRequest, InferResponse
 
 __all__ = [
@@ -31,15 +39,16 @@ __all__ = [
 
 _MODULES = {
     "inference_client": ("InferenceGRPCClient", "InferenceRESTClient", "InferenceServerClient", "RESTConfig"),
-    "model": ("Model", "PredictorConfig"),
+    "model": ("Model",),
     "model_repository": ("ModelRepository",),
     "model_server": ("ModelServer",),
+    "predictor_config": ("PredictorConfig",),
     "protocol.infer_type": ("InferInput", "InferOutput", "InferRequest", "InferResponse"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = {
-    *("constants", "dialect", "errors", "inference_client", "logging", "metrics", "model"),
-    *("model_repository", "model_server", "protocol", "ray", "storage", "utils"),
+    *("constants", "context", "dialect", "errors", "inference_client", "logging", "metrics", "model"),
+    *("model_repository", "model_server", "predictor_config", "protocol", "ray", "storage", "utils"),
 }
 
 _CONTROL_PLANE = re.compile(

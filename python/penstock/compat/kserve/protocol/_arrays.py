@@ -33,7 +33,7 @@ def kept(tensor: Array, datatype: str) -> Array:
     """A copy of what is given: its owner may write to it, and may do so before the answer is sent."""
     if datatype == "BYTES":
         return _texts(tensor)
-    copy: Array = tensor.astype(tensor.dtype.newbyteorder("="), order="C")
+    copy: Array = tensor.copy() if tensor.dtype.isnative else tensor.astype(tensor.dtype.newbyteorder("="), order="C")
     return copy
 
 
@@ -49,9 +49,8 @@ def listed(array: Array, datatype: str, shown: Shown) -> list[Any]:
     array = array if shown is Shown.NESTED else array.ravel()
     if datatype == "BYTES" and shown is not Shown.TYPED:
         array = objects([_lenient(one) for one in array.ravel().tolist()]).reshape(array.shape)
-    elif array.dtype == np.float32 and shown < Shown.LIST:
-        # The shortest text of a number is what was sent, where it was written by a machine.
-        array = array.astype("U32").astype(np.float64)
+    elif array.dtype.kind == "f" and shown <= Shown.NESTED:
+        array = _as_sent(array)
     elements: list[Any] = array.tolist()
     return elements
 
@@ -75,6 +74,21 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return type(one) is type(other) and one.dtype == other.dtype and np.array_equal(one, other)
     return bool(one == other)
+
+
+def _as_sent(array: Array) -> Array:
+    """Floats as JSON had them: short ones by their shortest texts, and None for what is no number."""
+    if array.dtype == np.float32:
+        short = np.array([float(f"{number:.7g}") for number in array.ravel().tolist()])
+        for index in np.flatnonzero(short.astype(np.float32) != array.ravel()).tolist():
+            # Seven digits are not enough to tell it from its neighbours.
+            short[index] = float(str(array.ravel()[index]))
+        array = short.reshape(array.shape)
+    missing = np.isnan(array)
+    if missing.any():
+        array = array.astype(object)
+        array[missing] = None
+    return array
 
 
 def _texts(array: Array) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve import dialect
+from penstock.compat.kserve import _json, dialect
 from penstock.compat.kserve.errors import InvalidInput
-from penstock.compat.kserve.protocol import _grpc, _json
+from penstock.compat.kserve.protocol import _grpc
 from penstock.compat.kserve.protocol._arrays import raw_bytes
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol._rest import head, listed, refuse_half, split, with_size

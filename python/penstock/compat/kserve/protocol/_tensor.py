@@ -235,7 +235,7 @@ class InferTensor:
         datatype = from_np_dtype(tensor.dtype)
         if datatype != self._datatype:
             raise InferenceError(f"got unexpected datatype {datatype} from numpy array, expected {self._datatype}")
-        if list(self.shape) != list(tensor.shape):
+        if tuple(self.shape) != tensor.shape:
             raise InferenceError(
                 f"got unexpected numpy array shape [{str(tensor.shape)[1:-1]}], expected [{str(self.shape)[1:-1]}]"
             )

@@ -27,7 +27,11 @@ def pandas() -> Any:
 
 def is_frame(value: Any) -> bool:
     """Whether it is a DataFrame. Asked without importing pandas, for who has one has imported it."""
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
+    return (
+        not isinstance(value, (np.ndarray, list))
+        and type(value).__module__.partition(".")[0] == "pandas"
+        and hasattr(value, "columns")
+    )
 
 
 def frame(tensors: Iterable[Any]) -> Any:

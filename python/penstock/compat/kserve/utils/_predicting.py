@@ -86,8 +86,10 @@ def get_predict_response(
     if not isinstance(payload, InferRequest):
         raise InvalidInput(f"unsupported payload type {type(payload)}")
     binary = bool(payload.use_binary_outputs)
-    columns = [(name, result[name].to_numpy()) for name in result.columns] if is_frame(result) else None
-    outputs = [_output(name, array, binary) for name, array in columns or ([] if columns == [] else [_only(result)])]
+    if is_frame(result):
+        outputs = [_output(str(name), result[name].to_numpy(), binary) for name in result.columns]
+    else:
+        outputs = [_output("output-0", _only(result), binary)]
     return InferResponse(
         model_name=model_name,
         infer_outputs=outputs,
@@ -103,15 +105,15 @@ def _predictions(result: Any) -> Any:
     return result.tolist() if isinstance(result, np.ndarray) else result
 
 
-def _only(result: Any) -> tuple[str, np.ndarray[Any, Any]]:
+def _only(result: Any) -> np.ndarray[Any, Any]:
     texts = isinstance(result, list) and result and isinstance(result[0], str)
-    return "output-0", np.array(result, dtype=object) if texts else np.asarray(result)
+    return np.array(result, dtype=object) if texts else np.asarray(result)
 
 
 def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput:
     datatype = from_np_dtype(array.dtype)
     if datatype is None or (array.dtype == object and array.ndim == 0):
         raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
-    output = InferOutput(str(name), list(array.shape), datatype)
+    output = InferOutput(name, list(array.shape), datatype)
     output.set_data_from_numpy(array, binary_data=binary)
     return output
