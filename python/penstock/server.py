@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _exit, _interpreter
 from penstock._definitions import definitions_of, let_go, made
+from penstock._reach import reachable
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
 
@@ -117,7 +118,7 @@ class Server:
         Raises:
             StartupError: HTTP is off, or the server is not started.
         """
-        address = _reachable(self.http_address, "HTTP")
+        address = reachable(self.http_address, "HTTP")
         return address if address.startswith("unix:") else f"http://{address}"
 
     @property
@@ -127,7 +128,7 @@ class Server:
         Raises:
             StartupError: gRPC is off, or the server is not started.
         """
-        return _reachable(self.grpc_address, "gRPC")
+        return reachable(self.grpc_address, "gRPC")
 
     def start(self) -> Self:
         """Binds, loads every model and returns when all are ready. A second call does nothing.
@@ -315,13 +316,3 @@ def serve(
 
     _load.refuse_serve_while_loading()
     return _run.run(Server(*models, config=config, **options), [*models])
-
-
-def _reachable(address: str | None, protocol: str) -> str:
-    if address is None:
-        raise StartupError(f"{protocol} is off, or the server is not started")
-    # "All interfaces" is an address to listen on, not one to connect to.
-    for everywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
-        if address.startswith(everywhere):
-            return here + address.removeprefix(everywhere)
-    return address
