@@ -14,6 +14,7 @@ from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._arrays import Shown
 from penstock.compat.kserve.protocol.grpc.grpc_predict_v2_pb2 import InferParameter, ModelInferRequest
 from penstock.compat.kserve.protocol.infer_type import RequestedOutput, to_grpc_parameters
+from penstock.compat.kserve.protocol.rest.v2_datamodels import InferenceRequest, InferenceResponse, ResponseOutput
 
 
 def listed(**more: Any) -> InferRequest:
@@ -274,20 +275,64 @@ def test_r10_what_from_bytes_refuses(body: str, text: str) -> None:
     assert str(caught.value).startswith(text)
 
 
-def test_from_inference_request_takes_whatever_has_the_attributes() -> None:
-    class Said:
-        def __init__(self, **values: Any) -> None:
-            vars(self).update(values)
+SAID = {
+    "id": "1",
+    "inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}],
+    "outputs": [{"name": "y"}],
+    "parameters": {"p": 1},
+}
 
-    tensor = Said(name="x", shape=[1], datatype="FP32", data=[1], parameters=None)
-    said = Said(id="1", inputs=[tensor], outputs=[Said(name="y", parameters=None)], parameters={"p": 1})
-    request = InferRequest.from_inference_request(said, "m")
+
+def test_from_inference_request_takes_a_parsed_body() -> None:
+    body = InferenceRequest.model_validate(SAID)
+    request = InferRequest.from_inference_request(body, "m")
     assert request.inputs == [InferInput("x", [1], "FP32", [1], {})]
     assert request.request_outputs == [RequestedOutput("y", {})]
     assert (request.id, request.parameters) == ("1", {"p": 1})
-    tensor.datatype = "FP16"
+    body.inputs[0].datatype = "FP16"
     with pytest.raises(InvalidInput, match=r"^Sending FP16 data via JSON is not supported"):
-        InferRequest.from_inference_request(said, "m")
+        InferRequest.from_inference_request(body, "m")
+
+
+def test_from_inference_request_takes_what_pydantic_made() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    tensor = pydantic.create_model("Tensor", name=str, shape=list, datatype=str, data=list, parameters=(Any, None))
+    kind = pydantic.create_model("Body", id=str, inputs=list[tensor], outputs=(Any, None), parameters=(Any, None))
+    request = InferRequest.from_inference_request(kind.model_validate({**SAID, "outputs": None}), "m")
+    assert request.inputs == [InferInput("x", [1], "FP32", [1], {})]
+    assert request.request_outputs is None
+
+
+def test_bodies_come_from_dicts_and_become_dicts() -> None:
+    tensor = {"name": "y", "shape": [1], "datatype": "FP32", "parameters": None, "data": [1]}
+    body = InferenceResponse(model_name="m", id="1", outputs=[ResponseOutput.model_validate(tensor)])
+    said = {"model_name": "m", "model_version": None, "id": "1", "parameters": None, "outputs": [tensor]}
+    assert body.model_dump() == body.dict() == said
+    assert list(body.model_dump()) == list(said)
+    assert json.loads(body.model_dump_json()) == json.loads(body.json()) == said
+    assert body.model_dump(exclude_none=True).keys() == {"model_name", "id", "outputs"}
+    assert InferenceResponse.model_validate(said) == body
+    assert InferenceResponse.model_validate(body) is body
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({}, "InferenceRequest: inputs missing"),
+        ({"inputs": 3}, "InferenceRequest: inputs is no list but int"),
+        ({"inputs": None}, "InferenceRequest: inputs is no list but NoneType"),
+        ({"inputs": [3]}, "RequestInput: an object is wanted, not int"),
+        ({"inputs": [{"name": "x", "shape": [1]}]}, "RequestInput: datatype, data missing"),
+        (
+            {"inputs": [{"name": "x", "shape": [1], "datatype": "X", "data": 3}]},
+            "RequestInput: data is no list but int",
+        ),
+        (3, "InferenceRequest: an object is wanted, not int"),
+    ],
+)
+def test_what_is_no_body(said: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        InferenceRequest.model_validate(said)
 
 
 def test_requests_are_the_same_if_all_is_the_same() -> None:

@@ -1,0 +1,199 @@
+"""The bodies of the Open Inference Protocol over HTTP, as objects; they stand in for KServe's pydantic models."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+__all__ = [
+    "InferenceRequest",
+    "InferenceResponse",
+    "ListModelsResponse",
+    "MetadataTensor",
+    "ModelMetadataResponse",
+    "ModelReadyResponse",
+    "RequestInput",
+    "RequestOutput",
+    "ResponseOutput",
+    "ServerLiveResponse",
+    "ServerMetadataResponse",
+    "ServerReadyResponse",
+]
+
+
+class Body:
+    """What all of them have: they are made of dicts, and dicts are made of them."""
+
+    PARTS: ClassVar[dict[str, type[Body]]] = {}
+    """The fields that are lists of other objects."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type] # each that derives is a dataclass
+            given, kind = getattr(self, field.name), self.PARTS.get(field.name)
+            if not str(field.type).startswith("list") or (given is None and field.default is None):
+                continue
+            if not isinstance(given, list):
+                raise ValueError(f"{type(self).__name__}: {field.name} is no list but {type(given).__name__}")
+            if kind is not None:
+                setattr(self, field.name, [kind.model_validate(one) for one in given])
+
+    @classmethod
+    def model_validate(cls, obj: Any) -> Any:
+        """One of a dict; what is one already is given back.
+
+        Raises:
+            ValueError: it is neither, a field that is needed is not there, or one is no list that has to be.
+        """
+        if isinstance(obj, cls):
+            return obj
+        if not isinstance(obj, dict):
+            raise ValueError(f"{cls.__name__}: an object is wanted, not {type(obj).__name__}")
+        known = fields(cls)  # type: ignore[arg-type] # each that derives is a dataclass
+        missing = [one.name for one in known if one.name not in obj and one.default is dataclasses.MISSING]
+        if missing:
+            raise ValueError(f"{cls.__name__}: {', '.join(missing)} missing")
+        return cls(**{one.name: obj[one.name] for one in known if one.name in obj})
+
+    def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
+        """A dict of it.
+
+        Args:
+            exclude_none: Whether fields that are None are left out.
+        """
+        dumped: dict[str, Any] = _dumped(self, exclude_none)
+        return dumped
+
+    def model_dump_json(self, *, exclude_none: bool = False) -> str:
+        """A JSON text of it; as `model_dump`."""
+        return json.dumps(self.model_dump(exclude_none=exclude_none), ensure_ascii=False, separators=(",", ":"))
+
+    def dict(self, *, exclude_none: bool = False) -> Any:
+        """As `model_dump`, under the name that older pydantic had for it."""
+        return self.model_dump(exclude_none=exclude_none)
+
+    def json(self, *, exclude_none: bool = False) -> str:
+        """As `model_dump_json`, under the name that older pydantic had for it."""
+        return self.model_dump_json(exclude_none=exclude_none)
+
+
+def _dumped(value: Any, exclude_none: bool) -> Any:
+    if isinstance(value, Body):
+        found = {one.name: getattr(value, one.name) for one in fields(value)}  # type: ignore[arg-type]
+        return {name: _dumped(one, exclude_none) for name, one in found.items() if one is not None or not exclude_none}
+    if isinstance(value, list) and value and isinstance(value[0], Body):
+        return [_dumped(one, exclude_none) for one in value]
+    return value
+
+
+@dataclass(kw_only=True)
+class ServerLiveResponse(Body):
+    """Whether the server runs."""
+
+    live: bool
+
+
+@dataclass(kw_only=True)
+class ServerReadyResponse(Body):
+    """Whether the server can answer."""
+
+    ready: bool
+
+
+@dataclass(kw_only=True)
+class ServerMetadataResponse(Body):
+    """What the server is."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+@dataclass(kw_only=True)
+class MetadataTensor(Body):
+    """An input or output of a model."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+@dataclass(kw_only=True)
+class ListModelsResponse(Body):
+    """The models' names."""
+
+    models: list[str]
+
+
+@dataclass(kw_only=True)
+class ModelMetadataResponse(Body):
+    """What a model takes and gives."""
+
+    PARTS = {"inputs": MetadataTensor, "outputs": MetadataTensor}  # noqa: RUF012 - never changed
+    name: str
+    versions: list[str] | None = None
+    platform: str
+    inputs: list[MetadataTensor]
+    outputs: list[MetadataTensor]
+
+
+@dataclass(kw_only=True)
+class ModelReadyResponse(Body):
+    """Whether a model can answer."""
+
+    name: str
+    ready: bool
+
+
+@dataclass(kw_only=True)
+class RequestInput(Body):
+    """An input of a request."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: dict[str, Any] | None = None
+    data: list[Any]
+
+
+@dataclass(kw_only=True)
+class RequestOutput(Body):
+    """An output that a request asks for."""
+
+    name: str
+    parameters: dict[str, Any] | None = None
+
+
+@dataclass(kw_only=True)
+class ResponseOutput(Body):
+    """An output of a response."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: dict[str, Any] | None = None
+    data: list[Any]
+
+
+@dataclass(kw_only=True)
+class InferenceRequest(Body):
+    """A request for an inference."""
+
+    PARTS = {"inputs": RequestInput, "outputs": RequestOutput}  # noqa: RUF012 - never changed
+    id: str | None = None
+    parameters: dict[str, Any] | None = None
+    inputs: list[RequestInput]
+    outputs: list[RequestOutput] | None = None
+
+
+@dataclass(kw_only=True)
+class InferenceResponse(Body):
+    """What an inference has given."""
+
+    PARTS = {"outputs": ResponseOutput}  # noqa: RUF012 - never changed
+    model_name: str
+    model_version: str | None = None
+    id: str
+    parameters: dict[str, Any] | None = None
+    outputs: list[ResponseOutput]
