@@ -38,7 +38,14 @@ def test_modules_are_attributes_without_being_imported() -> None:
     "name",
     [
         *("KServeClient", "ApiClient", "Configuration", "OpenApiException", "ApiTypeError", "ApiException"),
-        *("V1beta1InferenceService", "V1alpha1InferenceGraph", "V1beta1PredictorSpec"),
+        *(
+            "KnativeCondition",
+            "models",
+            "api_client",
+            "V1beta1InferenceService",
+            "V1alpha1InferenceGraph",
+            "V1beta1PredictorSpec",
+        ),
     ],
 )
 def test_what_manages_clusters_is_not_here(name: str) -> None:

@@ -52,7 +52,8 @@ _SUBMODULES = {
 }
 
 _CONTROL_PLANE = re.compile(
-    r"V1(alpha|beta)?\d|KServeClient|ApiClient|Configuration|OpenApiException|Api\w*(Error|Exception)|KnativeURL"
+    r"V1(alpha|beta)?\d|KServeClient$|ApiClient$|Configuration$|OpenApiException$|Api\w*(Error|Exception)$"
+    r"|Knative|NetUrl|(api|api_client|configuration|exceptions|models|rest)$"
 )
 """What KServe exports to manage a cluster's resources. None of it serves a request."""
 

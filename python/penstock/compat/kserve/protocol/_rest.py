@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from penstock.compat.kserve import _json
 from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol import _json
 from penstock.compat.kserve.protocol._arrays import listed as as_list
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol._tensor import InferTensor
@@ -76,10 +76,7 @@ def split(
     Raises:
         InvalidInput: it is no JSON object of the protocol's, or a tensor has no elements.
     """
-    try:
-        said = _json.loads(body[:json_length])
-    except ValueError as error:
-        raise InvalidInput(f"Unrecognized request format: {error}") from None
+    said = _json.loads(body[:json_length])
     if not isinstance(said, dict) or not isinstance(said.get(field), list):
         raise InvalidInput(f'Expected "{field}" to be a list')
     if model_name is None:

@@ -17,6 +17,9 @@ Parameters = Union["dict[str, Any]", None]
 """Custom parameters by name: plain values, or gRPC's `InferParameter`."""
 
 
+_RAW, _TYPED = Shown.RAW, Shown.TYPED
+
+
 class InferTensor:
     """A tensor with a name, in whichever form it came: a list, an array, or raw bytes.
 
@@ -60,7 +63,7 @@ class InferTensor:
 
     def _hold(self, array: Array, shown: Shown) -> None:
         self._array, self._shown = array, shown
-        self._value = [] if shown is Shown.RAW else None
+        self._value = [] if shown is _RAW else None
 
     def _hold_parsed(self) -> None:
         """Holds what its raw bytes are as an array, looking as if it had come as a list."""
@@ -108,7 +111,7 @@ class InferTensor:
     @property
     def data(self) -> Any:
         """The elements as a list, or the array that was given; empty or None where there are raw bytes instead."""
-        if self._array is not None and self._shown < Shown.RAW:
+        if self._array is not None and self._shown < _RAW:
             # Whoever has the list may change it, so from now on it is what counts.
             self._shape, self._value, self._array = self.shape, listed(self._array, self._datatype, self._shown), None
         return self._value
@@ -129,13 +132,13 @@ class InferTensor:
     @property
     def _raw_data(self) -> Any:
         """The elements' bytes, where they were given so: little-endian, row by row; BYTES with their lengths."""
-        if self._raw is None and self._array is not None and self._shown >= Shown.RAW:
+        if self._raw is None and self._array is not None and self._shown >= _RAW:
             self._raw = raw_bytes(self._array, self._datatype)
         return self._raw
 
     @_raw_data.setter
     def _raw_data(self, raw: Any) -> None:
-        if self._array is not None and self._shown < Shown.RAW:
+        if self._array is not None and self._shown < _RAW:
             self._value = self.data
         else:
             self._shape = self.shape
@@ -151,11 +154,11 @@ class InferTensor:
         """
         array = self._array
         if array is not None:
-            if self._shown >= Shown.RAW and self._datatype != "BYTES":
+            if self._shown >= _RAW and self._datatype != "BYTES":
                 view: Array = self._shaped(array).view()
                 view.flags.writeable = False
                 return view
-            if self._datatype != "BYTES" or self._shown >= Shown.TYPED:
+            if self._datatype != "BYTES" or self._shown >= _TYPED:
                 copy: Array = self._shaped(array).copy()
                 return copy
         dtype = to_np_dtype(self._datatype)
