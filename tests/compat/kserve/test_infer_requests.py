@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.compat.kserve import InferInput, InferRequest
 from penstock.compat.kserve.errors import InvalidInput
@@ -256,6 +258,11 @@ def test_r10_from_bytes() -> None:
         ('{"inputs":[{"name":"x","shape":[1],"datatype":"FP32"}]}', "'data' field is missing for input 'x' for model"),
         ('{"inputs":[{"name":"x","shape":[1],"datatype":"FP16","data":[1]}]}', "Receiving FP16 data via JSON is not"),
         ('{"inputs":[{"shape":[1]}]}', "Unrecognized request format: a tensor needs name, shape and datatype"),
+        ('{"inputs":[],"outputs":[{}]}', "Unrecognized request format: a wanted output needs a name: 'name'"),
+        (
+            '{"inputs":[{"name":"x","shape":[1],"datatype":"X","parameters":[1]}]}',
+            "Unrecognized request format: the parameters of 'x' are no object",
+        ),
         ('{"inputs":[3]}', "Unrecognized request format: a tensor needs name, shape and datatype"),
         ("[]", 'Expected "inputs" to be a list'),
         ('{"inputs":3}', 'Expected "inputs" to be a list'),
@@ -273,6 +280,25 @@ def test_r10_what_from_bytes_refuses(body: str, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         InferRequest.from_bytes(body.encode(), len(body), "m")
     assert str(caught.value).startswith(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from(["FP32", "BYTES", "INT8", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["binary_data_size", "name"]), inner),
+    max_leaves=6,
+)
+TENSORS = st.dictionaries(st.sampled_from(["name", "shape", "datatype", "data", "parameters"]), JSON)
+BODIES = st.dictionaries(st.sampled_from(["inputs", "outputs", "id", "parameters"]), JSON | st.lists(TENSORS))
+
+
+@given(BODIES, st.binary(max_size=12))
+def test_any_body_is_a_request_or_refused(said: Any, tail: bytes) -> None:
+    text = json.dumps(said).encode()
+    try:
+        for tensor in InferRequest.from_bytes(text + tail, len(text), "m").inputs:
+            tensor.as_numpy()
+    except InvalidInput:
+        return
 
 
 SAID = {

@@ -86,6 +86,15 @@ def test_r4_what_the_program_has_set_up_stays() -> None:
     assert logger.handlers != [own]
 
 
+@pytest.mark.usefixtures("old_dialect")
+def test_r4_in_the_old_dialect_it_does_not() -> None:
+    start()
+    own = logging.NullHandler()
+    logger.addHandler(own)
+    configure_logging()
+    assert logger.handlers != [own]
+
+
 @pytest.mark.parametrize("form", ["dict", ".json", ".yaml", ".yml", ".ini"])
 def test_r4_every_form_of_configuration(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config: Any = CONFIG

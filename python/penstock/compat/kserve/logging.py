@@ -6,6 +6,7 @@ import json
 import logging
 from typing import Any
 
+from penstock.compat.kserve import dialect
 from penstock.compat.kserve.constants.constants import KSERVE_LOGLEVEL
 
 __all__ = [
@@ -63,7 +64,7 @@ def configure_logging(log_config: dict[str, Any] | str | None = None) -> None:
     Args:
         log_config: A dict for `logging.config.dictConfig`; the path of one in JSON (`.json`) or YAML (`.yaml`, `.yml`,
             which needs the package PyYAML); or the path of a file for `logging.config.fileConfig`. None is KServe's own
-            formats, unless the program has set up logging already.
+            formats, unless the program has set up logging already (in the dialect of 0.13 even then).
 
     Raises:
         ImportError: the file is YAML, and PyYAML is not installed.
@@ -72,7 +73,7 @@ def configure_logging(log_config: dict[str, Any] | str | None = None) -> None:
     from logging.config import dictConfig, fileConfig
 
     if log_config is None:
-        if not logger.hasHandlers():
+        if dialect.is_old() or not logger.hasHandlers():
             dictConfig(KSERVE_LOG_CONFIG)
     elif isinstance(log_config, dict):
         dictConfig(log_config)

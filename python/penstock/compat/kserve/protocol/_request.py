@@ -103,8 +103,7 @@ class InferRequest:
         for one, listed_so in zip(tensors, in_json, strict=True):
             if listed_so and not dialect.is_old():
                 refuse_half(one, "Receiving")
-        wanted = said.get("outputs")
-        outputs = None if wanted is None else [RequestedOutput(one["name"], one.get("parameters")) for one in wanted]
+        outputs = None if said.get("outputs") is None else _asked_for(said["outputs"])
         return cls(
             model_name=model_name,
             request_id=said.get("id"),
@@ -240,6 +239,13 @@ class InferRequest:
 
     def _compared(self) -> tuple[Any, ...]:
         return (self.model_name, self.id, self.from_grpc, self.parameters, self.inputs, self.request_outputs)
+
+
+def _asked_for(said: Any) -> list[RequestedOutput]:
+    try:
+        return [RequestedOutput(one["name"], one.get("parameters")) for one in said]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InvalidInput(f"Unrecognized request format: a wanted output needs a name: {error}") from None
 
 
 def _arrived(parameters: Any) -> Parameters:

@@ -101,6 +101,9 @@ def split(
 
 def _named(kind: type[AnyTensor], said: Any) -> AnyTensor:
     try:
-        return kind(said["name"], said["shape"], said["datatype"], parameters=said.get("parameters"))
+        tensor = kind(said["name"], said["shape"], said["datatype"], parameters=said.get("parameters"))
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidInput(f"Unrecognized request format: a tensor needs name, shape and datatype: {error}") from None
+    if not isinstance(tensor.parameters or {}, dict):
+        raise InvalidInput(f"Unrecognized request format: the parameters of '{tensor.name}' are no object")
+    return tensor

@@ -244,12 +244,12 @@ class InferTensor:
             )
 
     def _shaped(self, array: Array) -> Array:
-        if self._shape is None or tuple(self._shape) == array.shape:
-            return array
         try:
+            if self._shape is None or tuple(self._shape) == array.shape:
+                return array
             shaped: Array = array.reshape(self._shape)
             return shaped
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise self._mistake(error) from None
 
     def _from_bytes(self, raw: bytes, dtype: type) -> Array:
