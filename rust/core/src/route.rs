@@ -83,6 +83,20 @@ impl Route {
         self.segments.iter().flat_map(Segment::names).chain(&self.rest)
     }
 
+    /// Its path with `text` made of what is literal, and `name` of the names of its parts.
+    pub fn written(&self, text: impl Fn(&str) -> String, mut name: impl FnMut(&str) -> String) -> String {
+        let mut path = String::new();
+        for segment in &self.segments {
+            path.push('/');
+            segment.write(&mut path, &text, &mut name);
+        }
+        if let Some(rest) = &self.rest {
+            path.push('/');
+            path.push_str(&name(rest));
+        }
+        path
+    }
+
     /// Whether both take the same requests, whatever they call the parts of their paths.
     pub fn is_same(&self, other: &Self) -> bool {
         self.method() == other.method()
@@ -105,6 +119,8 @@ mod tests {
         let route = Route::parse("GET /v1/my model/{a}-{b}/files/{rest...}").unwrap();
         assert_eq!((route.method(), route.path()), ("GET", "/v1/my model/{a}-{b}/files/{rest...}"));
         assert_eq!(route.names().map(|name| &**name).collect::<Vec<_>>(), ["a", "b", "rest"]);
+        let written = route.written(|text| text.replace(' ', "+"), |name| format!("<{name}>"));
+        assert_eq!(written, "/v1/my+model/<a>-<b>/files/<rest>");
         assert_eq!(Route::parse("DELETE /").unwrap().names().count(), 0);
     }
 

@@ -68,6 +68,14 @@ impl Segment {
         self.parts.iter().map(|(name, _)| name)
     }
 
+    pub(super) fn write(&self, path: &mut String, text: impl Fn(&str) -> String, mut name: impl FnMut(&str) -> String) {
+        path.push_str(&text(&self.first));
+        for (own, literal) in &self.parts {
+            path.push_str(&name(own));
+            path.push_str(&text(literal));
+        }
+    }
+
     /// Whether both fit the same texts, whatever their parts are called.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.first == other.first

@@ -4,6 +4,7 @@ use super::{
     answers,
     inference::{self, Described},
     names::{Keys, reference, segment},
+    open,
     routes::{Gives, ROUTES, Route, TAGS, Takes},
     site::Site,
 };
@@ -92,6 +93,7 @@ fn paths(site: &Site<'_>, models: &[Described<'_>]) -> Map<String, Value> {
             add(path.replace("{model}", &segment(model.name())), route.method, model.operation(route, site));
         }
     }
+    open::add_routes(&mut paths, models, site);
     paths
 }
 

@@ -3,12 +3,13 @@
 use super::{
     answers, example, formats, generate,
     names::{Keys, rebase, reference},
+    open, outputs,
     routes::{Route, Takes},
     site::{Served, Site, max_rows},
     tensor::{self, Elements},
     v1,
 };
-use penstock_core::{Datatype, ModelSpec, TensorSpec, classify};
+use penstock_core::{ModelSpec, TensorSpec, classify};
 use serde_json::{Map, Value, json};
 
 /// The end of an explainer's name; before it is the name of the model that it explains.
@@ -43,9 +44,14 @@ pub(super) fn describe<'a>(
     let inputs: Vec<_> = spec.inputs.iter().map(|input| (input, documents(input, "input"))).collect();
     let outputs: Vec<_> = spec.outputs.iter().map(|output| (output, documents(output, "output"))).collect();
     let explains = spec.name.ends_with(EXPLAINER);
+    if spec.open {
+        schemas.insert(format!("{key}.Request"), open::request(spec));
+        schemas.insert(format!("{key}.Answer"), open::answer(spec));
+        return Described { served, key, inputs, outputs };
+    }
     if !explains {
         schemas.insert(format!("{key}.Request"), request(spec, &inputs));
-        schemas.insert(format!("{key}.Answer"), answer(spec, &outputs, site.strict_json));
+        schemas.insert(format!("{key}.Answer"), outputs::answer(spec, &outputs, site.strict_json));
     }
     if !explains {
         formats::add_schemas(spec, &key, schemas);
@@ -108,7 +114,7 @@ fn named(name: &str) -> Value {
     json!({"type": "object", "required": ["name"], "properties": {"name": {"const": name}}})
 }
 
-fn one_of(mut schemas: Vec<Value>) -> Value {
+pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
     match schemas.len() {
         0 => Value::Bool(false),
         1 => schemas.swap_remove(0),
@@ -133,48 +139,12 @@ fn input(spec: &ModelSpec, tensor: &TensorSpec, document: Option<&str>) -> Value
     })
 }
 
-fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], strict_json: bool) -> Value {
-    let items = outputs.iter().flat_map(|(tensor, document)| {
-        let nullable = strict_json && tensor.datatype != Datatype::Bytes;
-        let elements = Elements { document: document.as_deref(), answered: true, nullable };
-        let shape = tensor::shape(tensor, spec.batching.is_some(), max_rows(spec));
-        let computed = output(tensor, tensor.datatype, &shape, &tensor::element(tensor.datatype, elements));
-        let text = tensor::element(Datatype::Bytes, Elements::default());
-        let classified =
-            classify::check(tensor).is_ok().then(|| output(tensor, Datatype::Bytes, &json!({"type": "array"}), &text));
-        [Some(computed), classified].into_iter().flatten()
-    });
-    let items: Vec<Value> = items.collect();
-    json!({
-        "type": "object",
-        "title": format!("Answer of {}", spec.name),
-        "required": ["model_name", "model_version", "outputs"],
-        "properties": {
-            "model_name": {"const": &*spec.name},
-            "model_version": {"const": &*spec.version},
-            "id": {"type": "string", "description": "That of the request, if it has one."},
-            "parameters": reference("schemas", "Parameters"),
-            "outputs": {"type": "array", "maxItems": outputs.len(), "items": one_of(items)},
-        },
-    })
-}
-
-fn output(tensor: &TensorSpec, datatype: Datatype, shape: &Value, element: &Value) -> Value {
-    json!({
-        "type": "object",
-        "title": format!("Output {}", tensor.name),
-        "required": ["name", "datatype", "shape"],
-        "properties": {
-            "name": {"const": &*tensor.name},
-            "datatype": {"const": datatype.name()},
-            "shape": shape,
-            "data": {"type": "array", "items": element},
-            "parameters": reference("schemas", "Parameters"),
-        },
-    })
-}
-
 impl Described<'_> {
+    /// What its components' names begin with.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The name that it is asked by.
     pub(super) fn name(&self) -> &str {
         let name = &self.served.spec.name;
@@ -186,6 +156,9 @@ impl Described<'_> {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
         let spec = self.served.spec;
+        if spec.open && !matches!(route.takes, Takes::Inference | Takes::InferStream) {
+            return false;
+        }
         spec.name.ends_with(EXPLAINER) == explains && !(gives_one && spec.streams)
     }
 
@@ -195,6 +168,8 @@ impl Described<'_> {
         let is_v2 = matches!(route.takes, Takes::Inference | Takes::InferStream);
         let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream);
         let (example, form) = match route.takes {
+            // What an open model makes of tensors, it alone knows.
+            Takes::Inference | Takes::InferStream if spec.open => (None, ""),
             Takes::Inference | Takes::InferStream => (example::request(spec), ""),
             Takes::Generate | Takes::GenerateStream => (generate::request_example(spec), "Flat"),
             Takes::Predict | Takes::Explain | Takes::Nothing | Takes::Json(_) => (v1::request_example(spec), "V1"),
@@ -213,9 +188,12 @@ impl Described<'_> {
         if is_v2 {
             request[BINARY] = raw(BINARY_REQUEST);
         }
-        if route.takes == Takes::Inference {
+        if route.takes == Takes::Inference && spec.open {
             headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
-            content[BINARY] = raw("The answer's JSON, then the data of its binary outputs in order.");
+            content[BINARY] = raw(BINARY_ANSWER);
+        } else if route.takes == Takes::Inference {
+            headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
+            content[BINARY] = raw(BINARY_ANSWER);
             formats::add_requests(spec, &self.key, &mut request);
             formats::add_answers(spec, &self.key, &mut content);
         }
@@ -271,6 +249,8 @@ impl Described<'_> {
             "max_rows": max_rows(spec),
             "streams": streams,
             "sequences": spec.sequences.is_some(),
+            "open": spec.open,
+            "routes": spec.routes.iter().map(|route| &**route.text()).collect::<Vec<_>>(),
             "inputs": self.inputs.iter().map(tensor).collect::<Vec<_>>(),
             "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),
         })
@@ -278,6 +258,7 @@ impl Described<'_> {
 }
 
 const BINARY: &str = "application/octet-stream";
+const BINARY_ANSWER: &str = "The answer's JSON, then the data of its binary outputs in order.";
 /// No parameter of the operation: beside a body of JSON, the header would say that there is none.
 const BINARY_REQUEST: &str = "The request's JSON, then the data of its inputs in order. The header \
     Inference-Header-Content-Length says how many bytes the JSON has; 0 is a body that is the only input's data.";

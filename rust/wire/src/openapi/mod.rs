@@ -9,6 +9,8 @@ mod formats;
 mod generate;
 mod inference;
 mod names;
+mod open;
+mod outputs;
 mod routes;
 mod site;
 mod tensor;

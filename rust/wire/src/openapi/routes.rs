@@ -1,6 +1,8 @@
 //! Every REST route in one table. The house tests compare it with the routers and with docs/protocol.md:
 //! a new route is added to all three.
 
+use super::open;
+
 /// What a request's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
@@ -62,6 +64,10 @@ pub(super) const TAGS: &[(&str, &str)] = &[
     ("repository", "Load and unload models, where the server lets clients do so."),
     ("shared memory", "Tensors that no body carries, for callers on the same machine where that is allowed."),
     ("v1", "KServe's V1 protocol, which is TensorFlow Serving's REST form."),
+    (
+        open::TAG,
+        "Paths of models' own. Each hands its request to the model as it is, and the model says what is answered.",
+    ),
     ("documentation", "This document, and a page made of it."),
 ];
 

@@ -33,7 +33,27 @@ function known(model) {
   return h("details", { open: model.sequences }, h("summary", {}, "Parameters of a request"), table(["Name", "Type", "Meaning"], rows, "stack"));
 }
 
+// A model that takes requests as they are: nothing is known of its tensors, and its routes are its own.
+function openView(model) {
+  const rows = model.routes.map((route) => h("tr", {}, route.split(/ (.*)/).slice(0, 2).map((part) => h("td", { class: "mono" }, part))));
+  return [
+    h("p", { class: "facts" }, `It takes any tensors, and answers each request by itself.${model.streams ? " Its answer may come in pieces, as they are made." : ""}`),
+    h("h2", {}, "Routes of its own"),
+    rows.length ? table(["Method", "Path"], rows, "stack") : h("p", { class: "quiet" }, "None."),
+  ];
+}
+
 function modelView(model) {
+  return [
+    h("div", { class: "title" }, h("h1", {}, model.model), chip("plain", `version ${model.version}`),
+      readiness(`/v2/models/${encodeURIComponent(model.model)}/versions/${encodeURIComponent(model.version)}/ready`),
+      ...kinds(model)),
+    model.description && prose(model.description),
+    ...(model.open ? openView(model) : signatureView(model)),
+  ];
+}
+
+function signatureView(model) {
   const rows = model.max_rows === null
     ? "Each request is one call."
     : `A request has up to ${counted(model.max_rows, "row")}; rows of several requests may share a call.`;
@@ -45,10 +65,6 @@ function modelView(model) {
     : axes.includes(-1) ? "-1 is an axis of any size." : "";
   const clients = [["penstock", penstock(model)], ["curl", curl(model)], ...(model.streams ? [] : [["tritonclient", triton(model)]])];
   return [
-    h("div", { class: "title" }, h("h1", {}, model.model), chip("plain", `version ${model.version}`),
-      readiness(`/v2/models/${encodeURIComponent(model.model)}/versions/${encodeURIComponent(model.version)}/ready`),
-      ...kinds(model)),
-    model.description && prose(model.description),
     h("p", { class: "facts" }, rows + pieces + together),
     ...tensors("Inputs", model.inputs),
     ...tensors("Outputs", model.outputs),
@@ -60,13 +76,14 @@ function modelView(model) {
   ];
 }
 
-const kinds = (model) => [model.streams && chip("plain", "streams"), model.sequences && chip("plain", "sequences")].filter(Boolean);
+const kinds = (model) => [model.streams && chip("plain", "streams"), model.sequences && chip("plain", "sequences"), model.open && chip("plain", "open")].filter(Boolean);
 
 function overview() {
   const lines = (all) => all.map((one) => h("span", { class: "line" }, one.name, " ", h("span", { class: "mono quiet" }, `${one.datatype} ${shapeText(one.shape)}`)));
   const rows = models.map((model) => h("tr", {},
     h("td", { class: "name" }, h("a", { href: target(model) }, model.model), " ", kinds(model)),
-    h("td", {}, model.version), h("td", {}, lines(model.inputs)), h("td", {}, lines(model.outputs))));
+    h("td", {}, model.version), h("td", {}, model.open ? ["any", ...model.routes.map((route) => h("span", { class: "line mono quiet" }, route))] : lines(model.inputs)),
+    h("td", {}, model.open ? "any" : lines(model.outputs))));
   const distinct = counted(new Set(models.map((model) => model.model)).size, "model");
   return [
     h("div", { class: "title" }, h("h1", {}, "Models")),

@@ -3,7 +3,7 @@ use crate::{
     openapi::{Bounds, Served},
     rest::test_spec,
 };
-use penstock_core::{Datatype, Document, ModelSpec, TensorSpec};
+use penstock_core::{Datatype, Document, ModelSpec, Route, TensorSpec};
 use std::sync::Arc;
 
 const BOUNDS: Bounds = Bounds { body_bytes: 1024, header_bytes: 512, headers: 10, uri_bytes: 256, json_depth: 8 };
@@ -115,4 +115,40 @@ fn a_format_is_there_where_it_has_a_place() {
         let brain = ["json", "msgpack", "octet-stream", "x-npy", "x-npz", "x-safetensors"];
         assert_eq!(kinds("brain", place), brain);
     }
+}
+
+#[test]
+fn an_open_model_takes_any_tensors_and_shows_its_routes() {
+    let routes = ["POST /v1/models/my m:predict", "GET /files/{name}/{rest...}", "PURGE /files", "GET /metrics"];
+    let spec = ModelSpec {
+        name: "my m".into(),
+        open: true,
+        routes: routes.iter().map(|text| Route::parse(text).unwrap()).collect(),
+        ..ModelSpec::default()
+    };
+    let other = ModelSpec {
+        name: "b".into(),
+        open: true,
+        routes: vec![Route::parse("PUT /files/{a}/{b...}").unwrap()],
+        ..ModelSpec::default()
+    };
+    let document = made(&[spec, other]);
+    for reference in references(&document) {
+        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+    }
+    let paths = &document["paths"];
+    let infer = &paths["/v2/models/my%20m/infer"]["post"];
+    assert_eq!(infer["x-penstock"]["routes"], json!(routes));
+    assert!(infer["requestBody"]["content"]["application/json"].get("examples").is_none());
+    assert!(paths.get("/v2/models/my%20m/generate").is_none());
+    let predict = &paths["/v1/models/my%20m:predict"]["post"];
+    assert_eq!(predict["tags"], json!(["routes of models"]));
+    assert!(predict["requestBody"]["content"]["*/*"].is_object());
+    // Of two names for one path, the first.
+    let files = &paths["/files/{name}/{rest}"];
+    assert_eq!(files["get"]["parameters"][1]["name"], "rest");
+    assert_eq!(files["put"]["parameters"][0]["name"], "name");
+    assert!(files["get"].get("requestBody").is_none());
+    assert_eq!(paths["/metrics"]["get"]["summary"], "A route of my m");
+    assert!(paths.get("/files").is_none());
 }
