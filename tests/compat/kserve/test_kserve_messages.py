@@ -166,6 +166,12 @@ def test_messages_are_copied_merged_and_cleared() -> None:
     for other in (copy.deepcopy(message), copy.copy(message), pickle.loads(pickle.dumps(message))):
         assert other == message
         assert other is not message
+    for part in (message.parameters, message.inputs, message.inputs[0].shape):
+        for other in (copy.deepcopy(part), pickle.loads(pickle.dumps(part))):
+            assert other == part
+            assert type(other) is type(part)
+    asked = InferRequest.from_grpc(InferRequest("m", [], parameters={"p": 1}).to_grpc())
+    assert copy.deepcopy(asked) == pickle.loads(pickle.dumps(asked)) == asked
     taken = ours.ModelInferRequest(model_version="3")
     taken.CopyFrom(message)
     assert taken == message

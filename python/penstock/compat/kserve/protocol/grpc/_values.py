@@ -86,6 +86,9 @@ class Repeated(list[Any]):
         """Adds all values of another field."""
         self.extend(other)
 
+    def __reduce__(self) -> Any:
+        return (Repeated, (self._field, [*self]))
+
 
 def _all(field: Field, values: Iterable[Any]) -> list[Any]:
     if isinstance(values, np.ndarray):
@@ -104,7 +107,7 @@ class RepeatedMessages(list[Any]):
 
     def __init__(self, field: Field, values: Iterable[Any] = ()) -> None:
         assert field.message is not None
-        self._message = field.message
+        self._field, self._message = field, field.message
         super().__init__(self._message._of(value) for value in values)
 
     def add(self, **values: Any) -> Any:
@@ -125,13 +128,16 @@ class RepeatedMessages(list[Any]):
         """Adds copies of another field's messages."""
         self.extend(other)
 
+    def __reduce__(self) -> Any:
+        return (RepeatedMessages, (self._field, [*self]))
+
 
 class MessageMap(dict[str, Any]):
     """Messages by name. Asked for one that is not there, it makes one."""
 
     def __init__(self, field: Field, values: Any = ()) -> None:
         assert field.message is not None
-        self._message = field.message
+        self._field, self._message = field, field.message
         super().__init__({_text(key): self._message._of(value) for key, value in dict(values).items()})
 
     def __missing__(self, key: str) -> Any:
@@ -150,3 +156,6 @@ class MessageMap(dict[str, Any]):
         """Takes copies of another map's messages."""
         for key, value in dict(other).items():
             super().__setitem__(key, self._message._of(value))
+
+    def __reduce__(self) -> Any:
+        return (MessageMap, (self._field, dict(self)))
