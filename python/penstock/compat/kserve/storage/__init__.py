@@ -1,0 +1,8 @@
+"""`Storage.download`: a model's files from wherever they are kept. KServe 0.21 calls this package `kserve_storage`."""
+
+from __future__ import annotations
+
+from penstock.compat.kserve.logging import configure_logging, logger
+from penstock.compat.kserve.storage.storage import Storage
+
+__all__ = ["Storage", "configure_logging", "logger"]

@@ -1,0 +1,52 @@
+"""Paths of this machine: linked, not copied."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.storage._archives import is_archive, unpack
+from penstock.compat.kserve.storage._patterns import Patterns
+
+__all__ = ["download"]
+
+
+def download(uri: str, out_dir: str | None, patterns: Patterns) -> str:
+    """Links a file, or what is in a folder, into a folder; without one there is nothing to do.
+
+    Raises:
+        RuntimeError: there is nothing at that path.
+    """
+    path = _path(uri)
+    if not path.exists():
+        raise RuntimeError(f"Local path {uri} does not exist.")
+    if out_dir is None:
+        return str(path)
+    folder = Path(out_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = sorted(path.iterdir()) if path.is_dir() else [path]
+    wanted = [entry for entry in entries if patterns.want(entry.name)]
+    if not wanted:
+        raise RuntimeError(f"Failed to fetch model. No model found in {uri}.")
+    for entry in wanted:
+        place = folder / entry.name
+        if place.exists():
+            logger.info("File %s already exist", place)
+            continue
+        logger.info("Linking: %s to %s", entry, place)
+        if place.is_symlink():
+            place.unlink()
+        place.symlink_to(entry.absolute())
+    if len(wanted) == 1 and wanted[0].is_file() and is_archive(wanted[0].name):
+        unpack(folder / wanted[0].name, folder)
+    return out_dir
+
+
+def _path(uri: str) -> Path:
+    if not uri.startswith("file://"):
+        return Path(uri)
+    plain = uri.removeprefix("file://")
+    # As KServe has it, a path that is not encoded; else the standard's form.
+    return Path(plain if os.path.exists(plain) else unquote(urlsplit(uri).path) or plain)

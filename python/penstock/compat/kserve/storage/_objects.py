@@ -1,0 +1,112 @@
+"""Object stores and HDFS, by fsspec and its plug-ins: the extra `penstock[storage]`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.storage import _stores
+from penstock.compat.kserve.storage._archives import unpack_only_file
+from penstock.compat.kserve.storage._errors import explained
+from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.compat.kserve.storage._staging import checked, staged
+
+__all__ = ["download", "get", "refuse_shares"]
+
+
+def download(uri: str, folder: Path, patterns: Patterns) -> None:
+    """Gets a file, or all files below a path.
+
+    Raises:
+        RuntimeError: there are none, or the store does not give them.
+        ImportError: the plug-in is not installed.
+    """
+    store = _stores.of(uri)
+    try:
+        system = _system(store)
+        get(system, store.path, folder, patterns, store.concurrency)
+    except (RuntimeError, ImportError):
+        raise
+    except Exception as error:
+        raise explained(store.name, uri.partition("?")[0], error, store.resource) from error
+
+
+def refuse_shares(uri: str, folder: Path, patterns: Patterns) -> None:
+    """Azure's file shares, which no plug-in of fsspec reads.
+
+    Raises:
+        RuntimeError: always.
+    """
+    del folder, patterns
+    raise RuntimeError(
+        f"{urlsplit(uri).netloc} is a file share of Azure, which is not read: mount it, or use a blob container"
+    )
+
+
+def get(system: Any, path: str, folder: Path, patterns: Patterns, concurrency: int) -> None:
+    """Gets a file, or all files below a path, of a file system of fsspec's.
+
+    Raises:
+        RuntimeError: there are none.
+    """
+    tasks: list[tuple[str, Path]] = []
+    with staged(folder) as staging:
+        for remote, relative in _files(system, path, patterns):
+            place = staging / checked(relative)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            tasks.append((remote, place))
+        if not tasks:
+            raise RuntimeError(f"Failed to fetch model. No model found in {path}.")
+        with ThreadPoolExecutor(min(concurrency, len(tasks))) as threads:
+            for _ in threads.map(_getter(system), tasks):
+                pass
+        places = [folder / place.relative_to(staging) for _, place in tasks]
+    unpack_only_file(folder, places)
+
+
+def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
+    """Each wanted file, and its path below the source."""
+    if system.isfile(path):
+        return [(path, path.rstrip("/").rpartition("/")[2])]
+    root = system._strip_protocol(path).strip("/")
+    found = []
+    for remote in system.find(path):
+        relative = remote.strip("/").removeprefix(root).lstrip("/")
+        if remote.endswith("/") or not relative:
+            continue
+        if patterns.want(relative):
+            found.append((remote, relative))
+        else:
+            logger.info("Skipping %s due to file pattern filter", remote)
+    return found
+
+
+def _getter(system: Any) -> Callable[[tuple[str, Path]], None]:
+    def get_one(task: tuple[str, Path]) -> None:
+        remote, place = task
+        system.get_file(remote, os.fspath(place))
+        logger.info("Downloaded object %s", remote)
+
+    return get_one
+
+
+def _system(store: _stores.Store) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise ImportError(f"{store.name} needs the package fsspec: pip install 'penstock[storage]'") from None
+    try:
+        system = fsspec.filesystem(store.protocol, **store.options)
+    except (ImportError, ValueError) as error:
+        if isinstance(error, ValueError) and "not known" not in str(error).lower():
+            raise
+        needed = f"{store.name} needs the package {store.package}: pip install 'penstock[storage]'"
+        raise ImportError(needed) from error
+    if store.headers:
+        system.session.headers.update(store.headers)
+    return system

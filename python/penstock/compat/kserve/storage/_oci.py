@@ -1,0 +1,85 @@
+"""Models in the layers of container images: what is in `/models` of a modelcar."""
+
+from __future__ import annotations
+
+import platform
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from penstock.compat.kserve.storage._archives import unpack_layer
+from penstock.compat.kserve.storage._bounds import Bounds
+from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.compat.kserve.storage._registry import Registry
+from penstock.compat.kserve.storage._staging import staged
+
+__all__ = ["download"]
+
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_MODES = {
+    "application/vnd.oci.image.layer.v1.tar": "r|",
+    "application/vnd.oci.image.layer.v1.tar+gzip": "r|gz",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip": "r|gz",
+}
+_MODELS = "models/"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def download(uri: str, folder: Path, patterns: Patterns) -> None:
+    """Gets what an image has in `/models`.
+
+    KSERVE_OCI_DOCKER_CONFIG names Docker's `config.json` with credentials, KSERVE_OCI_INSECURE_REGISTRY allows plain
+    HTTP, and CA_BUNDLE_VOLUME_MOUNT_POINT is the folder of a `cabundle.crt` to trust as well.
+
+    Raises:
+        RuntimeError: the registry does not give it, or it has no models.
+    """
+    del patterns
+    host, _, image = uri.removeprefix("oci://").partition("/")
+    repository, _, digest = image.partition("@")
+    repository, _, tag = repository.partition(":")
+    if not host or not repository:
+        raise RuntimeError(f"Invalid OCI URI; expected 'oci://<registry>/<repo>[:tag|@digest]', got '{uri}'")
+    registry = Registry(host, repository)
+    manifest = _for_this_machine(registry, uri, digest or tag or "latest")
+    with staged(folder) as staging:
+        _unpack(registry, uri, manifest, staging)
+
+
+def _for_this_machine(registry: Registry, uri: str, reference: str) -> dict[str, Any]:
+    manifest = registry.manifest(reference)
+    if manifest.get("mediaType") not in _INDEXES:
+        return manifest
+    machine = platform.machine().lower()
+    wanted = ("linux", _MACHINES.get(machine, machine))
+    for entry in manifest.get("manifests", []):
+        place = entry.get("platform", {})
+        if (place.get("os"), place.get("architecture")) == wanted:
+            return registry.manifest(entry["digest"])
+    raise RuntimeError(f"OCI image index for {uri} has no manifest for {'/'.join(wanted)}")
+
+
+def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path) -> None:
+    seen: set[str] = set()
+    layers = [layer for layer in manifest.get("layers", []) if ".tar" in layer.get("mediaType", "")]
+    bounds = Bounds(sum(int(layer.get("size", 0)) for layer in layers))
+    for layer in layers:
+        mode = _MODES.get(layer["mediaType"])
+        if mode is None:
+            raise RuntimeError(f"an OCI layer is {layer['mediaType']!r}, which is not read, expected tar or gzip")
+        with registry.blob(layer["digest"]) as blob:
+            with tarfile.open(fileobj=blob, mode=mode) as archive:  # type: ignore[call-overload]
+                unpack_layer(archive, folder, bounds, lambda name: _below_models(name, seen))
+            blob.finish()
+    if not any(folder.iterdir()):
+        there = ", ".join(sorted(seen)[:10]) or "nothing"
+        raise RuntimeError(f"OCI image at {uri} has no /models/ directory, but at its top: {there}")
+
+
+def _below_models(name: str, seen: set[str]) -> str | None:
+    plain = name.removeprefix("./").lstrip("/")
+    seen.add(plain.partition("/")[0])
+    return plain.removeprefix(_MODELS) if plain.startswith(_MODELS) else None

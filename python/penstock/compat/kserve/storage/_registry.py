@@ -1,0 +1,166 @@
+"""A registry of container images, as far as manifests and blobs are read (the OCI distribution specification)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import re
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from penstock.compat.kserve.storage._settings import flag
+from penstock.compat.kserve.storage._web import Redirects
+
+__all__ = ["Blob", "Registry"]
+
+_ACCEPTED = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_MOST = 16 << 20
+_TIMEOUT = 60.0
+
+
+class Registry:
+    """One repository of images.
+
+    Args:
+        host: The registry's host and port.
+        repository: The repository's name.
+    """
+
+    def __init__(self, host: str, repository: str) -> None:
+        scheme = "http" if flag("KSERVE_OCI_INSECURE_REGISTRY") else "https"
+        self._host, self._repository = host, repository
+        # What Docker's hub is called is not where it is.
+        place = "registry-1.docker.io" if host == "docker.io" else host
+        self._url = f"{scheme}://{place}/v2/{repository}"
+        self._authorization: str | None = None
+        context = ssl.create_default_context()
+        folder = os.environ.get("CA_BUNDLE_VOLUME_MOUNT_POINT")
+        if folder and (bundle := Path(folder) / "cabundle.crt").exists():
+            context.load_verify_locations(bundle)
+        self._opener = urllib.request.build_opener(Redirects, urllib.request.HTTPSHandler(context=context))
+
+    def manifest(self, reference: str) -> dict[str, Any]:
+        """The manifest, or the index of manifests, of a tag or a digest.
+
+        Raises:
+            RuntimeError: the registry does not give it.
+        """
+        with self._get(f"{self._url}/manifests/{reference}", {"Accept": ", ".join(_ACCEPTED)}) as answer:
+            body = answer.read(_MOST)
+        if ":" in reference:
+            _check(reference, hashlib.sha256(body).hexdigest())
+        manifest: dict[str, Any] = json.loads(body)
+        return manifest
+
+    def blob(self, digest: str) -> Blob:
+        """A blob, to be read.
+
+        Raises:
+            RuntimeError: the registry does not give it.
+        """
+        return Blob(self._get(f"{self._url}/blobs/{digest}", {}), digest)
+
+    def _get(self, url: str, headers: dict[str, str]) -> Any:
+        said = {"Authorization": self._authorization} if self._authorization else {}
+        try:
+            return self._opener.open(urllib.request.Request(url, headers={**headers, **said}), timeout=_TIMEOUT)  # noqa: S310
+        except urllib.error.HTTPError as error:
+            challenge = error.headers.get("WWW-Authenticate", "")
+            if error.code == 401 and self._authorization is None and (answer := self._answer(challenge)):
+                self._authorization = answer
+                return self._get(url, headers)
+            raise self._refusal(error.code) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise RuntimeError(f"Failed to connect to OCI registry '{self._host}'. ({error})") from None
+
+    def _refusal(self, status: int) -> RuntimeError:
+        image = f"{self._host}/{self._repository}"
+        if status == 401:
+            return RuntimeError(f"OCI authentication failed for '{image}'. Verify KSERVE_OCI_DOCKER_CONFIG.")
+        if status == 403:
+            return RuntimeError(f"Access denied to OCI resource '{image}'. Verify permissions.")
+        if status == 404:
+            return RuntimeError(f"OCI resource '{image}' not found.")
+        return RuntimeError(f"the OCI registry of '{image}' answered with status {status}")
+
+    def _answer(self, challenge: str) -> str | None:
+        """What to authenticate with, for what the registry demands."""
+        scheme, _, rest = challenge.partition(" ")
+        basic = self._basic()
+        if scheme.lower() == "basic":
+            return basic
+        demands = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+        realm = demands.pop("realm", "")
+        # A registry that is asked over TLS may not have credentials sent without it.
+        if scheme.lower() != "bearer" or urlsplit(realm).scheme not in ("https", urlsplit(self._url).scheme):
+            return None
+        asked = urlencode({name: demands[name] for name in ("service", "scope") if name in demands})
+        headers = {"Authorization": basic} if basic else {}
+        try:
+            request = urllib.request.Request(f"{realm}?{asked}", headers=headers)  # noqa: S310 - the scheme is checked
+            with self._opener.open(request, timeout=_TIMEOUT) as given:
+                token = json.loads(given.read(_MOST))
+        except urllib.error.HTTPError as error:
+            raise self._refusal(error.code) from None
+        return f"Bearer {token.get('token') or token.get('access_token')}"
+
+    def _basic(self) -> str | None:
+        """Docker's credentials for this registry, if there are any: public images need none."""
+        file = Path(os.environ.get("KSERVE_OCI_DOCKER_CONFIG", "/mnt/oci-fetch-auth/config.json"))
+        try:
+            known = json.loads(file.read_text())["auths"]
+            for key in (self._host, f"https://{self._host}", self._host.partition(":")[0]):
+                if key in known:
+                    base64.b64decode(known[key]["auth"], validate=True)
+                    return f"Basic {known[key]['auth']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
+
+
+class Blob:
+    """A blob that is read from a registry, and is what its digest says."""
+
+    def __init__(self, answer: Any, digest: str) -> None:
+        self._answer, self._digest = answer, digest
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        piece: bytes = self._answer.read(size)
+        self._hash.update(piece)
+        return piece
+
+    def finish(self) -> None:
+        """Reads what is left of it.
+
+        Raises:
+            RuntimeError: it is not what its digest says.
+        """
+        while self.read(1 << 20):
+            pass
+        _check(self._digest, self._hash.hexdigest())
+
+    def __enter__(self) -> Blob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._answer.close()
+
+
+def _check(digest: str, found: str) -> None:
+    algorithm, _, expected = digest.partition(":")
+    if algorithm != "sha256" or expected != found:
+        raise RuntimeError(f"the registry gave something else than {digest}: sha256:{found}")

@@ -1,0 +1,94 @@
+"""Files of web servers."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import os
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit
+
+from penstock.compat.kserve.storage._archives import is_archive, unpack
+from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.compat.kserve.storage._staging import checked, staged
+
+__all__ = ["Redirects", "download"]
+
+_TIMEOUT = 30.0
+_REFUSALS = {
+    401: "HTTP authentication failed for '{}'. Verify credentials.",
+    403: "HTTP access denied for '{}'. Verify permissions.",
+    404: "HTTP resource not found at '{}'.",
+}
+
+
+def download(uri: str, folder: Path, patterns: Patterns) -> None:
+    """Gets one file, and unpacks it if its name is that of an archive.
+
+    The environment variable `HOST-headers` has headers for a host, as a JSON object.
+
+    Raises:
+        RuntimeError: the URI names no file, or the server does not give it.
+    """
+    del patterns
+    parts = urlsplit(uri)
+    shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
+    name = unquote(parts.path.rpartition("/")[2])
+    if not is_archive(name) and is_archive(parts.query):
+        # Some servers name the file in the query.
+        name = unquote(parts.query.rpartition("/")[2].rpartition("=")[2])
+    if not name:
+        raise RuntimeError(f"No filename contained in URI: {shown}")
+    path = checked(name)
+    with staged(folder) as staging, _opened(uri, shown, parts.hostname or "") as answer:
+        _refuse_pages(answer, shown)
+        place = staging / path.name
+        _write(answer, place)
+    if is_archive(path.name):
+        unpack(folder / path.name, folder)
+
+
+def _write(answer: IO[bytes], place: Path) -> None:
+    source: Any = answer
+    if place.suffix == ".gz" and not is_archive(place.name):
+        place, source = place.with_suffix(""), gzip.GzipFile(fileobj=answer)
+    with open(place, "wb") as file:
+        shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _opened(uri: str, shown: str, host: str) -> Any:
+    try:
+        headers = json.loads(os.environ.get(f"{host}-headers") or "{}")
+    except ValueError as error:
+        raise RuntimeError(f"the environment's {host}-headers is not JSON: {error}") from None
+    request = urllib.request.Request(uri, headers=headers)  # noqa: S310 - http or https only
+    opener = urllib.request.build_opener(Redirects)
+    try:
+        return opener.open(request, timeout=_TIMEOUT)
+    except urllib.error.HTTPError as error:
+        text = _REFUSALS.get(error.code, f"HTTP request to '{{}}' failed with status code {error.code}.")
+        raise RuntimeError(text.format(shown)) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise RuntimeError(f"Failed to connect to HTTP endpoint '{host}'. ({error})") from None
+
+
+def _refuse_pages(answer: Any, shown: str) -> None:
+    """A page of a login or an error with status 200 is no model."""
+    if answer.headers.get_content_type() == "text/html":
+        raise RuntimeError(f"URI: {shown} answered with a page ('Content-Type': 'text/html'), not with a file")
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, without the headers that are another host's."""
+
+    def redirect_request(self, req: Any, *rest: Any) -> Any:
+        """The request to make instead."""
+        again = super().redirect_request(req, *rest)
+        if again is not None and urlsplit(again.full_url).netloc != urlsplit(req.full_url).netloc:
+            again.headers.clear()
+        return again

@@ -1,0 +1,258 @@
+"""R9: hubs, by stand-ins of their packages; and container images, of a registry that is made up."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import platform
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from stored import FILES, found
+
+from penstock.compat.kserve.storage import Storage
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+SECRET = base64.b64encode(b"user:pass").decode()
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
+class GatedRepoError(Exception):
+    pass
+
+
+class RepositoryNotFoundError(Exception):
+    pass
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What was asked of both hubs."""
+    asked: list[dict[str, Any]] = []
+
+    def snapshot_download(**arguments: Any) -> None:
+        asked.append(arguments)
+        if "gated" in arguments["repo_id"]:
+            raise GatedRepoError("403 of gated repo")
+        if "none" in arguments["repo_id"]:
+            raise RepositoryNotFoundError("404 Client Error")
+        Path(arguments["local_dir"], "model.bin").write_bytes(b"m")
+
+    for name in ("huggingface_hub", "modelscope_hub", "modelscope_hub.compat"):
+        module = ModuleType(name)
+        module.snapshot_download = snapshot_download  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+    return asked
+
+
+def test_r9_hugging_face(hub: list[dict[str, Any]], tmp_path: Path) -> None:
+    out = str(tmp_path)
+    assert found(Storage.download("hf://owner/model", out)) == {"model.bin": b"m"}
+    Storage.download("hf://owner/model:v1", out, ["*.json"], ["*.md"])
+    plain = {"repo_id": "owner/model", "revision": None, "local_dir": out}
+    patterns = {"allow_patterns": ["*.json"], "ignore_patterns": ["*.md"]}
+    assert hub == [plain, {**plain, "revision": "v1", **patterns}]
+
+
+def test_r9_modelscope(hub: list[dict[str, Any]], tmp_path: Path) -> None:
+    os.environ["MODELSCOPE_API_TOKEN"] = "t"
+    Storage.download("modelscope://owner/model:v1", str(tmp_path))
+    assert hub == [{"repo_id": "owner/model", "revision": "v1", "local_dir": str(tmp_path), "token": "t"}]
+
+
+@pytest.mark.parametrize(
+    ("uri", "text"),
+    [
+        ("hf://model", r"Invalid Hugging Face URI format. Expected 'hf://owner/model\[:revision\]', got 'hf://model'"),
+        ("hf://a/b/c", "Invalid Hugging Face URI format"),
+        ("hf:///model", "Hugging Face repository owner cannot be empty in URI: hf:///model"),
+        ("hf://owner/:v1", "Hugging Face model name cannot be empty in URI: hf://owner/:v1"),
+        ("modelscope://model", r"Invalid ModelScope URI format. Expected 'modelscope://owner/model\[:revision\]'"),
+        (
+            "hf://owner/gated",
+            "HuggingFace authentication failed. Set HF_TOKEN or request access to the gated repository.",
+        ),
+        ("hf://owner/none", "HuggingFace resource 'owner/none' not found."),
+        ("modelscope://owner/none", "ModelScope resource 'owner/none' not found."),
+    ],
+)
+def test_r9_what_a_hub_does_not_give(hub: list[dict[str, Any]], tmp_path: Path, uri: str, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        Storage.download(uri, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("uri", "module", "package"),
+    [
+        ("hf://a/b", "huggingface_hub", "huggingface_hub"),
+        ("modelscope://a/b", "modelscope_hub", "modelscope-hub"),
+    ],
+)
+def test_r9_a_hubs_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uri: str, module: str, package: str
+) -> None:
+    for name in (module, f"{module}.compat"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"needs the package {package}: pip install {package}"):
+        Storage.download(uri, str(tmp_path))
+
+
+class Registry:
+    """A registry of container images, which demands what it is told."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, tuple[str, bytes]] = {}
+        self.demand: str | None = None
+        self.seen: list[tuple[str, str | None]] = []
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                shown = self.headers.get("Authorization")
+                registry.seen.append((self.path, shown))
+                if self.path.startswith("/token?"):
+                    return self.answer(200, "application/json", b'{"token": "t"}', {})
+                if registry.demand and shown not in (f"Basic {SECRET}", "Bearer t"):
+                    return self.answer(401, "text/plain", b"", {"WWW-Authenticate": registry.demand})
+                kind, body = registry.blobs.get(self.path.rpartition("/")[2], ("", b""))
+                return self.answer(200 if body else 404, kind, body, {})
+
+            def answer(self, status: int, kind: str, body: bytes, headers: dict[str, str]) -> None:
+                self.send_response(status)
+                for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def put(self, kind: str, body: bytes, name: str | None = None) -> dict[str, Any]:
+        """Adds a blob or a manifest, perhaps under a tag; what a manifest says of it."""
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        self.blobs[digest] = self.blobs[name or digest] = (kind, body)
+        return {"mediaType": kind, "digest": digest, "size": len(body)}
+
+    def image(self, *layers: dict[str, Any], tag: str | None = None) -> dict[str, Any]:
+        """Adds an image."""
+        config = self.put("application/vnd.oci.image.config.v1+json", b"{}")
+        body = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": list(layers)}
+        return self.put(MANIFEST, json.dumps(body).encode(), tag)
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    os.environ["KSERVE_OCI_INSECURE_REGISTRY"] = "true"
+    registry = Registry()
+    yield registry
+    registry.server.shutdown()
+    registry.server.server_close()
+
+
+def layer(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_r9_images(registry: Registry, tmp_path: Path) -> None:
+    base = registry.put(f"{LAYER}+gzip", layer({"etc/passwd": b"root", "models/a.txt": b"old"}))
+    models = registry.put(LAYER, layer({f"./models/{name}": content for name, content in FILES.items()}, "w"))
+    other = {"mediaType": "application/vnd.in-toto+json", "digest": "sha256:0", "size": 1}
+    registry.image(base, models, other, tag="v1")
+    assert found(Storage.download(f"oci://{registry.host}/team/model:v1", str(tmp_path / "out"))) == FILES
+
+
+def test_r9_images_of_several_machines(registry: Registry, tmp_path: Path) -> None:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    images = [
+        {**registry.image(registry.put(f"{LAYER}+gzip", layer({"models/m": name.encode()}))), "platform": where}
+        for name, where in [
+            ("unknown", {"os": "unknown", "architecture": "unknown"}),
+            ("ours", {"os": "linux", "architecture": machine}),
+        ]
+    ]
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": images}
+    registry.put(INDEX, json.dumps(index).encode(), "v1")
+    assert found(Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path / "out"))) == {"m": b"ours"}
+    registry.put(INDEX, json.dumps({**index, "manifests": images[:1]}).encode(), "v2")
+    with pytest.raises(RuntimeError, match=f"has no manifest for linux/{machine}"):
+        Storage.download(f"oci://{registry.host}/model:v2", str(tmp_path / "out"))
+
+
+def test_r9_images_that_are_not_models(registry: Registry, tmp_path: Path) -> None:
+    registry.image(registry.put(f"{LAYER}+gzip", layer({"etc/passwd": b"root"})), tag="v1")
+    with pytest.raises(RuntimeError, match="has no /models/ directory, but at its top: etc"):
+        Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
+    registry.image(registry.put(f"{LAYER}+zstd", b"zstd"), tag="v2")
+    with pytest.raises(RuntimeError, match=r"an OCI layer is '.*\+zstd', which is not read, expected tar or gzip"):
+        Storage.download(f"oci://{registry.host}/model:v2", str(tmp_path))
+    registry.image(registry.put(f"{LAYER}+gzip", layer({"models/../../evil": b"x"})), tag="v3")
+    with pytest.raises(RuntimeError, match="leads out of the folder"):
+        Storage.download(f"oci://{registry.host}/model:v3", str(tmp_path / "out"))
+    with pytest.raises(RuntimeError, match=r"OCI resource '.*/model' not found\."):
+        Storage.download(f"oci://{registry.host}/model:none", str(tmp_path))
+
+
+@pytest.mark.parametrize("scheme", ["Basic", "Bearer"])
+def test_r9_images_behind_a_password(registry: Registry, tmp_path: Path, scheme: str) -> None:
+    registry.image(registry.put(f"{LAYER}+gzip", layer({"models/m": b"m"})), tag="v1")
+    realm = "r" if scheme == "Basic" else f"http://{registry.host}/token"
+    registry.demand = f'{scheme} realm="{realm}",service="s",scope="repository:a/b:pull"'
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {registry.host: {"auth": SECRET}}}))
+    os.environ["KSERVE_OCI_DOCKER_CONFIG"] = str(tmp_path / "config.json")
+    assert found(Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))) == {"m": b"m"}
+    asked = [(path.partition("/blobs/")[0], shown) for path, shown in registry.seen]
+    manifest = "/v2/a/b/manifests/v1"
+    if scheme == "Basic":
+        assert asked == [(manifest, None), (manifest, f"Basic {SECRET}"), ("/v2/a/b", f"Basic {SECRET}")]
+    else:
+        token = ("/token?service=s&scope=repository%3Aa%2Fb%3Apull", f"Basic {SECRET}")
+        assert asked == [(manifest, None), token, (manifest, "Bearer t"), ("/v2/a/b", "Bearer t")]
+
+
+def test_r9_images_without_the_password(registry: Registry, tmp_path: Path) -> None:
+    registry.demand = 'Basic realm="r"'
+    os.environ["KSERVE_OCI_DOCKER_CONFIG"] = str(tmp_path / "none.json")
+    with pytest.raises(RuntimeError, match=r"OCI authentication failed for '.*/a/b'\. Verify KSERVE_OCI_DOCKER_CONFIG"):
+        Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))
+
+
+def test_r9_images_are_what_their_digests_say(registry: Registry, tmp_path: Path) -> None:
+    models = registry.put(LAYER, layer({"models/m": b"m"}, "w"))
+    registry.blobs[models["digest"]] = (LAYER, layer({"models/m": b"M"}, "w"))
+    registry.image(models, tag="v1")
+    with pytest.raises(RuntimeError, match=f"the registry gave something else than {models['digest']}: sha256:"):
+        Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_r9_registries_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Failed to connect to OCI registry '127\.0\.0\.1:1'"):
+        Storage.download("oci://127.0.0.1:1/a/b", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"Invalid OCI URI; expected 'oci://<registry>/<repo>\[:tag\|@digest\]'"):
+        Storage.download("oci://image", str(tmp_path))

@@ -1,0 +1,288 @@
+"""R9: object stores by fsspec: S3 as moto has it, WebHDFS as documented, others by what they are asked."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from stored import FILES, found, packed_tar
+
+from penstock.compat.kserve.storage import Storage, _objects, _stores
+from penstock.compat.kserve.storage._patterns import Patterns
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3: str) -> Any:
+    """A client of a bucket with some models in it."""
+    import boto3
+
+    os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+    os.environ.pop("AWS_PROFILE", None)
+    client = boto3.client("s3", endpoint_url=s3)
+    client.create_bucket(Bucket="models")
+    objects = {
+        "resnet/": b"",
+        "resnet/model.bin": b"m" * 100_000,
+        "resnet/sub/config.json": b"{}",
+        "resnet/sub/__init__.py": b"",
+        "resnet-v2/model.bin": b"other",
+        "packed/m.tar.gz": packed_tar(FILES),
+    }
+    for key, body in objects.items():
+        client.put_object(Bucket="models", Key=key, Body=body)
+    os.environ["STORAGE_CONFIG"] = json.dumps({"type": "s3", "endpoint_url": s3, "region": "eu-west-1"})
+    os.environ["STORAGE_OVERRIDE_CONFIG"] = json.dumps({"region": "us-east-1"})
+    return client
+
+
+def test_r9_s3_a_folder(bucket: Any, tmp_path: Path) -> None:
+    out = Storage.download("s3://models/resnet", str(tmp_path / "out"))
+    expected = {"model.bin": b"m" * 100_000, "sub/config.json": b"{}", "sub/__init__.py": b""}
+    assert found(out) == expected
+    # Its neighbour only begins alike.
+    assert found(Storage.download("s3://models/resnet/", str(tmp_path / "again"))) == expected
+
+
+def test_r9_s3_one_object(bucket: Any, tmp_path: Path) -> None:
+    assert found(Storage.download("s3://models/resnet/model.bin")) == {"model.bin": b"m" * 100_000}
+    assert found(Storage.download("s3://models/packed/m.tar.gz", str(tmp_path / "a"))) == FILES
+    assert found(Storage.download("s3://models/packed", str(tmp_path / "b"))) == FILES
+
+
+def test_r9_s3_patterns(bucket: Any, tmp_path: Path) -> None:
+    out = Storage.download("s3://models/resnet", str(tmp_path), ["*.json", "*.py"], ["*__init__*"])
+    assert found(out) == {"sub/config.json": b"{}"}
+
+
+def test_r9_s3_what_is_not_there(bucket: Any, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Failed to fetch model. No model found in s3://models/none\."):
+        Storage.download("s3://models/none", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"S3 resource 'nobody' not found|No model found in s3://nobody/none"):
+        Storage.download("s3://nobody/none", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_r9_s3_names_may_not_lead_out(bucket: Any, tmp_path: Path) -> None:
+    bucket.put_object(Bucket="models", Key="evil/../../out", Body=b"x")
+    with pytest.raises(RuntimeError, match="leads out of the folder"):
+        Storage.download("s3://models/evil", str(tmp_path / "out"))
+    bucket.delete_object(Bucket="models", Key="evil/../../out")
+
+
+def test_r9_s3_nobody_answers(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs")
+    os.environ |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "awsAnonymousCredential": "true", "S3_MAX_ATTEMPTS": "1"}
+    with pytest.raises(RuntimeError, match=r"Failed to connect to S3 endpoint 'models'\."):
+        Storage.download("s3://models/a", str(tmp_path))
+
+
+class NameNode(BaseHTTPRequestHandler):
+    """As much of WebHDFS as a download asks for, in the words of its documentation."""
+
+    tree: dict[str, bytes]
+    asked: list[tuple[str, str | None]]
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {name.lower(): values[0] for name, values in parse_qs(url.query).items()}
+        path = url.path.removeprefix("/webhdfs/v1")
+        type(self).asked.append((f"{query['op'].upper()} {path}", self.headers.get("X-Team")))
+        below = [name for name in self.tree if name.startswith(f"{path}/")]
+        if path not in self.tree and not below:
+            missing = {"exception": "FileNotFoundException", "message": f"File {path} does not exist."}
+            return self.answer(404, {"RemoteException": missing})
+        match query["op"].upper():
+            case "GETFILESTATUS":
+                return self.answer(200, {"FileStatus": self.status(path, "")})
+            case "LISTSTATUS":
+                names = {name.removeprefix(f"{path}/").split("/")[0] for name in below}
+                statuses = [self.status(f"{path}/{name}", name) for name in sorted(names)]
+                return self.answer(200, {"FileStatuses": {"FileStatus": statuses}})
+            case "OPEN":
+                offset = int(query.get("offset", 0))
+                return self.send(200, self.tree[path][offset:][: int(query.get("length", 1 << 30))])
+        return self.send(400, b"")
+
+    def status(self, path: str, name: str) -> dict[str, Any]:
+        kind, length = ("FILE", len(self.tree[path])) if path in self.tree else ("DIRECTORY", 0)
+        return {"pathSuffix": name, "type": kind, "length": length}
+
+    def answer(self, status: int, body: dict[str, Any]) -> None:
+        self.send(status, json.dumps(body).encode())
+
+    def send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def namenode() -> Iterator[ThreadingHTTPServer]:
+    NameNode.tree = {
+        "/models/a/model.bin": b"model",
+        "/models/a/sub/b.json": b"{}",
+        "/models/m.tar.gz": packed_tar(FILES),
+    }
+    NameNode.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), NameNode)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    config = {
+        "type": "webhdfs",
+        "HDFS_NAMENODE": f"http://127.0.0.1:{server.server_port}",
+        "HEADERS": '{"X-Team": "a"}',
+    }
+    os.environ["STORAGE_CONFIG"] = json.dumps({**config, "TLS_CA": base64.b64encode(b"ca").decode()})
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_r9_hdfs(namenode: ThreadingHTTPServer, tmp_path: Path) -> None:
+    pytest.importorskip("requests")
+    out = Storage.download("hdfs://models/a", str(tmp_path / "out"))
+    assert found(out) == {"model.bin": b"model", "sub/b.json": b"{}"}
+    assert {team for _, team in NameNode.asked} == {"a"}
+    assert found(Storage.download("webhdfs:///models/m.tar.gz", str(tmp_path / "packed"))) == FILES
+    with pytest.raises(RuntimeError, match=r"HDFS resource .* not found|No model found"):
+        Storage.download("webhdfs://models/none", str(tmp_path / "none"))
+
+
+def test_r9_hdfs_needs_its_configuration(tmp_path: Path) -> None:
+    os.environ["HDFS_SECRET_DIR"] = str(tmp_path / "none")
+    with pytest.raises(RuntimeError, match="HDFS is not configured: there is no folder"):
+        Storage.download("hdfs://models/a", str(tmp_path))
+    os.environ["STORAGE_CONFIG"] = "[1]"
+    with pytest.raises(RuntimeError, match="STORAGE_CONFIG is a JSON list, expected an object"):
+        Storage.download("hdfs://models/a", str(tmp_path))
+
+
+def test_r9_any_file_system_of_fsspec(tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    for name, content in FILES.items():
+        system.pipe_file(f"/models/a/{name}", content)
+    _objects.get(system, "memory://models/a", tmp_path, Patterns(), 2)
+    assert found(tmp_path) == FILES
+
+
+def test_r9_s3_options() -> None:
+    os.environ |= {
+        "AWS_ENDPOINT_URL": "https://s3.amazonaws.com",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "awsAnonymousCredential": "true",
+        "S3_USE_ACCELERATE": "true",
+        "S3_VERIFY_SSL": "0",
+        "S3_CONNECT_TIMEOUT": "1",
+        "S3_MAX_FILE_CONCURRENCY": "9",
+    }
+    store = _stores.of("s3://models/a")
+    assert (store.options["anon"], store.concurrency) == (True, 9)
+    assert store.options["client_kwargs"] == {
+        "verify": False,
+        "endpoint_url": "https://s3.amazonaws.com",
+        "region_name": "eu-west-1",
+    }
+    assert store.options["config_kwargs"]["s3"] == {"addressing_style": "virtual", "use_accelerate_endpoint": True}
+    assert store.options["config_kwargs"]["connect_timeout"] == 1
+    os.environ |= {"S3_VERIFY_SSL": "1", "AWS_CA_BUNDLE": "/no/such.pem"}
+    with pytest.raises(RuntimeError, match=r"Failed to find ca bundle file\(/no/such\.pem\)\."):
+        _stores.of("s3://models/a")
+    os.environ |= {"AWS_CA_BUNDLE": "", "S3_MAX_ATTEMPTS": "many"}
+    with pytest.raises(RuntimeError, match="S3_MAX_ATTEMPTS is 'many', expected a number"):
+        _stores.of("s3://models/a")
+
+
+@pytest.mark.parametrize(
+    ("uri", "variables", "path", "options"),
+    [
+        ("https://acc.blob.core.windows.net/models/a/b/", {}, "models/a/b", {"account_name": "acc", "anon": True}),
+        (
+            "https://acc.z12.blob.storage.azure.net/models/a?sv=1&sig=s",
+            {},
+            "models/a",
+            {"account_name": "acc", "sas_token": "sv=1&sig=s"},
+        ),
+        (
+            "abfs://models@acc.dfs.core.windows.net/a",
+            {"AZURE_STORAGE_ACCESS_KEY": "k"},
+            "models/a",
+            {"account_name": "acc", "account_key": "k"},
+        ),
+        (
+            "az://models/a",
+            {"AZURE_STORAGE_ACCOUNT": "acc", "AZ_CLIENT_ID": "c", "AZ_CLIENT_SECRET": "s", "AZ_TENANT_ID": "t"},
+            "models/a",
+            {"account_name": "acc", "client_id": "c", "client_secret": "s", "tenant_id": "t"},
+        ),
+        (
+            "abfs://models/a",
+            {"AZURE_STORAGE_ACCOUNT": "acc", "AZURE_CLIENT_ID": "c"},
+            "models/a",
+            {"account_name": "acc", "anon": False},
+        ),
+    ],
+)
+def test_r9_azure_options(uri: str, variables: dict[str, str], path: str, options: dict[str, Any]) -> None:
+    os.environ |= variables
+    store = _stores.of(uri)
+    assert (store.protocol, store.path, store.resource, store.options) == ("abfs", path, "models", options)
+
+
+def test_r9_azure_what_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"acc\.file\.core\.windows\.net is a file share of Azure, which is not read"
+    ):
+        Storage.download("https://acc.file.core.windows.net/models/a", str(tmp_path))
+    with pytest.raises(RuntimeError, match="abfs://models names no account or no container of Azure"):
+        Storage.download("abfs://models/a", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("uri", "name", "package"),
+    [
+        ("s3://a/b", "S3", "s3fs"),
+        ("gs://a/b", "GCS", "gcsfs"),
+        ("abfs://b@a.dfs.core.windows.net/c", "Azure", "adlfs"),
+    ],
+)
+def test_r9_a_missing_plug_in_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uri: str, name: str, package: str
+) -> None:
+
+    monkeypatch.setitem(sys.modules, package, None)
+    for known in ("s3", "gs", "abfs"):
+        monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, known, raising=False)
+    with pytest.raises(ImportError, match=f"{name} needs the package {package}: pip install 'penstock\\[storage\\]'"):
+        Storage.download(uri, str(tmp_path))
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(ImportError, match=f"{name} needs the package fsspec"):
+        Storage.download(uri, str(tmp_path))
