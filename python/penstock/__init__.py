@@ -56,7 +56,7 @@ from penstock.tensor import Tensor
 from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
-    from penstock._core import Context, Moved, RequestInfo, SequenceInfo
+    from penstock._core import Context, Moved, Request, RequestInfo, Response, SequenceInfo
     from penstock.attaching import Attached, attach
     from penstock.client import AsyncClient, Client
 
@@ -95,8 +95,10 @@ __all__ = [
     "Processes",
     "Queueing",
     "Ragged",
+    "Request",
     "RequestInfo",
     "Resources",
+    "Response",
     "RowErrors",
     "SequenceInfo",
     "Sequences",
@@ -121,7 +123,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Loaded at first use: describing models does not need the compiled part.
-    if name in ("Context", "Moved", "RequestInfo", "SequenceInfo"):
+    if name in ("Context", "Moved", "Request", "RequestInfo", "Response", "SequenceInfo"):
         from penstock import _core
 
         return getattr(_core, name)

@@ -1,8 +1,12 @@
 """The compiled part: it does all serving. Users reach it through `penstock`."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Self
 
 from penstock._definition import Definition
 from penstock._peers import Peers
@@ -35,7 +39,9 @@ __all__ = [
     "Port",
     "Post",
     "Prepared",
+    "Request",
     "RequestInfo",
+    "Response",
     "Running",
     "SequenceInfo",
     "Server",
@@ -203,6 +209,175 @@ class Command:
 
     def refuse(self, kind: str, message: str) -> None:
         """Answers with an error of a kind."""
+
+@final
+class Request:
+    """One request as it is: any tensors, or an HTTP request to a route of the model's own.
+
+    A server makes them. One that is made by hand is for calling a handler in a test.
+
+    Args:
+        tensors: Arrays by name.
+        id: The request's id.
+        headers: Header values by name.
+        parameters: The request's own parameters.
+        outputs: The names of the outputs that it asks for; None for all.
+        tensor_parameters: The own parameters of tensors, by name.
+        route: The route that it came to, as the model declares it; without it there are no method, path and body.
+        method: Its HTTP method.
+        path: Its path.
+        query: What follows the `?`.
+        path_params: What the named parts of the route stand for.
+        body: Its body.
+
+    Raises:
+        TypeError: a tensor is no array of a type that the protocol has.
+
+    Example:
+        >>> @model(routes=["POST /score/{customer}"])
+        ... def score(request: Request) -> Response:
+        ...     if request.route is None:
+        ...         return Response(outputs={"score": request.tensors["x"].sum(keepdims=True)})
+        ...     return Response(f"{request.path_params['customer']}: {len(request.body)}")
+    """
+
+    def __new__(
+        cls,
+        *,
+        tensors: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        id: str = "",  # noqa: A002
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        outputs: Sequence[str] | None = None,
+        tensor_parameters: Mapping[str, Mapping[str, bool | int | float | str]] | None = None,
+        route: str | None = None,
+        method: str = "",
+        path: str = "",
+        query: str = "",
+        path_params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Self: ...
+    @property
+    def id(self) -> str:
+        """The request's id; empty if it has none."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Header values by name in lower case (gRPC: the metadata)."""
+
+    @property
+    def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
+        """The request's own parameters, without the reserved ones."""
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """The names of the outputs that its caller asked for, in that order; None for all."""
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds left until the caller stops waiting; None if it set no limit."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller left."""
+
+    @property
+    def priority(self) -> int:
+        """The priority that its caller asked for; 0 if it named none."""
+
+    @property
+    def protocol(self) -> str:
+        """How it came: "http", "grpc", or "inprocess" from another model."""
+
+    @property
+    def tensors(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Its tensors by name, in the order sent: made once, and the handler's own; none of a request to a route.
+
+        BYTES are objects of `bytes`, BF16 is float32.
+        """
+
+    @property
+    def datatypes(self) -> dict[str, str]:
+        """The wire's datatype of each tensor, by name."""
+
+    @property
+    def tensor_parameters(self) -> dict[str, dict[str, bool | int | float | str]]:
+        """The own parameters of each tensor, by name."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether its tensors came as raw bytes: after the JSON, or as gRPC's raw contents."""
+
+    @property
+    def route(self) -> str | None:
+        """The route that it came to, as the model declares it; None for a request that brings tensors."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method, of a request to a route."""
+
+    @property
+    def path(self) -> str:
+        """The path as it was sent, of a request to a route."""
+
+    @property
+    def query(self) -> str:
+        """What follows the `?` of a request to a route; empty without one."""
+
+    @property
+    def path_params(self) -> dict[str, str]:
+        """What the named parts of the route stand for, decoded."""
+
+    @property
+    def body(self) -> bytes:
+        """The body of a request to a route."""
+
+@final
+class Response:
+    """An answer to one request: tensors, or a whole body.
+
+    Args:
+        body: The body; text is sent as UTF-8.
+        outputs: Arrays by name, of any datatype that the protocol has; lists of bytes, str and numbers become such.
+        status: The HTTP status, 200 to 599. Over gRPC one of 400 or more is an error with the body as its text.
+        headers: Further headers, by name or as pairs; over gRPC initial metadata.
+        parameters: Parameters of an answer in tensors.
+        content_type: The type of the body; else plain text for str, and bytes of no type for bytes.
+
+    Raises:
+        TypeError: a body, header or parameter is of another type.
+        ValueError: a status or header cannot be sent, or there are a body and outputs.
+    """
+
+    def __new__(
+        cls,
+        body: bytes | bytearray | memoryview | str | None = None,
+        *,
+        outputs: Mapping[str, npt.ArrayLike] | None = None,
+        status: int = 200,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        content_type: str | None = None,
+    ) -> Self: ...
+    @property
+    def body(self) -> bytes | None:
+        """The body; None for an answer in tensors."""
+
+    @property
+    def outputs(self) -> dict[str, Any] | None:
+        """The outputs by name; None for an answer in another form."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers, their names in lower case."""
+
+    @property
+    def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
+        """The parameters."""
 
 @final
 class RequestInfo:

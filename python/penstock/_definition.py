@@ -118,5 +118,9 @@ class Definition:
     """The models that it says it calls, by name; None if it does not say."""
     any_shape: bool = False
     """Whether outputs may have other shapes than they declare."""
+    open: bool = False
+    """Whether `call` takes requests as they are, one or a list of them, in place of inputs."""
+    routes: tuple[str, ...] = ()
+    """Methods and patterns of HTTP paths whose requests it takes as they are."""
     opaque: bool = False
     """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""

@@ -12,6 +12,7 @@ from penstock._batching import check_batching
 from penstock._calls import names_of
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._model_options import ModelOptions
+from penstock._open import read_routes
 from penstock._options import (
     DEFAULT_MAX_QUEUE,
     buckets_of,
@@ -88,6 +89,10 @@ class Model(Generic[P, R]):
     """How its answers are kept; None where each request is computed."""
     calls: tuple[str, ...] | None
     """The only models that its handler may call; None for any."""
+    open: bool
+    """Whether its handler takes requests as they are: any tensors, or HTTP requests to its routes."""
+    routes: tuple[str, ...]
+    """Methods and patterns of HTTP paths of its own."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -115,6 +120,8 @@ class Model(Generic[P, R]):
         )
         self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
+        self.open = self._signature.open
+        self.routes = read_routes(options, self.batching, where, is_open=self.open)
         self._explainer = self._read_explainer(where)
         self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
         self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
@@ -178,6 +185,8 @@ class Model(Generic[P, R]):
             buckets=self._buckets,
             calls=self.calls,
             any_shape=not self._options.get("check_shapes", True),
+            open=self.open,
+            routes=self.routes,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -214,7 +223,7 @@ class Model(Generic[P, R]):
 
     def _read_explainer(self, where: str) -> Explainer | None:
         # Few classes have one. One in another process cannot be reached from here.
-        if not self._method or not hasattr(self.__wrapped__, "explain") or self.processes is not None:
+        if not self._method or not hasattr(self.__wrapped__, "explain") or self.processes is not None or self.open:
             return None
         from penstock._explain import read_explainer
 
@@ -272,6 +281,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
         check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
             batch must have its rows all the same, unless they come as `Answers`.
+        routes: Methods and paths of its own, such as "POST /score/{customer}", for a handler of requests as they are.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

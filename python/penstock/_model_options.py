@@ -37,3 +37,4 @@ class ModelOptions(TypedDict, total=False):
     buckets: Mapping[str, Iterable[float]] | None
     calls: Iterable[str] | None
     check_shapes: bool
+    routes: Iterable[str] | None

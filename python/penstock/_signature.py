@@ -14,6 +14,7 @@ from typing import Any
 from penstock import _hints
 from penstock._adapt import Adapter, adapter
 from penstock._definition import Document
+from penstock._open import request_of
 from penstock.errors import SignatureError
 from penstock.tensor import Tensor
 
@@ -39,16 +40,20 @@ class Signature:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     positional: tuple[int, ...]
-    """The handler's positional arguments, as indexes of `inputs`; `len(inputs)` is the context."""
+    """The handler's positional arguments, as indexes of `inputs` (of the request, where it takes that), after which is
+    the context."""
     keywords: tuple[tuple[str, int], ...]
     """The handler's keyword arguments, likewise."""
     wants_context: bool
+    open: bool = False
+    """Whether it takes requests as they are, its only argument but for the context. It has no inputs and outputs."""
 
     @property
     def is_direct(self) -> bool:
         """Whether the handler can be called as it is: declared order, arrays only, no defaults to fill."""
         plain = all(slot.adapter is None and slot.default is None for slot in (*self.inputs, *self.outputs))
-        in_order = self.positional == tuple(range(len(self.inputs) + self.wants_context))
+        arguments = len(self.inputs) + self.open + self.wants_context
+        in_order = self.positional == tuple(range(arguments))
         return plain and in_order and not self.keywords
 
 
@@ -86,6 +91,10 @@ def read_signature(
     hints = _hints.resolve(handler)
     context = _find_context(everything, hints, declared or [], where)
     parameters = {name: one for name, one in everything.items() if name != context}
+    request = request_of(parameters, hints, where, batched=batched)
+    if request is not None:
+        positional, keywords = _arrange(everything, [request], context)
+        return Signature((), (), positional, keywords, context is not None, open=True)
     names: list[str | None]
     if declared is not None:
         slots, names = _bind_declared(declared, parameters, where)

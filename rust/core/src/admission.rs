@@ -3,7 +3,7 @@
 use crate::{Client, InferRequest, ModelSpec};
 use std::ops::{Add, AddAssign, SubAssign};
 
-/// Requests, their rows, and the bytes of their tensors.
+/// Requests, their rows, and the bytes of their tensors and bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Requests.
@@ -37,8 +37,9 @@ pub(crate) struct Newcomer {
 impl Load {
     /// That of one request.
     pub(crate) fn of(request: &InferRequest) -> Self {
-        let bytes = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
-        Self { requests: 1, rows: request.rows, bytes }
+        let tensors: usize = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
+        let body = request.asked.as_ref().and_then(|asked| asked.http.as_ref()).map_or(0, |http| http.body.len());
+        Self { requests: 1, rows: request.rows, bytes: tensors + body }
     }
 }
 

@@ -54,6 +54,7 @@ mod work;
 
 pub use admission::{Bounds, Load};
 pub use answering::Answering;
+pub use batch::gather::Outputs;
 pub use changes::Changes;
 pub use datatype::Datatype;
 pub use desk::Desk;

@@ -141,7 +141,8 @@ impl Model {
     /// # Errors
     /// `Unsupported`, with what to call instead.
     pub fn check_answers_once(&self) -> Result<()> {
-        if self.spec.streams {
+        // Whether an open model has one answer is for its handler to say, request by request.
+        if self.spec.streams && !self.spec.open {
             return Err(Error::new(
                 Kind::Unsupported,
                 format!(

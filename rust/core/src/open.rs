@@ -3,7 +3,10 @@
 //! An open model declares no inputs and outputs. It takes any tensors, or a whole HTTP request to a path of its own, and
 //! each request is answered by itself: rows are never joined.
 
-use crate::{Error, InferResponse, Parameters, Result, Timings, batch::gather::Outputs};
+use crate::{
+    Error, InferResponse, ModelSpec, Parameters, Queueing, Result, TensorSpec, Timings, VersionPolicy,
+    batch::gather::Outputs,
+};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -61,6 +64,55 @@ pub struct OwnAnswer<T = Outputs> {
     pub parameters: Parameters,
     /// What an open model tells; `None` for any other.
     pub told: Option<Box<Told>>,
+}
+
+impl ModelSpec {
+    /// What one request to an open model declares of itself, or its answer does.
+    #[must_use]
+    pub fn of_itself(&self, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            version: Arc::clone(&self.version),
+            platform: Arc::clone(&self.platform),
+            version_policy: VersionPolicy::All,
+            description: Arc::clone(&self.description),
+            inputs,
+            outputs,
+            batching: None,
+            max_queue: self.max_queue,
+            queueing: Queueing::default(),
+            sequences: None,
+            cache: None,
+            needs: None,
+            instances: self.instances,
+            wants_context: self.wants_context,
+            streams: self.streams,
+            buckets: Arc::clone(&self.buckets),
+            any_shape: true,
+            open: true,
+            routes: Vec::new(),
+        }
+    }
+}
+
+impl InferResponse {
+    /// The name of an output: as declared, or as an open model told it.
+    pub fn output_name<'a>(&'a self, spec: &'a ModelSpec, index: usize) -> Option<&'a str> {
+        match &self.told {
+            Some(told) => told.names.get(index).map(|name| &**name),
+            None => spec.outputs.get(index).map(|output| &*output.name),
+        }
+    }
+
+    /// What an open model's answer declares of itself; `None` for that of any other.
+    pub fn own_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
+        let told = self.told.as_ref()?;
+        let outputs = told.names.iter().zip(&self.outputs);
+        let outputs = outputs.map(|(name, tensor)| {
+            TensorSpec::new(name, tensor.datatype(), tensor.shape().iter().map(|&dim| Some(dim)).collect())
+        });
+        Some(spec.of_itself(Vec::new(), outputs.collect()))
+    }
 }
 
 impl Default for Told {

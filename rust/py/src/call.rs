@@ -6,6 +6,7 @@ use crate::{
     definition::Handling,
     errors, hand_in,
     in_trace::InTrace,
+    open,
     rows::{self, Parted},
     sequences::Sequences,
 };
@@ -38,7 +39,7 @@ pub(crate) fn call(
     let (end, cpu_end) = (Instant::now(), thread_time());
     drop(in_trace);
 
-    let Parted { outputs, failed, apart } = rows::tensors(py, job.spec(), &handling.outputs, returned)?;
+    let Parted { outputs, failed, apart } = rows::tensors(py, job.spec(), handling, returned)?;
     let handler = end - start;
     Ok(BatchOutput {
         outputs,
@@ -64,13 +65,16 @@ pub(crate) fn arguments<'py>(
     job: &mut Job,
     inputs: Inputs,
 ) -> PyResult<Arguments<'py>> {
+    if job.spec().open {
+        return open::arguments(py, handling, sequences, job);
+    }
     let arrays = inputs.into_iter().zip(&handling.inputs).map(|(input, form)| match input {
         Some(tensor) => hand_in::array(py, tensor, form),
         None => Ok(py.None().into_bound(py)),
     });
     let mut arguments = arrays.collect::<PyResult<Vec<_>>>()?;
     let mut context = None;
-    if job.spec().wants_context {
+    if handling.wants_context {
         let made = Bound::new(py, Context::of(py, job, sequences, &handling.caller)?)?;
         arguments.push(made.clone().into_any());
         context = Some(made);

@@ -2,18 +2,19 @@
 
 use crate::{
     handler_metrics::HandlerMetrics,
+    parameters::{parameter, to_python},
     peers::{Audience, Caller, Carried, Link},
     sequences::{SequenceInfo, Sequences},
 };
 use penstock_core::{
-    CallerInfo, CancelProbe, Job, ModelSpec, Parameter, Parameters, Schedule, TraceText,
+    CallerInfo, CancelProbe, Job, ModelSpec, Parameters, Schedule, TraceText,
     metrics::{Change, Kept, Labels, ModelMetrics, check_grows},
 };
 use pyo3::{
-    exceptions::{PyRuntimeError, PyTypeError, PyValueError},
+    exceptions::{PyRuntimeError, PyValueError},
     intern,
     prelude::*,
-    types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
+    types::{PyDict, PyTuple},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -34,6 +35,8 @@ pub(crate) struct RequestInfo {
     sequence: Option<Py<SequenceInfo>>,
     until: Option<Instant>,
     probe: Option<CancelProbe>,
+    /// The names of the outputs that it asked an open model for.
+    asked: Option<Box<[Box<str>]>>,
 }
 
 #[pymethods]
@@ -61,6 +64,9 @@ impl RequestInfo {
 
     #[getter]
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        if let Some(asked) = &self.asked {
+            return PyTuple::new(py, asked.iter().map(|name| &**name));
+        }
         let outputs = &self.spec.outputs;
         match &self.caller.outputs {
             None => PyTuple::new(py, outputs.iter().map(|output| &*output.name)),
@@ -104,12 +110,12 @@ impl Context {
     /// The context of one batch.
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
-        let keeps = spec.splits_on_memory();
+        let keeps = spec.splits_on_memory() || spec.open;
         let requests = job
             .parts_mut()
             .iter_mut()
             .map(|part| {
-                // A batch that may have to run again is asked for it again.
+                // A batch that may have to run again is asked for it again, and a request that is handed on as it is has it too.
                 let caller = if keeps { part.request.caller.clone() } else { part.request.caller.take() };
                 let caller = caller.map(|caller| *caller).unwrap_or_default();
                 let (rows, until) = (part.request.rows, part.request.deadline);
@@ -118,7 +124,8 @@ impl Context {
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 let (probe, spec) = (part.probe(), Arc::clone(&spec));
-                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe })
+                let asked = part.request.asked.as_ref().and_then(|asked| asked.outputs.clone());
+                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, asked })
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
@@ -266,35 +273,4 @@ impl Context {
         let kept = Kept { name: name.to_owned(), labels: Labels::new(), change: Change::Custom(value) };
         self.metrics().keep(py, kept)
     }
-}
-
-fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Parameter::Bool(value) => PyBool::new(py, *value).to_owned().into_any(),
-        Parameter::Int(value) => value.into_pyobject(py)?.into_any(),
-        Parameter::Uint(value) => value.into_pyobject(py)?.into_any(),
-        Parameter::Float(value) => PyFloat::new(py, *value).into_any(),
-        Parameter::String(value) => PyString::new(py, value).into_any(),
-        Parameter::List(values) => {
-            let values = values.iter().map(|value| to_python(py, value)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, values)?.into_any()
-        }
-    })
-}
-
-/// A parameter of the four kinds that the protocol has. A Python bool is an int too, so it goes first.
-pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
-    if value.is_instance_of::<PyBool>() {
-        return Ok(Parameter::Bool(value.extract()?));
-    }
-    if value.is_instance_of::<PyInt>() {
-        return value.extract().map(Parameter::Int).or_else(|_| value.extract().map(Parameter::Uint));
-    }
-    if value.is_instance_of::<PyFloat>() {
-        return Ok(Parameter::Float(value.extract()?));
-    }
-    if value.is_instance_of::<PyString>() {
-        return Ok(Parameter::String(value.extract()?));
-    }
-    Err(PyTypeError::new_err(format!("a parameter is a bool, int, float or str, got {}", value.get_type().name()?)))
 }

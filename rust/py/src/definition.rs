@@ -5,6 +5,7 @@ use crate::{
     batching::DeclaredBatching,
     config::duration,
     errors::startup,
+    open,
     peers::Caller,
     processes::{self, Processes},
 };
@@ -43,6 +44,8 @@ struct Definition {
     buckets: Vec<(String, Vec<f64>)>,
     calls: Option<Vec<String>>,
     any_shape: bool,
+    open: bool,
+    routes: Vec<String>,
     opaque: bool,
 }
 
@@ -155,6 +158,10 @@ pub(crate) struct Handling {
     pub(crate) processes: Option<Processes>,
     /// Whom its handler may call.
     pub(crate) caller: Arc<Caller>,
+    /// Whether its handler takes a `Context`.
+    pub(crate) wants_context: bool,
+    /// Outputs are copied into shared memory as soon as they are taken.
+    pub(crate) copied_at_once: bool,
 }
 
 /// Reads a definition.
@@ -190,12 +197,13 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         queueing: definition.queueing.map(queueing).unwrap_or_default(),
         sequences: definition.sequences.map(sequences),
         cache: definition.cache.map(caching),
-        wants_context: definition.wants_context,
+        // Requests as they are come with all that their callers sent.
+        wants_context: definition.wants_context || definition.open,
         streams: definition.streams,
         buckets: definition.buckets.into(),
         any_shape: definition.any_shape,
-        open: false,
-        routes: Vec::new(),
+        open: definition.open,
+        routes: open::routes(py, &name, &definition.routes)?,
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {
@@ -206,6 +214,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         concurrency: definition.concurrency.map(|count| count.max(1)),
         processes: definition.processes.map(|declared| Processes::read(declared, &spec)),
         caller: Arc::new(Caller::new(definition.calls)),
+        wants_context: definition.wants_context,
+        copied_at_once: false,
     };
     Ok((spec, Arc::new(handling)))
 }

@@ -10,20 +10,20 @@
 //! itself: that of an input, or of another model's answer.
 //! Code that keeps a bare pointer to such memory is not seen.
 
-use crate::{definition::ArrayForm, hand_in::TensorMemory, peers::Held, ragged::output, scalar};
+use crate::{definition::ArrayForm, hand_in::TensorMemory, objects, peers::Held, ragged::output, scalar};
 use half::bf16;
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
     npyffi::{NPY_ARRAY_OWNDATA, PyArrayObject},
 };
 use penstock_core::{
-    Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
+    Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity,
     copies::{self, Step},
 };
 use pyo3::{
     ffi,
     prelude::*,
-    types::{PyBytes, PyDict, PyList, PyString, PyTuple},
+    types::{PyDict, PyList, PyTuple},
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -119,7 +119,14 @@ pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, for
     if form.opaque {
         return Held::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
     }
-    let Some(dtype) = &form.dtype else { return objects(spec, index, &item) };
+    let Some(dtype) = &form.dtype else {
+        return objects::tensor(&item, |what| {
+            let (model, name) = (&spec.name, &declared.name);
+            Error::handler(format!(
+                "model '{model}' returned {what} for output '{name}', declared BYTES (bytes or str)"
+            ))
+        });
+    };
     if let Some(number) = scalar::number(&item, declared.datatype) {
         return Tensor::new(declared.datatype, Shape::new(), number)
             .map_err(|error| Error::handler(error.message().to_owned()));
@@ -204,7 +211,7 @@ impl Memory for Borrowed {
 
 /// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied. What is copied
 /// at once anyway, while the interpreter is held, is always borrowed.
-fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
+pub(crate) fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
     let (data, len) = memory(&array);
     if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
         return Buffer::Lent(Arc::new(Borrowed { data, len, _array: array.unbind() }));
@@ -225,6 +232,12 @@ fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
     let object: *mut PyArrayObject = array.as_array_ptr();
     // SAFETY: `object` is a live array object; its data pointer is valid while the array lives.
     (unsafe { (*object).fields.data }.cast_const().cast(), len)
+}
+
+/// Whether this is the only reference to an object: nobody else will look at it any more.
+pub(crate) fn is_last(object: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: `object` is a live object, and the interpreter is held.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
 }
 
 fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
@@ -253,43 +266,6 @@ fn narrow(array: &Bound<'_, PyUntypedArray>) -> Buffer {
         copy.extend_from_slice(&bf16::from_f32(f32::from_le_bytes(element)).to_le_bytes());
     }
     Buffer::Aligned(copy)
-}
-
-/// A BYTES tensor of an array, or nested list, of `bytes` and `str`.
-fn objects(spec: &ModelSpec, index: usize, item: &Bound<'_, PyAny>) -> Result<Tensor> {
-    let declared = &spec.outputs[index];
-    let unfit = |what: String| {
-        Error::handler(format!(
-            "model '{}' returned {what} for output '{}', declared BYTES (bytes or str)",
-            spec.name, declared.name
-        ))
-    };
-    let read = || -> PyResult<(Shape, Bound<'_, PyAny>)> {
-        let array = item.py().import("numpy")?.call_method1("asarray", (item, "O"))?;
-        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
-        Ok((shape.into(), array.getattr("flat")?))
-    };
-    let (shape, flat) = read().map_err(|_| unfit(class_of(item)))?;
-    let mut framed = aligned_with_capacity(0);
-    for element in flat.try_iter().map_err(|_| unfit(class_of(item)))? {
-        let element = element.map_err(|_| unfit(class_of(item)))?;
-        if let Ok(bytes) = element.cast::<PyBytes>() {
-            push(&mut framed, bytes.as_bytes())?;
-        } else if let Some(text) = element.cast::<PyString>().ok().and_then(|text| text.to_cow().ok()) {
-            push(&mut framed, text.as_bytes())?;
-        } else {
-            return Err(unfit(format!("an element of type {}", class_of(&element))));
-        }
-    }
-    copies::count(Step::HandOut, framed.len());
-    Tensor::new(declared.datatype, shape, Buffer::Aligned(framed))
-        .map_err(|error| Error::handler(error.message().to_owned()))
-}
-
-fn push(framed: &mut penstock_core::AlignedBuffer, element: &[u8]) -> Result<()> {
-    framed.extend_from_slice(&bytes_tensor::prefix(element.len())?);
-    framed.extend_from_slice(element);
-    Ok(())
 }
 
 pub(crate) fn class_of(object: &Bound<'_, PyAny>) -> String {

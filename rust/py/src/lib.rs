@@ -22,6 +22,9 @@ mod in_trace;
 mod instance;
 mod loaded;
 mod models;
+mod objects;
+mod open;
+mod parameters;
 mod peers;
 mod processes;
 mod ragged;
@@ -69,6 +72,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::RequestInfo>()?;
     module.add_class::<handler_metrics::HandlerMetrics>()?;
     module.add_class::<sequences::SequenceInfo>()?;
+    open::register(module)?;
     peers::register(module)?;
     module.add_class::<event_loop::Port>()?;
     module.add_class::<event_loop::News>()?;

@@ -1,6 +1,6 @@
 //! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
 
-use crate::{answers, definition::ArrayForm, errors, hand_out, stream::Outputs};
+use crate::{answers, definition::Handling, errors, hand_out, open, stream::Outputs};
 use penstock_core::{Error, ModelSpec, OwnAnswer, Result, RowFailures};
 use pyo3::{
     exceptions::PyBaseException,
@@ -30,9 +30,13 @@ type RaisedRows<'py> = Vec<(usize, Bound<'py, PyAny>)>;
 pub(crate) fn tensors(
     py: Python<'_>,
     spec: &ModelSpec,
-    forms: &[ArrayForm],
+    handling: &Handling,
     returned: PyResult<Bound<'_, PyAny>>,
 ) -> Result<Parted> {
+    if spec.open {
+        return Ok(Parted { apart: Some(open::parted(py, spec, handling, returned)?), ..Parted::default() });
+    }
+    let forms = &handling.outputs;
     let returned = match returned {
         Ok(returned) if answers::are(&returned) => {
             return Ok(Parted { apart: Some(answers::tensors(spec, forms, returned)?), ..Parted::default() });

@@ -12,7 +12,7 @@ use crate::{
     definition::Handling,
     errors, hand_out,
     in_trace::InTrace,
-    rows,
+    open, rows,
     sequences::Sequences,
 };
 use penstock_core::{
@@ -146,6 +146,9 @@ pub(crate) fn send(
 ) -> Result<()> {
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
     let spec = streaming.job().spec().clone();
+    if spec.open {
+        return streaming.send_apart(open::pieces(&spec, handling, piece)?, &parameters);
+    }
     if answers::are(&piece) {
         let each = answers::tensors(&spec, &handling.outputs, piece)?;
         return streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters);
@@ -182,7 +185,7 @@ pub(crate) fn raised(
     error: PyErr,
 ) -> Result<()> {
     let spec = streaming.job().spec().clone();
-    if !rows::is_raised(py, &spec, &error) {
+    if spec.open || !rows::is_raised(py, &spec, &error) {
         return Err(errors::from_handler(py, &spec, &error));
     }
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
@@ -224,7 +227,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
 }
 
 /// What a piece holds, and whether it is `penstock.Final`; nothing for a `Final` without outputs.
-fn unwrapped<'py>(piece: Bound<'py, PyAny>, spec: &ModelSpec) -> Result<(Option<Bound<'py, PyAny>>, bool)> {
+pub(crate) fn unwrapped<'py>(piece: Bound<'py, PyAny>, spec: &ModelSpec) -> Result<(Option<Bound<'py, PyAny>>, bool)> {
     static FINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = piece.py();
     let taken = || -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {

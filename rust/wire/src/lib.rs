@@ -4,6 +4,7 @@
 pub mod cached;
 mod call;
 pub mod coding;
+mod declared;
 mod decoded;
 mod float;
 pub mod generated;

@@ -11,6 +11,9 @@ use std::{sync::Arc, time::Duration};
 impl Job {
     /// The inputs of the whole batch. Those of a single request are handed on uncopied.
     pub fn gather(&mut self) -> Inputs {
+        if self.spec().open {
+            return Inputs::new();
+        }
         if self.spec().is_ragged() {
             let spec = Arc::clone(self.spec());
             return ragged::gather(&spec, &mut self.parts, self.rows);

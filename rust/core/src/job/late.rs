@@ -30,7 +30,9 @@ impl Job {
         }
         self.rows += late.iter().map(|part| part.request.rows).sum::<usize>();
         let mut sets = vec![inputs];
-        sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
+        if !self.spec().open {
+            sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
+        }
         self.parts.append(&mut late);
         self.trace = self.trace.take().or_else(|| BatchTrace::of(&self.parts));
         gather(sets.iter_mut(), self.rows)

@@ -54,7 +54,7 @@ pub(crate) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>
 }
 
 /// The wire's name for an array's dtype.
-fn own_datatype(array: &Bound<'_, PyUntypedArray>) -> Option<Datatype> {
+pub(crate) fn own_datatype(array: &Bound<'_, PyUntypedArray>) -> Option<Datatype> {
     let dtype = array.dtype();
     Some(match (dtype.kind(), dtype.itemsize()) {
         (b'b', 1) => Datatype::Bool,
@@ -77,7 +77,7 @@ fn own_datatype(array: &Bound<'_, PyUntypedArray>) -> Option<Datatype> {
 }
 
 /// The array itself if it is row-major and in the machine's byte order, else such a copy.
-fn contiguous<'py>(array: Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
+pub(crate) fn contiguous<'py>(array: Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let dtype = array.dtype();
     if array.is_c_contiguous() && dtype.is_native_byteorder() != Some(false) {
         return Ok(array);

@@ -7,7 +7,7 @@ mod shared;
 mod sync;
 
 pub(crate) use answer::{form, raised};
-pub(crate) use lend::{given_away, tensor as lent};
+pub(crate) use lend::{contiguous, given_away, own_datatype as datatype_of, tensor as lent};
 use pyo3::prelude::*;
 
 /// Adds the client's part to `penstock._core`.

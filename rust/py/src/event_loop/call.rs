@@ -85,7 +85,7 @@ impl Call {
     fn answered_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
         let ended = Instant::now();
         let UnderWay::Once(job) = self.take() else { return };
-        let parted = rows::tensors(py, job.spec(), &self.handling.outputs, returned);
+        let parted = rows::tensors(py, job.spec(), &self.handling, returned);
         let result = parted.map(|Parted { outputs, failed, apart }| BatchOutput {
             outputs,
             failed,

@@ -1,7 +1,7 @@
 //! `_core.Link`: what a handler calls other models by.
 
 use super::{call::PeerCall, pieces::PeerPieces, request, table::Caller};
-use crate::{attach::detached, client::raised, context::parameter};
+use crate::{attach::detached, client::raised, parameters::parameter};
 use penstock_core::{CallerInfo, CancelProbe, Error, InferRequest, Kind, Model, ModelSpec};
 use pyo3::{prelude::*, types::PyDict};
 use std::{sync::Arc, time::Instant};

@@ -60,8 +60,9 @@ impl Worker {
     fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = definition.py();
         let (spec, mut handling) = definition::read(definition)?;
-        for form in Arc::get_mut(&mut handling).into_iter().flat_map(|handling| &mut handling.outputs) {
-            form.copied_at_once = true;
+        if let Some(handling) = Arc::get_mut(&mut handling) {
+            handling.outputs.iter_mut().for_each(|form| form.copied_at_once = true);
+            handling.copied_at_once = true;
         }
         let handler = handling.factory.bind(py).call0()?;
         let (call, close) = (handler.getattr("call")?, handler.getattr("close")?);

@@ -7,12 +7,13 @@ use super::{
 };
 use crate::{
     Decoded, Limits,
+    declared::Declared,
     generated::inference::model_infer_request as pb,
     shared::{self, SharedInput, SharedOutput, Span},
 };
 use penstock_core::{
     AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, MAX_RANK, ModelSpec, Protocol,
-    RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, classify, element_count,
+    RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, element_count,
 };
 use smallvec::SmallVec;
 
@@ -43,17 +44,21 @@ struct Inputs {
 /// where the limits do not allow it. The message names the tensor or parameter, what was given and what
 /// is expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<Decoded> {
+    let mut declared = Declared::new(spec);
+    let limits = &Limits { shared_memory: limits.shared_memory && !spec.open, ..*limits };
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
     bounded("outputs", message.outputs.len(), limits.max_outputs)?;
     let parameters = parameters::request(message.parameters)?;
-    let (outputs, shared_outputs) = requested_outputs(spec, &message.outputs, limits)?;
+    let (outputs, shared_outputs) = requested_outputs(&mut declared, &message.outputs, limits)?;
+    let is_raw = !raw.is_empty();
     let inputs = if raw.is_empty() {
-        typed_inputs(spec, message.inputs, limits)?
+        typed_inputs(&mut declared, message.inputs, limits)?
     } else {
-        raw_inputs(spec, &message.inputs, raw, limits)?
+        raw_inputs(&mut declared, &message.inputs, raw, limits)?
     };
-    let mut request = shared::request(spec, inputs.own, &inputs.shared, Protocol::Grpc)?;
+    let mut request = shared::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
+    request.asked = declared.asked(is_raw);
     request.schedule = parameters.schedule.finish();
     let plan = AnswerPlan { id: message.id, outputs, ..AnswerPlan::default() };
     if spec.wants_context {
@@ -73,17 +78,17 @@ pub(super) fn bounded(what: &str, count: usize, max: usize) -> Result<()> {
 }
 
 fn requested_outputs(
-    spec: &ModelSpec,
+    declared: &mut Declared<'_>,
     given: &[pb::InferRequestedOutputTensor],
     limits: &Limits,
 ) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
     let (mut outputs, mut shared) = (RequestedOutputs::new(), Vec::new());
-    for output in given {
-        let (index, name) = (spec.output_index(&output.name)?, &output.name);
-        let TensorParameters { classes, span } =
-            parameters::tensor("output", name, &output.parameters, limits.shared_memory)?;
+    for (place, output) in given.iter().enumerate() {
+        let (index, name) = (declared.output(&output.name, place)?, &output.name);
+        let TensorParameters { classes, span, .. } =
+            parameters::tensor("output", name, &output.parameters, limits.shared_memory, false)?;
         if classes > 0 {
-            classify::check(&spec.outputs[index])?;
+            declared.check_classes(index)?;
             if span.is_some() {
                 return Err(Error::invalid(format!(
                     "output '{name}' has 'classification' beside 'shared_memory_region'"
@@ -99,12 +104,12 @@ fn requested_outputs(
     Ok(((!given.is_empty()).then_some(outputs), shared))
 }
 
-fn typed_inputs(spec: &ModelSpec, given: Vec<pb::InferInputTensor>, limits: &Limits) -> Result<Inputs> {
+fn typed_inputs(declared: &mut Declared<'_>, given: Vec<pb::InferInputTensor>, limits: &Limits) -> Result<Inputs> {
     let mut inputs = Inputs::default();
-    for input in given {
-        let mut header = header(spec, &input, limits)?;
+    for (place, input) in given.into_iter().enumerate() {
+        let mut header = header(declared, &input, place, limits)?;
         if let Some(span) = header.span.take() {
-            inputs.shared.push(shared_input(spec, &input, header, span)?);
+            inputs.shared.push(shared_input(declared, &input, header, span)?);
             continue;
         }
         let buffer = contents::buffer(&input.name, &header, input.contents.unwrap_or_default())?;
@@ -114,7 +119,7 @@ fn typed_inputs(spec: &ModelSpec, given: Vec<pb::InferInputTensor>, limits: &Lim
 }
 
 fn raw_inputs(
-    spec: &ModelSpec,
+    declared: &mut Declared<'_>,
     given: &[pb::InferInputTensor],
     raw: SmallVec<[AlignedBuffer; 2]>,
     limits: &Limits,
@@ -133,16 +138,16 @@ fn raw_inputs(
     let all_have_one = raw.len() == own.clone().count();
     if !all_have_one && raw.len() != own.clone().filter(|input| !input.shape.contains(&0)).count() {
         // What is wrong with an input explains more than the count.
-        given.iter().try_for_each(|input| header(spec, input, limits).map(drop))?;
+        given.iter().enumerate().try_for_each(|(place, input)| header(declared, input, place, limits).map(drop))?;
         return Err(wrong_entries(&own.collect::<Vec<_>>(), raw.len()));
     }
     let mut raw = raw.into_iter();
     let mut inputs = Inputs::default();
-    for input in given {
-        let mut header = header(spec, input, limits)?;
+    for (place, input) in given.iter().enumerate() {
+        let mut header = header(declared, input, place, limits)?;
         if let Some(span) = header.span.take() {
             // It has no entry: the next one is the next input's.
-            inputs.shared.push(shared_input(spec, input, header, span)?);
+            inputs.shared.push(shared_input(declared, input, header, span)?);
             continue;
         }
         let entry = if all_have_one || header.count > 0 { raw.next() } else { None };
@@ -180,15 +185,19 @@ fn wrong_entries(given: &[&pb::InferInputTensor], got: usize) -> Error {
     })
 }
 
-fn header(spec: &ModelSpec, input: &pb::InferInputTensor, limits: &Limits) -> Result<Header> {
-    let index = spec.input_index(&input.name)?;
-    let TensorParameters { span, .. } =
-        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory)?;
+fn header(declared: &mut Declared<'_>, input: &pb::InferInputTensor, place: usize, limits: &Limits) -> Result<Header> {
+    let index = declared.input(&input.name, place)?;
+    let TensorParameters { span, custom, .. } =
+        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.open)?;
+    declared.keep(place, custom);
+    let spec = &**declared;
     let datatype = Datatype::from_name(&input.datatype).ok_or_else(|| {
-        Error::invalid(format!(
-            "input '{}' has unknown datatype '{}', model '{}' expects {}",
-            input.name, input.datatype, spec.name, spec.inputs[index].datatype
-        ))
+        let known = Datatype::ALL.map(Datatype::name).join(", ");
+        let expected = match spec.open {
+            true => format!("expected one of {known}"),
+            false => format!("model '{}' expects {}", spec.name, spec.inputs[index].datatype),
+        };
+        Error::invalid(format!("input '{}' has unknown datatype '{}', {expected}", input.name, input.datatype))
     })?;
     let shape = shape(input)?;
     spec.check_input(index, datatype, &shape)?;

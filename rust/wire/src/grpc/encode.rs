@@ -191,8 +191,8 @@ impl<'a> Output<'a> {
 
 fn outputs<'a>(spec: &'a ModelSpec, plan: &AnswerPlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
     let selected = response.selected(plan).into_iter();
-    let outputs = selected.map(|(requested, tensor)| match spec.outputs.get(requested.index) {
-        Some(declared) => Ok(Output { shared: requested.shared, ..Output::new(&declared.name, tensor) }),
+    let outputs = selected.map(|(requested, tensor)| match response.output_name(spec, requested.index) {
+        Some(name) => Ok(Output { shared: requested.shared, ..Output::new(name, tensor) }),
         None => Err(Error::new(Kind::Internal, format!("model '{}' answered more outputs than it has", spec.name))),
     });
     outputs.collect()

@@ -62,10 +62,18 @@ pub(super) struct TensorParameters {
     pub(super) classes: u32,
     /// `shared_memory_*`: where its elements are or go.
     pub(super) span: Option<Span>,
+    /// All others, if they are kept.
+    pub(super) custom: Parameters,
 }
 
-/// Reads the parameters of a tensor; `role` is `input` or `output`.
-pub(super) fn tensor(role: &str, tensor: &str, given: &Given, shared_memory: bool) -> Result<TensorParameters> {
+/// Reads the parameters of a tensor; `role` is `input` or `output`. Custom ones are kept only if `keep_custom`.
+pub(super) fn tensor(
+    role: &str,
+    tensor: &str,
+    given: &Given,
+    shared_memory: bool,
+    keep_custom: bool,
+) -> Result<TensorParameters> {
     let mut read = TensorParameters::default();
     if given.is_empty() {
         return Ok(read);
@@ -78,6 +86,9 @@ pub(super) fn tensor(role: &str, tensor: &str, given: &Given, shared_memory: boo
         match name.as_str() {
             "classification" if role == "output" => read.classes = classes(name, &value)?,
             _ if SpanParameters::has(name) => span.take(name, value, shared_memory).map_err(named)?,
+            // Of REST; means nothing here.
+            _ if name.starts_with("binary_data") => {}
+            _ if keep_custom => read.custom.push((name.clone(), value)),
             _ => {}
         }
     }

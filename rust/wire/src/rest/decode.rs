@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     Decoded, Limits,
+    declared::{Declared, refuse_open},
     shared::{self, SharedInput, SharedOutput},
 };
 use penstock_core::{
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// A request whose JSON is read and whose tensors may still be on their way.
 #[derive(Debug)]
 pub struct Decoder<'s> {
-    spec: &'s ModelSpec,
+    declared: Declared<'s>,
     inputs: Inputs,
     /// The first input that may want bytes.
     current: usize,
@@ -29,6 +30,8 @@ pub struct Decoder<'s> {
     schedule: Schedule,
     /// The outputs that go to shared memory.
     outputs: Vec<SharedOutput>,
+    /// Whether inputs follow the JSON.
+    binary: bool,
 }
 
 /// Reads the JSON of an infer request, and makes room for the `tail_len` bytes after it.
@@ -60,8 +63,8 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
     }
     let caller = head.take_caller();
     let (timeout, schedule) = (head.parameters.timeout, head.parameters.schedule.finish());
-    let (inputs, plan, outputs) = (head.inputs, head.plan, head.shared);
-    Ok(Decoder { spec, inputs, current: 0, plan, caller, timeout, schedule, outputs })
+    let (declared, inputs, plan, outputs) = (head.declared, head.inputs, head.plan, head.shared);
+    Ok(Decoder { declared, inputs, current: 0, plan, caller, timeout, schedule, outputs, binary: tail_len > 0 })
 }
 
 /// Makes room for a request whose `body_len` bytes are the only input's data, with no JSON.
@@ -70,6 +73,7 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
 /// `InvalidInput` for a model with more inputs, or one whose input's shape does not follow from
 /// `body_len`.
 pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
+    refuse_open(spec, "a raw request does not say what its tensor is")?;
     let [declared] = spec.inputs.as_slice() else {
         return Err(Error::invalid(format!(
             "a raw request is for models with one input, model '{}' has {}",
@@ -91,7 +95,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
     }
     let input = Input { index: 0, datatype, shape, buffer, missing: body_len, span: None };
     Ok(Decoder {
-        spec,
+        declared: Declared::ByModel(spec),
         inputs: Inputs::from_iter([input]),
         current: 0,
         plan: AnswerPlan { binary: true, ..AnswerPlan::default() },
@@ -99,6 +103,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
         timeout: None,
         schedule: Schedule::default(),
         outputs: Vec::new(),
+        binary: true,
     })
 }
 
@@ -129,7 +134,7 @@ impl Decoder<'_> {
     /// `InvalidInput` when bytes are missing, BYTES framing is broken, or the inputs are not what the
     /// model takes.
     pub fn finish(self) -> Result<Decoded> {
-        let spec = self.spec;
+        let spec = &*self.declared;
         let mut tensors: SmallVec<[(usize, Tensor); 2]> = SmallVec::new();
         let mut inputs = Vec::new();
         for input in self.inputs {
@@ -144,6 +149,7 @@ impl Decoder<'_> {
         let mut request = shared::request(spec, tensors, &inputs, Protocol::Http)?;
         request.caller = self.caller;
         request.schedule = self.schedule;
+        request.asked = self.declared.asked(self.binary);
         let shared = shared::boxed(inputs, self.outputs);
         Ok(Decoded { request, plan: self.plan, timeout: self.timeout, shared })
     }

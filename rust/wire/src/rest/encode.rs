@@ -44,18 +44,15 @@ pub fn encode(
     response: &InferResponse,
     options: &EncodeOptions,
 ) -> Result<Encoded> {
-    if response.outputs.len() != spec.outputs.len() {
+    let count = response.told.as_ref().map_or(spec.outputs.len(), |told| told.names.len());
+    if response.outputs.len() != count {
         return Err(Error::new(
             Kind::Internal,
-            format!(
-                "the answer has {} outputs, model '{}' has {}",
-                response.outputs.len(),
-                spec.name,
-                spec.outputs.len()
-            ),
+            format!("the answer has {} outputs, model '{}' has {}", response.outputs.len(), spec.name, count),
         ));
     }
     let selected = response.selected(plan);
+    let name = |index| response.output_name(spec, index).unwrap_or_default();
     let mut out = Vec::with_capacity(estimate(spec, plan, &selected));
     write_head(&mut out, spec, plan, &response.parameters, options.strict_json);
     let style = Style { strict: options.strict_json, base64: plan.base64 };
@@ -65,7 +62,7 @@ pub fn encode(
         }
         // The text of classes is the server's own, whatever form the request's text had.
         let style = Style { base64: style.base64 && requested.classes == 0, ..style };
-        write_output(&mut out, &spec.outputs[requested.index].name, *requested, tensor, style)?;
+        write_output(&mut out, name(requested.index), *requested, tensor, style)?;
     }
     out.extend_from_slice(b"]}");
     let json_len = out.len();
@@ -186,7 +183,7 @@ pub(super) fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &
 /// Bytes of the first chunk, roughly.
 fn estimate(spec: &ModelSpec, plan: &AnswerPlan, selected: &[(RequestedOutput, &Tensor)]) -> usize {
     let outputs = selected.iter().map(|(requested, tensor)| {
-        let name = spec.outputs[requested.index].name.len();
+        let name = spec.outputs.get(requested.index).map_or(32, |output| output.name.len());
         let length = tensor.buffer().len();
         let elements = match requested.binary {
             _ if requested.shared => 0,

@@ -5,15 +5,15 @@ use super::{
     parameters::{OutputParameters, RequestParameters},
     reader::{Reader, Skip},
 };
-use crate::{Limits, shared::SharedOutput};
-use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result, classify};
+use crate::{Limits, declared::Declared, shared::SharedOutput};
+use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result};
 use smallvec::SmallVec;
 
 /// All that the JSON says. It is filled in place, because it is large.
 #[derive(Debug)]
 pub(super) struct Head<'s> {
-    spec: &'s ModelSpec,
-    limits: &'s Limits,
+    pub(super) declared: Declared<'s>,
+    limits: Limits,
     pub(super) inputs: Inputs,
     pub(super) plan: AnswerPlan,
     pub(super) parameters: RequestParameters,
@@ -25,9 +25,11 @@ pub(super) struct Head<'s> {
 type Listed = (usize, OutputParameters);
 
 impl<'s> Head<'s> {
-    pub(super) fn new(spec: &'s ModelSpec, limits: &'s Limits) -> Self {
+    pub(super) fn new(spec: &'s ModelSpec, limits: &Limits) -> Self {
         let (plan, parameters) = (AnswerPlan::default(), RequestParameters::default());
-        Self { spec, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
+        let declared = Declared::new(spec);
+        let limits = Limits { shared_memory: limits.shared_memory && !spec.open, ..*limits };
+        Self { declared, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }
 
     /// Reads the whole of `json`.
@@ -52,7 +54,7 @@ impl<'s> Head<'s> {
                     self.read_inputs(&mut reader)?;
                 }
                 b"outputs" => self.read_outputs(&mut reader, &mut listed)?,
-                b"parameters" => self.parameters.read(&mut reader, self.spec.wants_context)?,
+                b"parameters" => self.parameters.read(&mut reader, self.declared.wants_context)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 1, non_finite: false })?),
             }
         }
@@ -83,7 +85,7 @@ impl<'s> Head<'s> {
 
     /// What the handler is told, if it asks.
     pub(super) fn take_caller(&mut self) -> Option<Box<CallerInfo>> {
-        self.spec.wants_context.then(|| {
+        self.declared.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
             let (id, outputs) = (self.plan.id.clone(), self.plan.asked());
             Box::new(CallerInfo { id, parameters, outputs, ..CallerInfo::default() })
@@ -93,6 +95,7 @@ impl<'s> Head<'s> {
     fn read_inputs(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let most = self.limits.max_inputs;
         self.inputs.clear();
+        self.declared.clear_inputs();
         self.plan.base64 = false;
         reader.expect(b'[', "an array for 'inputs'")?;
         let mut first = true;
@@ -100,15 +103,16 @@ impl<'s> Head<'s> {
             if self.inputs.len() == most {
                 return Err(Error::invalid(format!("the request has more than {most} inputs")));
             }
-            let strings = input::read(reader, self.spec, self.limits, &mut self.inputs)?;
+            let strings = input::read(reader, &mut self.declared, &self.limits, &mut self.inputs)?;
             self.plan.base64 |= strings == Strings::Base64;
         }
         Ok(())
     }
 
-    fn read_outputs(&self, reader: &mut Reader<'_>, listed: &mut SmallVec<[Listed; 4]>) -> Result<()> {
+    fn read_outputs(&mut self, reader: &mut Reader<'_>, listed: &mut SmallVec<[Listed; 4]>) -> Result<()> {
         let most = self.limits.max_outputs;
         listed.clear();
+        self.declared.clear_outputs();
         reader.expect(b'[', "an array for 'outputs'")?;
         let mut first = true;
         while reader.item(&mut first)? {
@@ -117,7 +121,7 @@ impl<'s> Head<'s> {
             }
             let output = self.read_output(reader, listed.len())?;
             if listed.iter().any(|(index, _)| *index == output.0) {
-                let name = &self.spec.outputs[output.0].name;
+                let name = &self.declared.outputs[output.0].name;
                 return Err(Error::invalid(format!("output '{name}' is requested twice")));
             }
             listed.push(output);
@@ -125,7 +129,7 @@ impl<'s> Head<'s> {
         Ok(())
     }
 
-    fn read_output(&self, reader: &mut Reader<'_>, position: usize) -> Result<Listed> {
+    fn read_output(&mut self, reader: &mut Reader<'_>, position: usize) -> Result<Listed> {
         let (mut index, mut parameters) = (None, OutputParameters::default());
         reader.expect(b'{', "an object for each of 'outputs'")?;
         let mut first = true;
@@ -133,23 +137,23 @@ impl<'s> Head<'s> {
             match &*key.bytes()? {
                 b"name" => {
                     let name = reader.string("a string for an output's 'name'")?;
-                    index = Some(self.spec.output_index(&name.text()?)?);
+                    index = Some(self.declared.output(&name.text()?, position)?);
                 }
                 b"parameters" => parameters = OutputParameters::read(reader, self.limits.shared_memory)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 3, non_finite: false })?),
             }
         }
         let index = index.ok_or_else(|| Error::invalid(format!("'outputs[{position}]' has no 'name'")))?;
-        let output = &self.spec.outputs[index];
         if parameters.classes > 0 {
-            classify::check(output)?;
+            self.declared.check_classes(index)?;
         }
         let beside = match &parameters {
             OutputParameters { span: Some(_), classes: 1.., .. } => "'classification'",
             OutputParameters { span: Some(_), binary: Some(true), .. } => "'binary_data' as true",
             _ => return Ok((index, parameters)),
         };
-        Err(Error::invalid(format!("output '{}' has {beside} beside 'shared_memory_region'", output.name)))
+        let name = &self.declared.outputs[index].name;
+        Err(Error::invalid(format!("output '{name}' has {beside} beside 'shared_memory_region'")))
     }
 }
 

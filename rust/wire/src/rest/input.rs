@@ -6,7 +6,9 @@ use super::{
     reader::{Reader, Skip},
 };
 use crate::{
-    Limits, number,
+    Limits,
+    declared::Declared,
+    number,
     shared::{self, Span},
 };
 use penstock_core::{AlignedBuffer, Datatype, Error, MAX_RANK, ModelSpec, Result, Shape, aligned_with_capacity};
@@ -36,12 +38,21 @@ pub(super) type Inputs = SmallVec<[Input; 2]>;
 ///
 /// # Errors
 /// `InvalidInput` that names the input, as soon as its name is known.
-pub(super) fn read(reader: &mut Reader<'_>, spec: &ModelSpec, limits: &Limits, inputs: &mut Inputs) -> Result<Strings> {
-    let mut draft = Draft::new(spec, limits);
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    declared: &mut Declared<'_>,
+    limits: &Limits,
+    inputs: &mut Inputs,
+) -> Result<Strings> {
     let place = inputs.len();
-    draft.read(reader).map_err(|error| blamed(spec, draft.index, place, error))?;
+    let mut draft = Draft::new(declared, limits, place);
+    let mut read = draft.read(reader);
     let index = draft.index;
-    draft.finish(reader, inputs).map_err(|error| blamed(spec, index, place, error))
+    let finished = match &mut read {
+        Ok(()) => draft.finish(reader, inputs),
+        Err(error) => Err(error.clone()),
+    };
+    finished.map_err(|error| blamed(declared, index, place, error))
 }
 
 /// An error that says which input it is of, by name or else by its place in the list.
@@ -66,9 +77,11 @@ pub(super) enum Strings {
 }
 
 /// What of an input has been read.
-struct Draft<'s> {
-    spec: &'s ModelSpec,
-    limits: &'s Limits,
+struct Draft<'d, 's> {
+    declared: &'d mut Declared<'s>,
+    limits: &'d Limits,
+    /// Its place in the list.
+    place: usize,
     index: Option<usize>,
     datatype: Option<Datatype>,
     shape: Shape,
@@ -80,13 +93,14 @@ struct Draft<'s> {
     buffer: Option<AlignedBuffer>,
 }
 
-impl<'s> Draft<'s> {
-    fn new(spec: &'s ModelSpec, limits: &'s Limits) -> Self {
+impl<'d, 's> Draft<'d, 's> {
+    fn new(declared: &'d mut Declared<'s>, limits: &'d Limits, place: usize) -> Self {
         let parameters = InputParameters::default();
         let shape = Shape::new();
         Self {
-            spec,
+            declared,
             limits,
+            place,
             index: None,
             datatype: None,
             shape,
@@ -115,7 +129,7 @@ impl<'s> Draft<'s> {
 
     fn set_name(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'name'")?;
-        self.index = Some(self.spec.input_index(&name.text()?)?);
+        self.index = Some(self.declared.input(&name.text()?, self.place)?);
         self.buffer = None;
         Ok(())
     }
@@ -149,7 +163,7 @@ impl<'s> Draft<'s> {
     }
 
     fn set_parameters(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        let parameters = InputParameters::read(reader, self.limits.shared_memory)?;
+        let parameters = InputParameters::read(reader, self.limits.shared_memory, self.declared.open)?;
         if parameters.base64 != self.parameters.base64 {
             self.buffer = None;
         }
@@ -173,8 +187,8 @@ impl<'s> Draft<'s> {
 
     fn read_data(&self, reader: &mut Reader<'_>, index: usize, datatype: Datatype) -> Result<AlignedBuffer> {
         let shape = &self.shape;
-        self.spec.check_input(index, datatype, shape)?;
-        let name = &self.spec.inputs[index].name;
+        self.declared.check_input(index, datatype, shape)?;
+        let name = &self.declared.inputs[index].name;
         let Limits { max_depth, .. } = *self.limits;
         elements::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, max_depth })
     }
@@ -182,7 +196,8 @@ impl<'s> Draft<'s> {
     /// Adds the input to `inputs`, once its object is closed.
     fn finish(mut self, reader: &mut Reader<'_>, inputs: &mut Inputs) -> Result<Strings> {
         let index = self.index.ok_or_else(|| Error::invalid(format!("'inputs[{}]' has no 'name'", inputs.len())))?;
-        let name = &self.spec.inputs[index].name;
+        self.declared.keep(index, std::mem::take(&mut self.parameters.custom));
+        let name = &self.declared.inputs[index].name;
         let missing = |key: &str| Error::invalid(format!("input '{name}' has no '{key}'"));
         let datatype = self.datatype.ok_or_else(|| missing("datatype"))?;
         if !self.has_shape {
@@ -222,8 +237,8 @@ impl<'s> Draft<'s> {
 
     /// Checks that the size that a parameter gives is what the shape takes.
     fn check_size(&self, index: usize, datatype: Datatype, size: (&str, usize)) -> Result<()> {
-        self.spec.check_input(index, datatype, &self.shape)?;
-        shared::check_size(&self.spec.inputs[index], datatype, &self.shape, size)
+        self.declared.check_input(index, datatype, &self.shape)?;
+        shared::check_size(&self.declared.inputs[index], datatype, &self.shape, size)
     }
 }
 

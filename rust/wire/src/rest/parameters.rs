@@ -31,6 +31,8 @@ pub(super) struct InputParameters {
     pub(super) base64: bool,
     /// `shared_memory_*`: where its elements are.
     pub(super) span: Option<Box<Span>>,
+    /// All others, if they are kept.
+    pub(super) custom: Parameters,
 }
 
 /// The parameters of a requested output.
@@ -86,8 +88,8 @@ impl RequestParameters {
 }
 
 impl InputParameters {
-    /// Reads the object at the reader. Names without a meaning here are checked and ignored.
-    pub(super) fn read(reader: &mut Reader<'_>, shared_memory: bool) -> Result<Self> {
+    /// Reads the object at the reader. Names without a meaning here are checked, and kept only if `keep_custom`.
+    pub(super) fn read(reader: &mut Reader<'_>, shared_memory: bool, keep_custom: bool) -> Result<Self> {
         let (mut parameters, mut span) = (Self::default(), None);
         each(reader, |name, value| {
             match name {
@@ -96,9 +98,15 @@ impl InputParameters {
                     parameters.binary_size = Some(size.map_err(|_| Error::invalid("'binary_data_size' is too large"))?);
                 }
                 "content_type" => match value {
-                    Parameter::String(kind) => parameters.base64 = kind == "base64",
+                    Parameter::String(kind) => {
+                        parameters.base64 = kind == "base64";
+                        if keep_custom && !parameters.base64 {
+                            put(&mut parameters.custom, name, Parameter::String(kind));
+                        }
+                    }
                     other => return Err(wrong(name, &other, "a string")),
                 },
+                _ if keep_custom && !SpanParameters::has(name) => put(&mut parameters.custom, name, value),
                 _ => take_shared(&mut span, name, value, shared_memory)?,
             }
             Ok(())
@@ -353,7 +361,7 @@ mod tests {
 
     #[test]
     fn tensors_have_their_own_names() {
-        let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()), false);
+        let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()), false, false);
         let parameters = input(r#"{"binary_data_size":16,"content_type":"base64","other":1.5}"#).unwrap();
         assert_eq!((parameters.binary_size, parameters.base64), (Some(16), true));
         assert!(!input(r#"{"content_type":"str"}"#).unwrap().base64);

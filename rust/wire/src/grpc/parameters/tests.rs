@@ -99,7 +99,10 @@ fn reserved_parameters_of_another_type_are_refused() {
 fn a_parameter_without_a_value_is_refused() {
     let unset = Given::from([("p".to_owned(), InferParameter::default())]);
     assert_eq!(request(unset.clone()).unwrap_err().message(), "parameter 'p' has no value");
-    assert_eq!(tensor("input", "x", &unset, true).unwrap_err().message(), "parameter 'p' of input 'x' has no value");
+    assert_eq!(
+        tensor("input", "x", &unset, true, false).unwrap_err().message(),
+        "parameter 'p' of input 'x' has no value"
+    );
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn shared_memory_that_is_off_is_named_as_unsupported() {
         ("shared_memory_byte_size", Int64Param(4)),
     ];
     for (name, choice) in cases {
-        let error = tensor("output", "y", &given(&[(name, choice)]), false).unwrap_err();
+        let error = tensor("output", "y", &given(&[(name, choice)]), false, false).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
         let expected = format!(
             "output 'y': parameter '{name}': shared memory is for inference without server-sent events, where the server allows it"
@@ -121,7 +124,8 @@ fn shared_memory_that_is_off_is_named_as_unsupported() {
 
 #[test]
 fn classes_are_counted_from_one() {
-    let classes = |choice| tensor("output", "y", &given(&[("classification", choice)]), true).map(|read| read.classes);
+    let classes =
+        |choice| tensor("output", "y", &given(&[("classification", choice)]), true, false).map(|read| read.classes);
     assert_eq!(classes(Int64Param(3)).unwrap(), 3);
     assert_eq!(classes(Uint64Param(u64::MAX)).unwrap(), u32::MAX);
     for (choice, shown) in [
@@ -133,14 +137,15 @@ fn classes_are_counted_from_one() {
         let expected = format!("parameter 'classification' is {shown}, expected an integer of 1 or more");
         assert_eq!(classes(choice).unwrap_err().message(), expected);
     }
-    let input = tensor("input", "x", &given(&[("classification", Int64Param(3))]), true).unwrap();
+    let input = tensor("input", "x", &given(&[("classification", Int64Param(3))]), true, false).unwrap();
     assert_eq!(input.classes, 0, "it means nothing of an input");
 }
 
 #[test]
 fn other_parameters_of_tensors_are_let_be() {
     assert!(
-        tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))]), false).is_ok()
+        tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))]), false, false)
+            .is_ok()
     );
 }
 

@@ -5,7 +5,7 @@ use super::{
     place::{self, Inputs},
     safetensors,
 };
-use crate::{Decoded, Limits, coding::Bounds};
+use crate::{Decoded, Limits, coding::Bounds, declared::refuse_open};
 use bytes::Bytes;
 use penstock_core::{
     AnswerPlan, Chunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, Result,
@@ -46,6 +46,7 @@ pub fn decode(
     body: Bytes,
     limits: &BodyLimits,
 ) -> Result<Decoded> {
+    refuse_open(spec, &format!("it takes no body in {}", format.name()))?;
     let mut inputs = Inputs::new(spec, limits.lists);
     match format {
         Format::Npy => npy::decode(&body, &mut inputs)?,
@@ -60,11 +61,15 @@ pub fn decode(
     Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
 
-/// Checks that the outputs of a plan can be sent in `format`, before they are computed.
+/// Checks that the outputs of a plan can be sent in `format`, before they are computed. Those of an open model are known
+/// only then.
 ///
 /// # Errors
 /// `InvalidInput` that says why not.
 pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Result<()> {
+    if spec.open && spec.outputs.is_empty() {
+        return Ok(());
+    }
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
         return Err(Error::invalid(format!(
@@ -100,6 +105,11 @@ pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Resu
 /// `InvalidInput` for values that the format cannot hold; `Internal` when the answer has not the model's
 /// outputs.
 pub fn encode(format: Format, spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+    let own = response.own_spec(spec);
+    if let Some(own) = &own {
+        check_answer(format, own, plan)?;
+    }
+    let spec = own.as_ref().unwrap_or(spec);
     if response.outputs.len() != spec.outputs.len() {
         return Err(Error::new(Kind::Internal, "the answer has not the model's outputs"));
     }

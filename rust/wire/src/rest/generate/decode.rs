@@ -5,7 +5,7 @@ use super::super::{
     parameters::RequestParameters,
     reader::{Reader, Skip},
 };
-use crate::{Decoded, Limits};
+use crate::{Decoded, Limits, declared::refuse_open};
 use penstock_core::{
     AnswerPlan, Buffer, CallerInfo, Error, InferRequest, ModelSpec, Protocol, Result, Shape, Tensor, TensorSpec,
 };
@@ -40,6 +40,7 @@ pub struct Generate {
 /// # Errors
 /// `InvalidInput` that names the tensor or parameter, or the byte where the JSON is wrong.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Generate> {
+    refuse_open(spec, "generate has nothing to fill")?;
     let mut draft = Draft {
         spec,
         limits,

@@ -3,6 +3,7 @@
 use super::table::Table;
 use crate::{
     Limits,
+    declared::refuse_open,
     rest::{
         fault::Scan,
         parameters::RequestParameters,
@@ -52,6 +53,7 @@ pub enum Form {
 /// # Errors
 /// `InvalidInput` that says where the JSON is wrong, or names the instance and the input.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Call> {
+    refuse_open(spec, "its instances have no names")?;
     let mut body = Body { spec, limits, form: None, requests: Vec::new(), parameters: RequestParameters::default() };
     body.read(json).map_err(|error| {
         if error.message().starts_with("request JSON") {
