@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.compat.kserve.logging import trace_logger
+from penstock.compat.kserve import _latency
 
 if TYPE_CHECKING:
     from penstock.compat.kserve._stages import Times
@@ -60,18 +59,6 @@ class Reports:
             observe("request_explain_seconds", times.explain, model_name=name)
         observe("request_postprocess_seconds", times.postprocess or 0.0, model_name=name)
 
-    def log(self, times: Times, headers: Any) -> None:
-        """Writes the line of a request that was answered."""
-        if self._latency and trace_logger.isEnabledFor(logging.INFO):
-            trace_logger.info(
-                "requestId: %s, preprocess_ms: %s, explain_ms: %s, predict_ms: %s, postprocess_ms: %s",
-                headers.get("x-request-id", "N.A.") if headers else "N.A.",
-                _milliseconds(times.preprocess),
-                _milliseconds(times.explain),
-                _milliseconds(times.predict),
-                _milliseconds(times.postprocess),
-            )
-
-
-def _milliseconds(seconds: float | None) -> float:
-    return 0 if seconds is None else round(seconds * 1000, 9)
+    def lines(self) -> list[str] | None:
+        """Where the lines of requests go that are answered together; None if nobody wants them."""
+        return [] if self._latency and _latency.is_wanted() else None

@@ -147,6 +147,7 @@ class Model(InferenceModel):
             headers, verb = None if isinstance(verb, InferenceVerb) else verb, headers
         elif not isinstance(verb, InferenceVerb):
             raise NotImplementedError
+        from penstock.compat.kserve import _latency
         from penstock.compat.kserve._reports import Reports
         from penstock.compat.kserve._stages import Stages, Times
 
@@ -156,7 +157,8 @@ class Model(InferenceModel):
             response, told = await stages.wait(body, headers, times, explain=verb is InferenceVerb.EXPLAIN)
         finally:
             reports.observe(times)
-        reports.log(times, headers)
+        if reports.lines() is not None:
+            _latency.write([_latency.line_of(times, headers)])
         return response if dialect.is_old() else (response, told)
 
     def validate(self, payload: Any) -> Any:

@@ -1,0 +1,84 @@
+"""`bind`: the Penstock model that serves a KServe model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import Batching, Model, Processes, Threads
+
+__all__ = ["BindingOptions", "bind"]
+
+
+@dataclass(frozen=True)
+class BindingOptions:
+    """How a KServe model is served."""
+
+    name: str | None = None
+    """The name that it is served under; its own if None."""
+    instances: int | Processes = 16
+    """How many requests a plain model computes at once, on threads; or in processes of its own."""
+    batching: Batching | None = None
+    """How the rows of several requests share one call; None for one request in each call."""
+    latency_logging: bool | None = None
+    """Whether the log gets a line for each request; as the model says if None."""
+    exact_content_types: bool = False
+    """Whether V1 bodies are JSON only where the content type says so letter by letter, as in KServe."""
+    max_concurrency: int = 1024
+    """How many requests an async model has under way at once."""
+    max_queue: int = 4096
+    """The most requests that wait."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads the plain stages of an async model have."""
+        return self.instances if isinstance(self.instances, int) else 1
+
+
+def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
+    """The Penstock model that serves a KServe model over V1, V2 and gRPC.
+
+    Plain models compute on threads, as many requests in a turn as take about a millisecond. Async ones run on an event
+    loop, with their plain stages on threads. Those that make async iterators stream.
+
+    Args:
+        model: A `Model`, or anything with a `name` and a `__call__` like its.
+        options: How it is served.
+
+    Raises:
+        SignatureError: it cannot be served so.
+    """
+    from penstock.compat.kserve import _kinds
+    from penstock.compat.kserve._joining import Joining
+    from penstock.compat.kserve._reports import BUCKETS
+    from penstock.compat.kserve._served import Served
+
+    options = options or BindingOptions()
+    name = options.name or model.name
+    served = Served(model, name, options)
+    common: dict[str, Any] = {
+        "name": name,
+        "description": (type(model).__doc__ or "").strip(),
+        "routes": [f"POST /v1/models/{name}:predict", f"POST /v1/models/{name}:explain"],
+        "buckets": BUCKETS,
+        "max_queue": options.max_queue,
+    }
+    if isinstance(options.instances, Processes):
+        common["instances"] = options.instances
+    waits = _kinds.waits(model)
+    if waits and not isinstance(options.instances, Processes):
+        common["max_concurrency"] = options.max_concurrency
+    elif not waits:
+        common.setdefault("instances", Threads(options.threads))
+    if waits and _kinds.answers_in_pieces(model):
+        return Model(served.pieces, **common)
+    if options.batching is not None:
+        joining = Joining(served, name, options.batching.max_size)
+        return Model(joining.wait if waits else joining.many, batching=options.batching, **common)
+    if waits:
+        return Model(served.answer, **common)
+    return Model(served.many, batching=_TURN, **common)
+
+
+_TURN = Batching(max_size=64, max_duration=0.001)
+"""Requests that are so quickly computed that one turn of a thread has many."""

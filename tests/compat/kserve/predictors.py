@@ -1,0 +1,111 @@
+"""Predictors of the tests' own: they note what they are asked, and answer what the test says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import grpc
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+
+@dataclass
+class Asked:
+    """A request that came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Its body."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Predictor:
+    """Who was asked, and where."""
+
+    host: str = ""
+    asked: list[Any] = field(default_factory=list)
+
+
+Answer = Callable[[Asked], "tuple[int, dict[str, str], bytes]"]
+
+
+def said(value: Any, status: int = 200, **headers: str) -> Answer:
+    """An answer in JSON to whatever is asked."""
+    named = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+    return lambda _: (status, named, json.dumps(value).encode())
+
+
+@contextmanager
+def predictor(answer: Answer) -> Iterator[Predictor]:
+    """One that speaks HTTP."""
+    noted = Predictor()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            noted.asked.append(asked)
+            status, headers, content = answer(asked)
+            self.send_response(status)
+            for name, value in {**headers, "content-length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    noted.host = f"127.0.0.1:{server.server_address[1]}"
+    try:
+        yield noted
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def grpc_predictor(answer: Callable[[Any, Any], Any]) -> Iterator[Predictor]:
+    """One that speaks gRPC; `answer` takes the message and the call's context."""
+    noted = Predictor()
+
+    class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+        def ModelInfer(self, request: Any, context: Any) -> Any:
+            noted.asked.append((request, dict(context.invocation_metadata())))
+            return answer(request, context)
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Servicer(), server)
+    noted.host = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        yield noted
+    finally:
+        server.stop(None)
+
+
+def echo_message(request: Any, context: Any = None) -> Any:
+    """The inputs of a message as its outputs."""
+    answer = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+    for one in request.inputs:
+        output = answer.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        output.contents.CopyFrom(one.contents) if one.HasField("contents") else None
+    answer.raw_output_contents.extend(request.raw_input_contents)
+    return answer

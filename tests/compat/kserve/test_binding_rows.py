@@ -1,0 +1,226 @@
+"""Rows of several requests in one call of a model, on request."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from kserve_serving import Served, request_of, serving
+
+from penstock import Batching
+from penstock.compat.kserve._binding import BindingOptions
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.model import Model
+from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from waiting import Gate, at_once, until
+
+
+class Doubles(Model):
+    """Doubles rows, and notes how many each call has. A call with the row 0 waits at the gate."""
+
+    def __init__(self) -> None:
+        super().__init__("m")
+        self.gate = Gate()
+        self.calls: list[Any] = []
+        self.load()
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        rows = payload.inputs[0].as_numpy() if isinstance(payload, InferRequest) else payload["instances"]
+        if len(rows) and np.any(np.equal(rows[0], 0)):
+            self.gate.enter()
+        self.calls.append((payload, headers))
+        if isinstance(payload, InferRequest):
+            return InferResponse(payload.id, "m", [InferOutput("y", list(rows.shape), "FP32", rows * 2)])
+        if -1 in rows:
+            raise InvalidInput("a row is below 0")
+        return {"predictions": [2 * row for row in rows], "k": payload.get("k")}
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many rows each call had."""
+        return [
+            payload.inputs[0].shape[0] if isinstance(payload, InferRequest) else len(payload["instances"])
+            for payload, _ in self.calls
+        ]
+
+
+class DoublesLater(Doubles):
+    async def preprocess(self, payload: Any, headers: Any = None) -> Any:
+        return payload
+
+
+ONE_THREAD = BindingOptions(instances=1, batching=Batching(max_size=8))
+
+
+def together(served: Served, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
+    """What calls give that wait together until the first one is computed."""
+    (held,) = at_once([first])
+    model.gate.await_entered()
+    waiting = at_once(calls)
+    until(lambda: _depth(served) >= len(calls), "all calls to wait")
+    model.gate.open()
+    held.result()
+    return [call.result() for call in waiting]
+
+
+def _depth(served: Served) -> float:
+    import requests
+
+    for line in requests.get(f"{served.http}/metrics", timeout=20).text.splitlines():
+        if line.startswith("penstock_queue_depth"):
+            return float(line.split()[-1])
+    return 0.0
+
+
+@pytest.fixture(params=[Doubles])
+def model(request: pytest.FixtureRequest) -> Doubles:
+    made: Doubles = request.param()
+    return made
+
+
+def test_rows_of_v1_share_a_call_and_each_gets_its_own(model: Doubles) -> None:
+    with serving(model, options=ONE_THREAD) as served:
+        bodies = [{"instances": [one, one + 1]} for one in (1, 3, 5)]
+        answers = together(
+            *(served, model, [(lambda body=body: served.predict(body).json()) for body in bodies]),
+            lambda: served.predict({"instances": [0]}),
+        )
+    assert [answer["predictions"] for answer in answers] == [[2, 4], [6, 8], [10, 12]]
+    assert sorted(model.sizes) == [1, 6]
+
+
+def test_rows_of_v2_share_a_call_and_each_gets_its_own(model: Doubles) -> None:
+    zero, one, two = (np.full((rows, 2), rows, np.float32) for rows in (0, 1, 2))
+    zero = np.zeros((1, 2), np.float32)
+    with serving(model, options=ONE_THREAD) as served:
+        answers = together(
+            *(served, model, [lambda: served.infer(request_of(x=one)).json()]),
+            lambda: served.infer(request_of(x=zero)),
+        )
+        model.gate = Gate()
+        answers = together(
+            served,
+            model,
+            [lambda: served.infer(request_of(x=one)).json(), lambda: served.infer(request_of(x=two)).json()],
+            lambda: served.infer(request_of(x=zero)),
+        )
+    assert [answer["outputs"][0]["data"] for answer in answers] == [[2, 2], [4, 4, 4, 4]]
+    assert [answer["outputs"][0]["shape"] for answer in answers] == [[1, 2], [2, 2]]
+    assert model.sizes[-1] == 3
+
+
+def test_other_parameters_and_other_shapes_go_apart(model: Doubles) -> None:
+    with serving(model, options=ONE_THREAD) as served:
+        wide = np.ones((1, 3), np.float32)
+        answers = together(
+            served,
+            model,
+            [
+                lambda: served.predict({"instances": [1], "k": 1}).json(),
+                lambda: served.predict({"instances": [2], "k": 2}).json(),
+                lambda: served.predict({"instances": [3], "k": 1}).json(),
+                lambda: served.infer(request_of(x=wide)).json()["outputs"][0]["shape"],
+            ],
+            lambda: served.predict({"instances": [0]}),
+        )
+    assert answers[:3] == [
+        {"predictions": [2], "k": 1},
+        {"predictions": [4], "k": 2},
+        {"predictions": [6], "k": 1},
+    ]
+    assert answers[3] == [1, 3]
+    assert sorted(model.sizes) == [1, 1, 1, 2]
+
+
+def test_the_model_sees_the_headers_that_all_have(model: Doubles) -> None:
+    with serving(model, options=ONE_THREAD) as served:
+        together(
+            served,
+            model,
+            [(lambda one=one: served.predict({"instances": [1]}, x_own=one, x_all="a")) for one in "ab"],
+            lambda: served.predict({"instances": [0]}),
+        )
+    headers = model.calls[-1][1]
+    assert headers["x-all"] == "a"
+    assert "x-own" not in headers
+
+
+def test_one_callers_mistake_fails_that_caller_alone(model: Doubles) -> None:
+    with serving(model, options=ONE_THREAD) as served:
+        answers = together(
+            served,
+            model,
+            [(lambda one=one: served.predict({"instances": [one]}).status_code) for one in (1, -1, 2)],
+            lambda: served.predict({"instances": [0]}),
+        )
+    assert answers == [200, 400, 200]
+
+
+def test_what_cannot_be_read_does_not_hold_up_the_rest(model: Doubles) -> None:
+    with serving(model, options=ONE_THREAD) as served:
+        answers = together(
+            served,
+            model,
+            [
+                lambda: served.predict(b"{", content_type="application/json").status_code,
+                lambda: served.predict({"instances": [1]}).json()["predictions"],
+            ],
+            lambda: served.predict({"instances": [0]}),
+        )
+    assert answers == [400, [2]]
+
+
+def test_a_call_has_no_more_rows_than_it_may() -> None:
+    model = Doubles()
+    with serving(model, options=ONE_THREAD) as served:
+        together(
+            served,
+            model,
+            [(lambda: served.predict({"instances": [1] * 5}).status_code) for _ in range(3)],
+            lambda: served.predict({"instances": [0]}),
+        )
+    assert sorted(model.sizes) == [1, 5, 5, 5]
+
+
+def test_an_answer_with_another_number_of_rows_is_not_parted() -> None:
+    class Sums(Doubles):
+        def predict(self, payload: Any, headers: Any = None) -> Any:
+            return {"predictions": [sum(super().predict(payload, headers)["predictions"])]}
+
+    model = Sums()
+    with serving(model, options=ONE_THREAD) as served:
+        answers = together(
+            served,
+            model,
+            [(lambda one=one: served.predict({"instances": [one, one]}).json()) for one in (1, 2)],
+            lambda: served.predict({"instances": [0]}),
+        )
+    # Each was computed again alone.
+    assert answers == [{"predictions": [4]}, {"predictions": [8]}]
+
+
+def test_async_models_join_rows_too() -> None:
+    class Later(Model):
+        def __init__(self) -> None:
+            super().__init__("m")
+            self.sizes: list[int] = []
+            self.load()
+
+        async def predict(self, payload: Any, headers: Any = None) -> Any:
+            self.sizes.append(len(payload["instances"]))
+            return {"predictions": payload["instances"]}
+
+    model = Later()
+    together_ = threading.Barrier(4)
+
+    def call(one: int, served: Served) -> Any:
+        together_.wait(20)
+        return served.predict({"instances": [one]}).json()["predictions"]
+
+    with serving(model, options=BindingOptions(batching=Batching(max_size=4, max_delay=0.5))) as served:
+        calls = at_once((lambda one=one: call(one, served)) for one in range(4))
+        assert [one.result() for one in calls] == [[0], [1], [2], [3]]
+    assert sum(model.sizes) == 4
+    assert max(model.sizes) > 1

@@ -1,0 +1,186 @@
+"""Models that answer in pieces, over V1, V2 and gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import requests
+from kserve_serving import ROW, message_of, serving
+from tritonclient.grpc import service_pb2_grpc
+
+from penstock.compat.kserve import _kinds
+from penstock.compat.kserve.model import Model
+from penstock.compat.kserve.protocol.infer_type import InferOutput, InferResponse
+from waiting import PATIENCE, until
+
+
+class Words(Model):
+    """Gives words one by one; goes on when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__("m")
+        self.gone = threading.Event()
+        self.go = threading.Event()
+        self.go.set()
+        self.load()
+
+    async def predict(self, payload: Any, headers: Any = None) -> AsyncIterator[str]:
+        async def words() -> AsyncIterator[str]:
+            try:
+                for word in ("one ", "zwei ", "trois"):
+                    yield word
+                    while not self.go.is_set():
+                        await asyncio.sleep(0.005)
+            finally:
+                self.gone.set()
+
+        return words()
+
+
+class Generator(Model):
+    """The same with `predict` itself as the generator."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+        for word in (b"one ", "zwei ", {"n": 3}):
+            yield word
+
+
+class Hidden(Model):
+    """Code that one cannot see to answer in pieces."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        return _pieces()
+
+
+class HiddenLater(Model):
+    async def predict(self, payload: Any, headers: Any = None) -> Any:
+        return _pieces()
+
+
+async def _pieces() -> Any:
+    for piece in ("one ", "zwei"):
+        yield piece
+
+
+class Tensors(Model):
+    async def predict(self, payload: Any, headers: Any = None) -> Any:
+        async def steps() -> Any:
+            for step in (1, 2):
+                made = InferOutput("y", [1], "INT64", [step])
+                yield InferResponse(payload.id, "m", [made])
+
+        return steps()
+
+
+def ready(model: Any) -> Any:
+    model.load()
+    return model
+
+
+def test_what_code_answers_in_pieces_is_seen() -> None:
+    assert [_kinds.answers_in_pieces(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
+    assert not _kinds.answers_in_pieces(Model("m"))
+    assert not _kinds.answers_in_pieces(HiddenLater("m"))
+
+
+def test_s16_v1_sends_pieces_as_they_come() -> None:
+    model = Words()
+    model.go.clear()
+    with serving(model) as served:
+        answer = requests.post(
+            f"{served.http}/v1/models/m:predict", json={"instances": []}, stream=True, timeout=PATIENCE
+        )
+        pieces = answer.iter_content(None)
+        assert next(pieces) == b"one "
+        model.go.set()
+        rest = b"".join(pieces)
+    assert (answer.status_code, rest) == (200, b"zwei trois")
+
+
+def test_s16_predict_may_be_the_generator_and_pieces_of_any_kind() -> None:
+    with serving(ready(Generator("m"))) as served:
+        assert served.predict({"instances": []}).content == b'one zwei {"n":3}\n'
+
+
+@pytest.mark.parametrize("kind", [Hidden, HiddenLater])
+def test_s16_pieces_that_nobody_foresaw_come_together(kind: type[Model]) -> None:
+    with serving(ready(kind("m"))) as served:
+        assert served.predict({"instances": []}).content == b"one zwei"
+
+
+def test_s16_who_leaves_ends_the_generator() -> None:
+    model = Words()
+    model.go.clear()
+    with serving(model) as served:
+        answer = requests.post(
+            f"{served.http}/v1/models/m:predict", json={"instances": []}, stream=True, timeout=PATIENCE
+        )
+        assert next(answer.iter_content(None)) == b"one "
+        answer.close()
+        until(model.gone.is_set)
+
+
+def test_s16_a_streaming_model_may_answer_plainly_too() -> None:
+    class Either(Words):
+        async def predict(self, payload: Any, headers: Any = None) -> Any:
+            return await super().predict(payload) if payload["instances"] else {"predictions": []}
+
+    with serving(Either()) as served:
+        plain, pieces = served.predict({"instances": []}), served.predict({"instances": [1]})
+    assert (plain.json(), plain.headers["content-type"]) == ({"predictions": []}, "application/json")
+    assert pieces.text == "one zwei trois"
+
+
+def test_s16_what_a_generator_raises_first_is_its_answer() -> None:
+    class Fails(Model):
+        async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+            if payload["instances"] == []:
+                raise ValueError("nothing to do")
+            yield "never"
+
+    with serving(ready(Fails("m"))) as served:
+        answer = served.predict({"instances": []})
+    assert (answer.status_code, answer.json()) == (500, {"error": "ValueError : nothing to do"})
+
+
+def test_s16_grpc_streams_tensors() -> None:
+    with serving(ready(Tensors("m"))) as served, grpc.insecure_channel(served.grpc) as channel:
+        requests_: queue.Queue[Any] = queue.Queue()
+        requests_.put(message_of(x=ROW))
+        requests_.put(None)
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        answers = list(stub.ModelStreamInfer(iter(requests_.get, None), timeout=PATIENCE))
+    values = [
+        np.frombuffer(one.infer_response.raw_output_contents[0], np.int64).tolist()
+        for one in answers
+        if one.infer_response.raw_output_contents
+    ]
+    assert [one.error_message for one in answers if one.error_message] == []
+    assert values == [[1], [2]]
+
+
+def test_s16_v2_streams_tensors_as_events() -> None:
+    with serving(ready(Tensors("m"))) as served:
+        body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
+        answer = served.post("/v2/models/m/infer_stream", body)
+        refused = served.infer(body)
+    assert answer.text.count("data:") >= 2
+    assert '"data":[1]' in answer.text
+    assert '"data":[2]' in answer.text
+    assert refused.status_code == 500
+
+
+def test_s16_text_over_v2_is_a_tensor() -> None:
+    with serving(Words()) as served:
+        answer = served.post(
+            "/v2/models/m/infer_stream",
+            {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]},
+        )
+    assert '"data":["zwei "]' in answer.text

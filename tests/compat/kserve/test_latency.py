@@ -1,0 +1,114 @@
+"""The log's line of each request, and how several are written at once."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.compat.kserve import _latency
+from penstock.compat.kserve._stages import Times
+from penstock.compat.kserve.logging import (
+    KSERVE_LOGGER_DATE_FORMAT,
+    KSERVE_TRACE_LOGGER_FORMAT,
+    trace_logger,
+)
+
+LINES = ["requestId: 1, with %s", "requestId: 2"]
+
+
+@pytest.fixture(autouse=True)
+def _logger() -> Iterator[None]:
+    before = trace_logger.handlers, trace_logger.level, trace_logger.propagate
+    trace_logger.handlers, trace_logger.propagate = [], False
+    trace_logger.setLevel(logging.INFO)
+    yield
+    trace_logger.handlers, trace_logger.propagate = before[0], before[2]
+    trace_logger.setLevel(before[1])
+
+
+def written(handler: logging.Handler, formatter: logging.Formatter | None = None) -> None:
+    handler.setFormatter(formatter or logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
+    # Those that pytest has added to look on are left out.
+    trace_logger.handlers = [handler]
+    _latency.write(LINES)
+
+
+class Counting(io.StringIO):
+    writes = 0
+
+    def write(self, text: str) -> int:
+        self.writes += 1
+        return super().write(text)
+
+
+def test_lines_are_written_at_once_as_the_handler_would_one_by_one() -> None:
+    stream = Counting()
+    written(logging.StreamHandler(stream))
+    lines = stream.getvalue().splitlines()
+    assert stream.writes == 1
+    assert [line.partition(" kserve.trace ")[2] for line in lines] == LINES
+    one = io.StringIO()
+    trace_logger.handlers[0].setStream(one)  # type: ignore[attr-defined] # it is a StreamHandler
+    trace_logger.info(LINES[1])
+    assert one.getvalue().split()[2:] == lines[1].split()[2:]
+
+
+class Other(logging.StreamHandler):  # type: ignore[type-arg]
+    records: list[str]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record.getMessage())
+
+
+def test_a_handler_of_the_scripts_own_gets_records() -> None:
+    handler = Other(io.StringIO())
+    handler.records = []
+    written(handler)
+    assert handler.records == LINES
+
+
+def test_another_format_gets_each_line_in_that_format() -> None:
+    stream = Counting()
+    written(logging.StreamHandler(stream), logging.Formatter("%(levelname)s %(message)s"))
+    assert stream.getvalue().splitlines() == [f"INFO {line}" for line in LINES]
+
+
+@pytest.mark.parametrize("filtered", ["logger", "handler"])
+def test_filters_are_asked(filtered: str) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+
+    def second(record: logging.LogRecord) -> bool:
+        return record.getMessage() == LINES[1]
+
+    where: Any = trace_logger if filtered == "logger" else handler
+    where.addFilter(second)
+    try:
+        written(handler)
+    finally:
+        where.removeFilter(second)
+    assert [line.partition(" kserve.trace ")[2] for line in stream.getvalue().splitlines()] == LINES[1:]
+
+
+def test_a_stream_that_fails_fails_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    stream = io.StringIO()
+    stream.close()
+    written(logging.StreamHandler(stream))
+
+
+def test_nobody_wants_lines_below_the_level() -> None:
+    assert _latency.is_wanted()
+    trace_logger.setLevel(logging.WARNING)
+    assert not _latency.is_wanted()
+
+
+def test_stages_that_did_not_run_took_no_time() -> None:
+    times = Times()
+    times.predict = 0.0015
+    line = _latency.line_of(times, None)
+    assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.5, postprocess_ms: 0"
