@@ -1,0 +1,127 @@
+"""`Chat`: a model that answers messages."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SignatureError
+from penstock.openai._body import Body
+from penstock.openai._errors import Refused
+from penstock.openai._generating import Generating, Run
+from penstock.openai._options import check_once, streams, wants_usage
+from penstock.openai._stops import Stops
+
+if TYPE_CHECKING:
+    from penstock._core import Context
+
+__all__ = ["Chat"]
+
+Message = dict[str, Any]
+
+
+class Chat(Generating):
+    """Puts a model on `/v1/chat/completions`.
+
+    Args:
+        model: The model, as for `Completions`. Its input takes the prompt that `template` makes; without a template it
+            takes the messages, as a JSON document: `def chat(messages: list[dict[str, Any]]) -> Iterator[str]`.
+        template: Makes the prompt of a list of messages, each with `role` and `content`, a text. A tokenizer's
+            `apply_chat_template` is one: `lambda messages: tokenizer.apply_chat_template(messages, tokenize=False,
+            add_generation_prompt=True)`.
+        name: What clients name as `model`; else the model's own name.
+        input: The input that takes it; needed where several could.
+        output: The output with the text; needed where several could be.
+        tokens: Counts the tokens of a text for `usage`. Without it `usage` says 0.
+
+    Raises:
+        SignatureError: the model has no such input or output.
+
+    Example:
+        >>> serve(complete, openai.routes(openai.Completions(complete), openai.Chat(complete, template=as_prompt)))
+    """
+
+    path = "chat/completions"
+
+    def __init__(
+        self,
+        model: Any,
+        template: Callable[[list[Message]], str] | None = None,
+        *,
+        name: str | None = None,
+        input: str | None = None,  # noqa: A002 - as the API names it
+        output: str | None = None,
+        tokens: Callable[[str], int] | None = None,
+    ) -> None:
+        if template is not None and not callable(template):
+            raise SignatureError(f"Chat: template must be callable with a list of messages, not {template!r}")
+        documents = template is None
+        super().__init__(model, name=name, input=input, output=output, tokens=tokens, documents=documents)
+        self._template = template
+
+    async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
+        """Answers one request: a document, or an iterator of those of its events."""
+        run = Run(self._prompt(body))
+        check_once(body)
+        body.refuse({"logprobs": (False,), "top_logprobs": (0,), "response_format": ({"type": "text"},)})
+        body.refuse({"tools": (), "functions": (), "tool_choice": ("none", "auto"), "function_call": ("none", "auto")})
+        body.refuse({"modalities": (["text"],)})
+        Stops.of(body)
+        head = {"id": self.new_id("chatcmpl"), "created": int(time.time()), "model": self.name}
+        if streams(body):
+            return self._events(run, {"object": "chat.completion.chunk", **head}, body, ctx)
+        await self.whole(run, body, ctx)
+        message = {"role": "assistant", "content": run.text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.reason}
+        return {"object": "chat.completion", **head, "choices": [choice], "usage": self.usage([run])}
+
+    async def _events(
+        self, run: Run, head: dict[str, Any], body: Body, ctx: Context
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        asked = wants_usage(body)
+        extra = {"usage": None} if asked else {}
+
+        def event(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+            return {**head, "choices": [choice], **extra}
+
+        begun = False
+        async with aclosing(self.pieces(run, body, ctx)) as pieces:
+            async for text in pieces:
+                if not begun:
+                    # Not before there is some text: a model that fails at once still has a status of its own.
+                    yield event({"role": "assistant", "content": ""})
+                    begun = True
+                yield event({"content": text})
+        yield event({} if begun else {"role": "assistant", "content": ""}, run.reason)
+        if asked:
+            yield {**head, "choices": [], "usage": self.usage([run])}
+
+    def _prompt(self, body: Body) -> str:
+        messages = body.needed("messages")
+        if not isinstance(messages, list) or not messages:
+            raise Refused("'messages' must be a list of one message at least", "messages")
+        for index, one in enumerate(messages):
+            if not isinstance(one, dict) or not isinstance(one.get("role"), str):
+                raise Refused(f"'messages[{index}]' must be an object with a 'role'", f"messages[{index}]")
+        if self._template is None:
+            return json.dumps(messages, ensure_ascii=False)
+        plain = [{**one, "content": _content(one.get("content"), f"messages[{i}]")} for i, one in enumerate(messages)]
+        return self._template(plain)
+
+
+def _content(content: Any, where: str) -> str:
+    """The text of a message, which may come in parts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise Refused(f"'{where}.content' must be a string or a list of parts", f"{where}.content")
+    texts = [one.get("text") if isinstance(one, dict) and one.get("type") == "text" else None for one in content]
+    if not all(isinstance(one, str) for one in texts):
+        raise Refused(f"'{where}.content' has a part that is not text, which is not supported here", f"{where}.content")
+    return "".join(str(one) for one in texts)

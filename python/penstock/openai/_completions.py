@@ -1,0 +1,121 @@
+"""`Completions`: a model that goes on with a text."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+from penstock.openai._body import Body
+from penstock.openai._generating import Generating, Run
+from penstock.openai._options import check_once, streams, wants_usage
+from penstock.openai._stops import Stops
+
+if TYPE_CHECKING:
+    from penstock._core import Context
+
+__all__ = ["Completions"]
+
+MOST_PROMPTS = 128
+
+
+class Completions(Generating):
+    """Puts a model on `/v1/completions`.
+
+    The model takes text and gives text: at once, or piece by piece where it streams. What a client sends beside the
+    prompt, such as `temperature` and `max_tokens`, its handler finds in `ctx.parameters`. `stop` is looked after here.
+
+    Args:
+        model: The model; it is served beside the routes. An output `finish_reason`, if it has one, tells why the text
+            ended ("stop" or "length"); the last that is said counts.
+        name: What clients name as `model`; else the model's own name.
+        input: The input that takes the prompt; needed where several could.
+        output: The output with the text; needed where several could be.
+        tokens: Counts the tokens of a text for `usage`. Without it `usage` says 0.
+
+    Raises:
+        SignatureError: the model has no such input or output.
+
+    Example:
+        >>> @model
+        ... def complete(prompt: str, ctx: Context) -> Iterator[str]:
+        ...     yield from generate(prompt, ctx.parameters.get("max_tokens", 16))
+        >>> serve(complete, openai.routes(openai.Completions(complete)))
+    """
+
+    path = "completions"
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        input: str | None = None,  # noqa: A002 - as the API names it
+        output: str | None = None,
+        tokens: Callable[[str], int] | None = None,
+    ) -> None:
+        super().__init__(model, name=name, input=input, output=output, tokens=tokens)
+
+    async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
+        """Answers one request: a document, or an iterator of those of its events."""
+        runs = [Run(prompt) for prompt in body.texts("prompt", MOST_PROMPTS)]
+        check_once(body)
+        body.refuse({"best_of": (1,), "logprobs": (), "suffix": ("",)})
+        echo = body.get("echo", bool, False)
+        Stops.of(body)
+        head = {"id": self.new_id("cmpl"), "object": "text_completion", "created": int(time.time()), "model": self.name}
+        if streams(body):
+            return self._events(runs, head, body, ctx, echo=echo)
+        await self.wholes(runs, body, ctx)
+        choices = [_choice(i, run.prompt * echo + run.text, run.reason) for i, run in enumerate(runs)]
+        return {**head, "choices": choices, "usage": self.usage(runs)}
+
+    async def _events(
+        self, runs: list[Run], head: dict[str, Any], body: Body, ctx: Context, *, echo: bool
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        asked = wants_usage(body)
+        extra = {"usage": None} if asked else {}
+        if echo:
+            for index, run in enumerate(runs):
+                yield {**head, "choices": [_choice(index, run.prompt, None)], **extra}
+        async with aclosing(self._merged(runs, body, ctx)) as pieces:
+            async for index, text in pieces:
+                reason = runs[index].reason if text is None else None
+                yield {**head, "choices": [_choice(index, text or "", reason)], **extra}
+        if asked:
+            yield {**head, "choices": [], "usage": self.usage(runs)}
+
+    async def _merged(self, runs: list[Run], body: Body, ctx: Context) -> AsyncGenerator[tuple[int, str | None], None]:
+        """The pieces of all texts as they come, each with its number; None at a text's end."""
+        ready: asyncio.Queue[tuple[int, Any]] = asyncio.Queue(maxsize=len(runs))
+
+        async def read(index: int, run: Run) -> None:
+            try:
+                async with aclosing(self.pieces(run, body, ctx)) as pieces:
+                    async for piece in pieces:
+                        await ready.put((index, piece))
+                await ready.put((index, None))
+            except Exception as raised:
+                await ready.put((index, raised))
+
+        tasks = [asyncio.ensure_future(read(index, run)) for index, run in enumerate(runs)]
+        try:
+            open_texts = len(runs)
+            while open_texts:
+                index, piece = await ready.get()
+                if isinstance(piece, Exception):
+                    raise piece
+                open_texts -= piece is None
+                yield index, piece
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
+    return {"text": text, "index": index, "logprobs": None, "finish_reason": reason}

@@ -1,0 +1,174 @@
+"""`Embeddings`: a model that makes vectors of texts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from penstock.errors import HandlerError
+from penstock.openai._body import Body
+from penstock.openai._errors import Refused
+from penstock.openai._tensors import TextInput, as_model, outputs_of, pick
+from penstock.tensor import Tensor
+
+if TYPE_CHECKING:
+    from penstock._core import Context
+
+__all__ = ["Embeddings"]
+
+T = TypeVar("T")
+
+MOST_TEXTS = 2048
+"""In one request, as at OpenAI."""
+
+
+class Embeddings:
+    """Puts a model on `/v1/embeddings`.
+
+    The model takes text, one for each row of a batch, one for each call, or any number as an input of shape [-1]; and
+    gives a vector of numbers for each. The texts of a request share its batches, with those of others.
+
+    Args:
+        model: The model; it is served beside the routes.
+        name: What clients name as `model`; else the model's own name.
+        input: The input that takes the text; needed where several could.
+        output: The output with the vector; needed where several could be.
+        tokens: Counts the tokens of a text for `usage`, or names an output of the model that does, one integer for each
+            text. Without it `usage` says 0.
+        shorten: Whether clients may ask for fewer `dimensions`: the first ones, scaled to length 1. Only for models
+            that were trained so.
+
+    Raises:
+        SignatureError: the model has no such input or output.
+
+    Example:
+        >>> serve(minilm, openai.routes(openai.Embeddings(minilm, name="all-MiniLM-L6-v2")))
+    """
+
+    path = "embeddings"
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        input: str | None = None,  # noqa: A002 - as the API names it
+        output: str | None = None,
+        tokens: Callable[[str], int] | str | None = None,
+        shorten: bool = False,
+    ) -> None:
+        self.model = as_model(model, "Embeddings")
+        self.name = self.model.name if name is None else name
+        what = f"Embeddings({self.model.name!r})"
+        self._text = TextInput(self.model, input, what)
+        named = {tokens} if isinstance(tokens, str) else set()
+        vectors = [one for one in self.model.outputs if one.name not in named]
+        self._vector = pick(vectors, output, self._is_vector, f"{what}: its output")
+        if isinstance(tokens, str):
+            pick(self.model.outputs, tokens, lambda one: "INT" in one.datatype, f"{what}: tokens")
+        self._tokens, self._shorten = tokens, shorten
+
+    def _is_vector(self, tensor: Tensor) -> bool:
+        axes = [axis for axis in tensor.shape if axis != 1]
+        numbers = (tensor.dtype is not None and tensor.dtype.kind in "fiu") or tensor.datatype == "BF16"
+        return numbers and len(axes) <= (2 if self._text.takes_several else 1)
+
+    async def answer(self, body: Body, ctx: Context) -> dict[str, Any]:
+        """Answers one request."""
+        texts = body.texts("input", MOST_TEXTS)
+        encode = self._encoder(body)
+        dimensions = body.get("dimensions", int, 0)
+        if dimensions < 0:
+            raise Refused("'dimensions' must be 1 or more", "dimensions")
+        parameters = body.rest(frozenset({"input", "model", "encoding_format", "dimensions"}))
+        peer = ctx.models[self.model.name, self.model.version].with_parameters(**parameters)
+
+        async def call(part: list[str]) -> tuple[Any, Any]:
+            return self._read(part, await peer.aio(self._text.arrays(part)))
+
+        parts = self._parts(texts)
+        found = await _few_at_once([functools.partial(call, part) for part in parts], self._at_once())
+        vectors = self._shortened([one for rows, _ in found for one in rows], dimensions)
+        tokens = sum(self._counted(part, counted) for part, (_, counted) in zip(parts, found, strict=True))
+        data = [
+            {"object": "embedding", "index": index, "embedding": encode(vector)} for index, vector in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return {"object": "list", "data": data, "model": self.name, "usage": usage}
+
+    def _parts(self, texts: list[str]) -> list[list[str]]:
+        """The texts of each call."""
+        batching = self.model.batching
+        size = batching.max_size if batching is not None else len(texts) if self._text.takes_several else 1
+        return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
+
+    def _at_once(self) -> int:
+        """As many calls as keep all instances busy, so that one request does not fill the model's queue."""
+        busy = 2 * self.model.instances * (self.model.max_concurrency or 1)
+        return max(1, min(busy, self.model.max_queue))
+
+    def _read(self, texts: list[str], given: Any) -> tuple[Any, Any]:
+        outputs = outputs_of(self.model, given)
+        vectors = np.asarray(outputs[self._vector.name], np.float32).reshape(len(texts), -1)
+        return vectors, outputs.get(self._tokens) if isinstance(self._tokens, str) else None
+
+    def _counted(self, texts: list[str], counted: Any) -> int:
+        if counted is not None:
+            return int(np.sum(counted))
+        return sum(map(self._tokens, texts)) if callable(self._tokens) else 0
+
+    def _shortened(self, vectors: Sequence[Any], dimensions: int) -> Sequence[Any]:
+        width = len(vectors[0])
+        if dimensions in (0, width):
+            return vectors
+        if not self._shorten:
+            raise Refused(f"Model {self.name!r} has {width} dimensions, which cannot be chosen", "dimensions")
+        if dimensions > width:
+            raise Refused(f"'dimensions' is {dimensions}, model {self.name!r} has {width}", "dimensions")
+        cut = np.stack(vectors)[:, :dimensions]
+        lengths = np.linalg.norm(cut, axis=1, keepdims=True)
+        return list(cut / np.where(lengths > 0, lengths, 1))
+
+    def _encoder(self, body: Body) -> Callable[[Any], Any]:
+        encoding = body.get("encoding_format", str, "float")
+        if encoding not in ("float", "base64"):
+            raise Refused(f"'encoding_format' must be 'float' or 'base64', not {encoding!r}", "encoding_format")
+        return _base64 if encoding == "base64" else _numbers
+
+
+def _base64(vector: Any) -> str:
+    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def _numbers(vector: Any) -> list[float]:
+    if not np.isfinite(vector).all():
+        raise HandlerError("the model gave a vector with NaN or infinity, which JSON cannot carry")
+    # The shortest text of each float32, not that of the double of the same value.
+    numbers: list[float] = np.asarray(vector, np.float32).astype("U").astype(np.float64).tolist()
+    return numbers
+
+
+async def _few_at_once(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """What all calls give, in order. The first that fails ends the others."""
+    calls = list(calls)
+    found: list[Any] = [None] * len(calls)
+    waiting = iter(enumerate(calls))
+
+    async def work() -> None:
+        for index, call in waiting:
+            found[index] = await call()
+
+    if len(calls) == 1:
+        return [await calls[0]()]
+    tasks = [asyncio.ensure_future(work()) for _ in range(min(most, len(calls)))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return found

@@ -1,0 +1,79 @@
+"""Errors in OpenAI's form: which status, type and code each has."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, NamedTuple
+
+from penstock.errors import PenstockError
+
+__all__ = ["Refused", "Told", "told_of", "unknown_model"]
+
+
+class Refused(Exception):
+    """A request is not what the route takes.
+
+    Args:
+        message: What is wrong, and what is expected.
+        param: The member that it is about.
+    """
+
+    def __init__(self, message: str, param: str | None = None, *, status: int = 400, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.param, self.status, self.code = message, param, status, code
+
+
+class Told(NamedTuple):
+    """An answer to a request that failed."""
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+_STATUSES = {
+    "invalid_input": 400,
+    "already_exists": 400,
+    "forbidden": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "too_large": 413,
+    "unsupported_encoding": 415,
+    "overloaded": 429,
+    "cancelled": 499,
+    "unsupported": 501,
+    "unavailable": 503,
+    "timeout": 504,
+}
+_CODES = {403: "permission_denied", 404: "not_found", 429: "rate_limit_exceeded"}
+
+
+def unknown_model(name: object) -> Refused:
+    """The answer about a model that is not there."""
+    return Refused(f"The model {name!r} does not exist", "model", status=404, code="model_not_found")
+
+
+def told_of(raised: Exception) -> Told:
+    """What the caller of a request that failed is told. What is the server's fault goes to the log."""
+    headers: dict[str, str] = {}
+    if isinstance(raised, Refused):
+        status, message, param, code = raised.status, raised.message, raised.param, raised.code
+    elif isinstance(raised, PenstockError):
+        status, message, param = _STATUSES.get(raised.kind, 500), str(raised), None
+        code = _CODES.get(status)
+        if raised.retry_after is not None:
+            headers["retry-after"] = str(math.ceil(raised.retry_after))
+    else:
+        logging.getLogger("penstock.openai").error("a request failed", exc_info=raised)
+        status, message, param, code = 500, f"The request failed: {type(raised).__name__}", None, None
+    error = {"message": message, "type": _type(status), "param": param, "code": code}
+    return Told(status, {"error": error}, headers)
+
+
+def _type(status: int) -> str:
+    if status == 429:
+        return "rate_limit_error"
+    if status == 403:
+        return "permission_error"
+    return "invalid_request_error" if status < 500 else "server_error"

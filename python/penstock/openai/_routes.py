@@ -1,0 +1,161 @@
+"""`routes`: what serves OpenAI's paths, as a model with routes of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import penstock
+from penstock.errors import InvalidInput, SignatureError
+from penstock.openai._body import Body
+from penstock.openai._chat import Chat
+from penstock.openai._completions import Completions
+from penstock.openai._embeddings import Embeddings
+from penstock.openai._errors import Refused, told_of, unknown_model
+
+if TYPE_CHECKING:
+    from penstock._core import Context
+    from penstock._model import Model
+
+__all__ = ["routes"]
+
+Served = Embeddings | Completions | Chat
+CONCURRENCY = 1024
+"""Requests that are under way at once."""
+
+
+def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
+    """The routes of OpenAI's API for some models, to be served beside them.
+
+    They are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, those of which are served, and `GET
+    PREFIX/models` and `/models/{model}`. Requests go through the queues and batches of their models, with those of all
+    other callers.
+
+    Args:
+        served: Which models are served, and how.
+        prefix: What stands before the paths; clients take it as the end of their `base_url`.
+        name: The name that the routes have in the index of models and in metrics.
+        owned_by: What the list of models says of each.
+
+    Raises:
+        SignatureError: there is nothing to serve, or two are served by the same name.
+
+    Example:
+        >>> serve(embed, complete, openai.routes(openai.Embeddings(embed), openai.Completions(complete)))
+    """
+    by_path: dict[str, dict[str, Served]] = {}
+    for one in served:
+        if not isinstance(one, Embeddings | Completions | Chat):
+            raise SignatureError(f"openai.routes takes Embeddings, Completions and Chat, not {one!r}")
+        named = by_path.setdefault(one.path, {})
+        if one.name in named:
+            raise SignatureError(f"openai.routes: {one.path} has two models of the name {one.name!r}; pass name=")
+        named[one.name] = one
+    if not by_path:
+        raise SignatureError(
+            "openai.routes: there is nothing to serve; give at least one Embeddings, Completions or Chat"
+        )
+    prefix = f"/{prefix.strip('/')}".rstrip("/")
+    handler = _Handler(prefix, by_path, owned_by)
+    make: Any = penstock.model(
+        name=name,
+        description="OpenAI's API for the models of this server.",
+        routes=[
+            *(f"POST {prefix}/{path}" for path in by_path),
+            f"GET {prefix}/models",
+            f"GET {prefix}/models/{{model...}}",
+        ],
+        calls=sorted({one.model.name for one in served}),
+        max_concurrency=CONCURRENCY,
+    )
+    made: Model[..., Any] = make(handler.answer)
+    return made
+
+
+class _Handler:
+    def __init__(self, prefix: str, by_path: dict[str, dict[str, Served]], owned_by: str) -> None:
+        self._prefix, self._by_path, self._owned_by = prefix, by_path, owned_by
+        self._names = list(dict.fromkeys(name for named in by_path.values() for name in named))
+        self._started = int(time.time())
+
+    async def answer(self, request: penstock.Request, ctx: Context) -> AsyncIterator[Any]:
+        """Answers one request, in pieces where it is asked for."""
+        if request.route is None:
+            raise InvalidInput(f"model {ctx.model_name!r} answers HTTP requests to OpenAI's paths only")
+        try:
+            given = await self._given(request, ctx)
+            if isinstance(given, dict):
+                yield penstock.Final(_json(given))
+                return
+        except Exception as raised:
+            yield penstock.Final(_told(raised))
+            return
+        async with aclosing(given):
+            async for piece in _sent(given):
+                yield piece
+
+    async def _given(self, request: penstock.Request, ctx: Context) -> Any:
+        method, path = str(request.route).split(f" {self._prefix}/", 1)
+        if method == "GET":
+            return self._about(request.path_params.get("model"))
+        named, body = self._by_path[path], Body(request.body)
+        asked = body.needed("model")
+        one = named.get(asked) if isinstance(asked, str) else None
+        if one is None:
+            raise self._missing(asked, path)
+        return await one.answer(body, ctx)
+
+    def _missing(self, asked: object, path: str) -> Refused:
+        if asked in self._names:
+            return Refused(f"The model {asked!r} is not served by {self._prefix}/{path}", "model")
+        return unknown_model(asked)
+
+    def _about(self, name: str | None) -> dict[str, Any]:
+        if name is None:
+            return {"object": "list", "data": [self._card(one) for one in self._names]}
+        if name not in self._names:
+            raise unknown_model(name)
+        return self._card(name)
+
+    def _card(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._started, "owned_by": self._owned_by}
+
+
+async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:
+    """Events as they are sent. An error before the first has a status of its own, a later one is an event."""
+    begun = False
+    try:
+        async for event in events:
+            body = _event(event)
+            if begun:
+                yield body
+            else:
+                headers = {"cache-control": "no-cache"}
+                yield penstock.Response(body, headers=headers, content_type="text/event-stream")
+            begun = True
+    except Exception as raised:
+        yield _event(told_of(raised).body) if begun else penstock.Final(_told(raised))
+    else:
+        yield b"data: [DONE]\n\n"
+
+
+def _text(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _event(document: dict[str, Any]) -> bytes:
+    return b"data: " + _text(document) + b"\n\n"
+
+
+def _json(document: dict[str, Any]) -> penstock.Response:
+    return penstock.Response(_text(document), content_type="application/json")
+
+
+def _told(raised: Exception) -> penstock.Response:
+    told = told_of(raised)
+    return penstock.Response(
+        _text(told.body), status=told.status, headers=told.headers, content_type="application/json"
+    )
