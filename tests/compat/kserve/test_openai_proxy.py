@@ -204,8 +204,11 @@ def test_r8_without_a_client_each_event_loop_has_its_own() -> None:
     model = OpenAIProxyModel("m", "http://upstream:9")
 
     async def client() -> Any:
-        assert model._clients.client() is model._clients.client()
-        return model._clients.client()
+        made = model._clients.client()
+        assert model._clients.client() is made
+        await model.close_clients()
+        assert made.is_closed
+        return made
 
     first, second = asyncio.run(client()), asyncio.run(client())
     assert first is not second

@@ -42,6 +42,12 @@ class Clients:
             self._of_loops[loop] = self._httpx.AsyncClient(timeout=timeout)
         return self._of_loops[loop]
 
+    async def close(self) -> None:
+        """Closes that of the running event loop, unless it is the script's own."""
+        client = self._of_loops.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
     def __reduce__(self) -> Any:
         # A process that the model is sent to has event loops and connections of its own.
         return Clients, (self._given,)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.protocol.rest.openai._signatures import hook
 from penstock.compat.kserve.protocol.rest.openai._upstream import Clients, told
 from penstock.compat.kserve.protocol.rest.openai.openai_model import AsyncMappingIterator, OpenAIGenerativeModel
@@ -123,8 +124,16 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         if self._health_endpoint is None:
             return self.ready
         client = self._clients.client()
-        response = await client.send(client.build_request("GET", self._health_endpoint))
+        try:
+            response = await client.send(client.build_request("GET", self._health_endpoint))
+        except Exception as raised:
+            logger.warning("The predictor of model %s cannot be asked whether it is ready: %s", self.name, raised)
+            return False
         return bool(response.status_code == 200)
+
+    async def close_clients(self) -> None:
+        """Lets the connections go that were made on the running event loop; a client of the script's own stays."""
+        await self._clients.close()
 
     def _build_request(self, endpoint: str, request: Any, raw_request: Any, context: Any) -> Any:
         headers = {"content-type": "application/json"}
