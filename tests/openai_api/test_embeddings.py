@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 from asking import Ask, post
-from openai import APIStatusError, BadRequestError, InternalServerError, NotFoundError, RateLimitError
+from openai import APIStatusError, BadRequestError, InternalServerError, NotFoundError, OpenAI, RateLimitError
 
-from penstock import Batching, Context, InvalidInput, Overloaded, SignatureError, Tensor, model, openai
+from penstock import Batching, Context, InvalidInput, Overloaded, Server, SignatureError, Tensor, model, openai
 from penstock.testing import Client
+from waiting import PATIENCE
 
 TEXT = Tensor("text", str, [1])
 VECTOR = Tensor("vector", np.float32, [3])
@@ -273,3 +274,26 @@ def test_the_routes_themselves_take_no_tensors() -> None:
         answer = client.post("/v2/models/openai/infer", b'{"inputs": []}')
     text = "model 'openai' answers HTTP requests to OpenAI's paths only"
     assert (answer.status, answer.json()) == (400, {"error": text})
+
+
+def test_v1s_inference_stays_beside_them() -> None:
+    with Client(annotated, openai.routes(openai.Embeddings(annotated))) as client:
+        answer = client.post("/v1/models/embed:predict", b'{"instances": ["a"]}')
+        assert (answer.status, answer.json()) == (200, {"predictions": [vector_of("a")]})
+        assert client.get("/v1/models").json()["object"] == "list"
+        elsewhere = openai.routes(openai.Embeddings(annotated), prefix="/openai/v1")
+    with Client(annotated, elsewhere) as client:
+        assert client.get("/v1/models/embed").json() == {"name": "embed", "ready": True}
+        assert client.get("/openai/v1/models/embed").json()["id"] == "embed"
+
+
+def test_routes_come_and_go_with_their_model() -> None:
+    with Server(batched, http="127.0.0.1:0", grpc=None) as server:
+        client = OpenAI(base_url=f"{server.http_url}/v1", api_key="-", max_retries=0, timeout=PATIENCE)
+        with client:
+            for _ in range(2):
+                server.add(openai.routes(openai.Embeddings(batched)))
+                assert len(client.embeddings.create(model="embed", input="a").data) == 1
+                server.remove("openai")
+                with pytest.raises(NotFoundError):
+                    client.embeddings.create(model="embed", input="a")
