@@ -26,9 +26,9 @@ from penstock._options import (
     description_of,
     instances_of,
     method_of,
-    name_of,
     read_resources,
     streams_of,
+    wire_name,
 )
 from penstock.batching import Batching
 from penstock.caching import Cache
@@ -99,7 +99,7 @@ class Model(Generic[P, R]):
         # Names and docs only: a class's attributes would shadow those of the model.
         functools.update_wrapper(self, target, updated=())
         self._options = options
-        self.name = checked_name("name", options.get("name") or name_of(target))
+        self.name = wire_name(options.get("name"), target, routes=options.get("routes") is not None)
         where = f"model {self.name!r}"
         self.version = checked_name("version", str(options.get("version", "1")), where)
         self.batching = checked_option(options.get("batching"), Batching, f"{where}: batching")
@@ -259,7 +259,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
 
     Args:
         target: What is served, where `model` is used without arguments.
-        name: The name on the wire; else the function's or class's own.
+        name: The name on the wire; else the function's or class's own. One that begins with ':' is of a model with
+            `routes` that is in no list.
         version: The version on the wire.
         description: What it does, for its callers: shown at /docs and in /openapi.json. Else the docstring
             of the function or class; "" shows none.

@@ -54,6 +54,23 @@ def checked_name(kind: str, value: object, where: str = "model") -> str:
     return value
 
 
+def wire_name(given: object, target: object, *, routes: bool) -> str:
+    """The name of a model on the wire. One with routes of its own may begin with ':', and is then in no list.
+
+    Raises:
+        SignatureError: it cannot be one.
+    """
+    name = given or name_of(target)
+    if routes and isinstance(name, str) and name.startswith(":"):
+        return f":{checked_name('name', name[1:])}"
+    return checked_name("name", name)
+
+
+def is_of_another(name: str) -> bool:
+    """Whether a model comes and goes with the one that it belongs to, as explainers do."""
+    return ":" in name[1:]
+
+
 def checked_count(value: object, what: str) -> int:
     """A number of things.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _child
 from penstock._batching import check_batching
-from penstock._options import check_processes
+from penstock._options import check_processes, is_of_another
 from penstock.errors import SignatureError
 from penstock.instances import Processes
 
@@ -31,7 +31,7 @@ def attachable(models: Iterable[Any]) -> list[Definition]:
     from penstock._definitions import definitions_of
 
     # What explains a model would have to be asked here, and is not.
-    found = [replace(one, explainer=None) for one in definitions_of(models) if ":" not in one.name]
+    found = [replace(one, explainer=None) for one in definitions_of(models) if not is_of_another(one.name)]
     for one in found:
         where = f"model {one.name!r}"
         if one.opaque or one.calls:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock import _calls
+from penstock._options import is_of_another
 from penstock._repository import renewal
 from penstock._repository.known import Ready
 from penstock._repository.sources import Given
@@ -30,7 +31,7 @@ def add(
     before = [one for one in keeper.given.definitions() if (one.name, one.version) not in replaced]
     there = {(one.name, one.version) for one in before}
     mark = object()
-    new = [one for one in joined(before) if ":" not in one.name and (one.name, one.version) not in there]
+    new = [one for one in joined(before) if not is_of_another(one.name) and (one.name, one.version) not in there]
     more = Given(new, mark)
     renewal.check_names(keeper, more)
     for name, offer in more.offers().items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock._options import is_of_another
 from penstock._repository import failures
 from penstock._repository.known import Ready
 from penstock._repository.sources import Given
@@ -27,7 +28,7 @@ def renew(
         keeper.describe(name, loading=keeper.known(name).marks)
     try:
         mark = object()
-        definitions = [one for one in read() if ":" not in one.name]
+        definitions = [one for one in read() if not is_of_another(one.name)]
         given = Given(definitions, mark)
         check_names(keeper, given)
         # A client's word that a model is to be gone outlives its code.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock._definition import Definition
+from penstock._options import is_of_another
 from penstock._repository.versions import ALL, VersionPolicy
 
 __all__ = ["Folder", "Given", "Offer", "Source", "Version", "is_name", "joined", "offered"]
@@ -63,7 +64,7 @@ class Given:
         found: dict[str, dict[str, Version]] = {}
         for one in definitions:
             # An explainer comes and goes with its model.
-            if ":" not in one.name:
+            if not is_of_another(one.name):
                 found.setdefault(one.name, {})[one.version] = Version(define=_always(one), mark=mark)
         self._offers = {name: Offer(versions, ALL) for name, versions in found.items()}
 
