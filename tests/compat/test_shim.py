@@ -75,6 +75,20 @@ def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
+def test_kserves_modules_are_ours_under_its_names() -> None:
+    look = (
+        "from kserve import Model, ModelServer, ModelRepository, model_server, logging, errors, constants, utils\n"
+        "from kserve import InferRequest, InferInput, InferOutput, InferResponse\n"
+        "from kserve.model import PredictorConfig, PredictorProtocol, InferenceVerb\n"
+        "from kserve.utils.utils import get_predict_input, get_predict_response, generate_uuid\n"
+        "import kserve.protocol.dataplane, penstock.compat.kserve as ours, penstock.compat.kserve.model_server\n"
+        "assert kserve is ours and model_server is ours.model_server and Model is ours.Model\n"
+        "print(kserve.protocol.dataplane.__name__, Model.__module__)"
+    )
+    done = run(*SHIM, "kserve", "--", "python", "-c", look)
+    assert done.stdout == "penstock.compat.kserve.protocol.dataplane penstock.compat.kserve.model\n", done.stderr
+
+
 def test_modules_packages_and_console_scripts_get_it(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").touch()
@@ -220,12 +234,20 @@ def test_signals_reach_the_program(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ((), 2, "what shall it stand in for? Known names: pytriton"),
-        (("--", "python"), 2, "what shall it stand in for? Known names: pytriton"),
+        ((), 2, "what shall it stand in for? Known names: kserve, kserve_storage, pytriton"),
+        (("--", "python"), 2, "what shall it stand in for? Known names: kserve, kserve_storage, pytriton"),
         (("pytriton",), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
         (("pytriton", "--"), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
-        (("tensorrt", "--", "python"), 2, "cannot stand in for 'tensorrt'; known names: pytriton"),
-        (("pytriton,a,b", "--", "python"), 2, "cannot stand in for 'a', 'b'; known names: pytriton"),
+        (
+            ("tensorrt", "--", "python"),
+            2,
+            "cannot stand in for 'tensorrt'; known names: kserve, kserve_storage, pytriton",
+        ),
+        (
+            ("pytriton,a,b", "--", "python"),
+            2,
+            "cannot stand in for 'a', 'b'; known names: kserve, kserve_storage, pytriton",
+        ),
         (("pytriton", "--", "no-such-command"), 127, "no-such-command: there is no such command"),
         (("pytriton", "--", os.devnull), 126, f"{os.devnull}: Permission denied"),
     ],

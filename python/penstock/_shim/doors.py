@@ -4,5 +4,9 @@ from __future__ import annotations
 
 __all__ = ["DOORS"]
 
-DOORS = {"pytriton": "penstock.compat.pytriton"}
+DOORS = {
+    "kserve": "penstock.compat.kserve",
+    "kserve_storage": "penstock.compat.kserve.storage",
+    "pytriton": "penstock.compat.pytriton",
+}
 """The package that stands in for a top-level name, by that name."""

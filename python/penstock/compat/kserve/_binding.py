@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import Batching, Model, Processes, Threads
+
+if TYPE_CHECKING:
+    from penstock.compat.kserve._carrying import Carried
+    from penstock.compat.kserve._loops import LoopSetUp
 
 __all__ = ["BindingOptions", "bind"]
 
@@ -28,6 +32,10 @@ class BindingOptions:
     """How many requests an async model has under way at once."""
     max_queue: int = 4096
     """The most requests that wait."""
+    on_loop: LoopSetUp | None = None
+    """What is done to the event loop of an async model in this process, when it begins and when it ends."""
+    carried: Carried | None = None
+    """What is sent to processes in the model's place."""
 
     @property
     def threads(self) -> int:
@@ -70,15 +78,31 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         common["max_concurrency"] = options.max_concurrency
     elif not waits:
         common.setdefault("instances", Threads(options.threads))
+    on_loop = options.on_loop if waits and not isinstance(options.instances, Processes) else None
     if waits and _kinds.answers_in_pieces(model):
-        return Model(served.pieces, **common)
+        return Model(_begun(served.pieces, on_loop), **common)
     if options.batching is not None:
         joining = Joining(served, name, options.batching.max_size)
-        return Model(joining.wait if waits else joining.many, batching=options.batching, **common)
+        handler = _begun(joining.wait, on_loop) if waits else joining.many
+        return Model(handler, batching=options.batching, **common)
     if waits:
-        return Model(served.answer, **common)
+        return Model(_begun(served.answer, on_loop), **common)
     return Model(served.many, batching=_TURN, **common)
 
 
 _TURN = Batching(max_size=64, max_duration=0.001)
 """Requests that are so quickly computed that one turn of a thread has many."""
+
+
+def _begun(handler: Any, on_loop: LoopSetUp | None) -> Any:
+    """The handler; or a class whose object, which is made on the loop, sets the loop up and then is the handler."""
+    if on_loop is None:
+        return handler
+
+    def begin(_: object) -> None:
+        on_loop.begin()
+
+    async def close(_: object) -> None:
+        await on_loop.end()
+
+    return type("OnLoop", (), {"__init__": begin, "__call__": staticmethod(handler), "close": close})

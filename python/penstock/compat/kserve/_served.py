@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request, Response
 from penstock.compat.kserve import _background, _latency, context
 from penstock.compat.kserve._arriving import rows_of, tensors_of
+from penstock.compat.kserve._carrying import Carried, unpacked
 from penstock.compat.kserve._failures import failed
 from penstock.compat.kserve._kinds import calls_itself, checks_health
 from penstock.compat.kserve._reports import Reports
@@ -45,7 +47,8 @@ class Served:
         self._threads: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> Any:
-        return _again, (self._model, self._name, self._options, context.get_predictor_config())
+        options = replace(self._options, on_loop=None, carried=None)
+        return _again, (self._options.carried or self._model, self._name, options, context.get_predictor_config())
 
     def many(self, requests: list[Request], ctx: Context) -> list[Any]:
         """Answers requests one after the other, on this thread."""
@@ -181,4 +184,4 @@ def _again(model: Any, name: str, options: BindingOptions, config: Any) -> Serve
     """The same in another process, where nobody has said yet where the predictor is."""
     if context.get_predictor_config() is None:
         context.set_predictor_config(config)
-    return Served(model, name, options)
+    return Served(unpacked(model) if isinstance(model, Carried) else model, name, options)

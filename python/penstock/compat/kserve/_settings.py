@@ -1,0 +1,104 @@
+"""What the arguments of a `ModelServer` mean: Penstock's settings, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from typing import TYPE_CHECKING, Any
+
+from penstock import ServerConfig
+from penstock.compat.kserve.constants.constants import KSERVE_MODEL_SERVER_NAME, MAX_GRPC_MESSAGE_LENGTH
+from penstock.compat.kserve.logging import logger
+from penstock.config import load_config
+
+if TYPE_CHECKING:
+    from penstock.compat.kserve.model_server import ModelServer
+
+__all__ = ["check", "server_config"]
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - where KServe listens
+EVERYWHERE_6 = "[::]"
+
+LIKE_KSERVE: dict[str, Any] = {"max_body_bytes": 1 << 30, "server_name": KSERVE_MODEL_SERVER_NAME}
+"""Where Penstock's own defaults would refuse, or say other than, what KServe does."""
+
+EVENT_LOOPS = ("auto", "asyncio", "uvloop")
+
+
+def check(server: ModelServer) -> None:
+    """Refuses arguments that cannot be kept.
+
+    Raises:
+        ValueError: there is one; the message names it.
+    """
+    if server.ssl_certfile or server.ssl_keyfile:
+        raise ValueError(
+            "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing may be served in the clear instead: have "
+            "a proxy in front of it speak TLS, and leave these and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset"
+        )
+    for name in ("http_port", "grpc_port"):
+        port = getattr(server, name)
+        if not _is_int(port) or not 0 <= port <= 65535:
+            raise ValueError(f"{name} must be a port from 0, which picks a free one, to 65535, not {port!r}")
+    for name in ("workers", "threads"):
+        if not _is_int(getattr(server, name)) or getattr(server, name) < 1:
+            raise ValueError(f"{name} must be an integer of 1 or more, not {getattr(server, name)!r}")
+    workers = server.max_asyncio_workers
+    if workers is not None and (not _is_int(workers) or workers < 1):
+        raise ValueError(f"max_asyncio_workers must be an integer of 1 or more, or None, not {workers!r}")
+    if server.event_loop not in EVENT_LOOPS:
+        logger.error("event_loop: %r is not one of %s; auto is used", server.event_loop, ", ".join(EVENT_LOOPS))
+        server.event_loop = "auto"
+    if server.event_loop == "asyncio" and importlib.util.find_spec("uvloop") is not None:
+        logger.warning("event_loop: async handlers run on uvloop where it is installed, as it is here")
+    if server.access_log_format:
+        logger.warning("access_log_format turns the access log on; its lines have Penstock's form, not this one")
+
+
+def server_config(server: ModelServer, limits: tuple[int, int], metrics: str | None = None) -> ServerConfig:
+    """Penstock's settings. What KServe has no argument for is as `PENSTOCK_*` variables say.
+
+    Args:
+        server: The server.
+        limits: The largest gRPC messages to send and to receive that were asked for.
+        metrics: Where the server's own metrics are to be served, unless something else is said.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    own, penstock = load_config(), ServerConfig()
+    settings = {name: value for name, value in LIKE_KSERVE.items() if getattr(own, name) == getattr(penstock, name)}
+    if max(limits) > max(MAX_GRPC_MESSAGE_LENGTH, settings.get("max_body_bytes", own.max_body_bytes)):
+        settings["max_body_bytes"] = max(limits)
+    if metrics is not None and own.metrics is None:
+        settings["metrics"] = metrics
+    if server.access_log_format and own.access_log == "off":
+        settings["access_log"] = "text"
+    http, grpc = server.host or EVERYWHERE, server.host or (EVERYWHERE_6 if _has_ipv6() else EVERYWHERE)
+    return load_config(
+        {
+            **settings,
+            "http": _joined(http, server.http_port),
+            "grpc": _joined(grpc, server.grpc_port) if server.enable_grpc else None,
+            "docs": bool(server.enable_docs_url),
+            "idle_timeout": float(server.timeout_keep_alive),
+            "drain_timeout": float(server.grace_period),
+        }
+    )
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,256 @@
+"""`ModelServer`: serves models until a signal. `parser` and `args` are its command line, read when asked for."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from penstock.compat.kserve import _flags, _settings, context, dialect, logging
+from penstock.compat.kserve._carrying import refuse_start_while_importing
+from penstock.compat.kserve._collection import take
+from penstock.compat.kserve._serving import Serving
+from penstock.compat.kserve._stopping import Stopping
+from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.model import BaseKServeModel, PredictorConfig
+from penstock.compat.kserve.model_repository import ModelRepository
+from penstock.compat.kserve.protocol.dataplane import DataPlane
+from penstock.compat.kserve.protocol.model_repository_extension import ModelRepositoryExtension
+
+__all__ = ["ModelServer", "args", "parser"]
+
+parser: argparse.ArgumentParser
+"""All flags, for `argparse.ArgumentParser(parents=[parser])`."""
+args: argparse.Namespace
+"""What the command line says; flags of the program's own are left alone."""
+
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
+
+
+class _Unset:
+    """An argument that was not given: the command line says what it is."""
+
+    def __repr__(self) -> str:
+        return "as the command line says"
+
+
+_FLAG: Any = _Unset()
+
+
+class ModelServer:
+    """Serves models over HTTP and gRPC until SIGINT, SIGTERM, SIGQUIT or `stop`.
+
+    What is not given is as the command line says, and else as KServe has it.
+
+    Args:
+        http_port: The port of HTTP, on all interfaces; 0 picks a free one. 8080.
+        grpc_port: The port of gRPC, the same. 8081.
+        workers: How many processes compute. 1 is this one, with threads and event loops.
+        max_threads: Without meaning: gRPC needs no threads of its own.
+        max_asyncio_workers: Threads of the executor that event loops have for code that blocks.
+        registered_models: The repository, to which models are added.
+        enable_grpc: Whether gRPC is served.
+        enable_docs_url: Whether /docs and /openapi.json are served.
+        enable_latency_logging: Whether each request's time by stage is logged.
+        access_log_format: Turns the access log on; the form of its lines is Penstock's.
+        event_loop: "auto", "asyncio" or "uvloop".
+        timeout_keep_alive: Seconds that an idle connection is kept.
+        grace_period: Seconds that requests have to finish when the server stops.
+        predictor_config: The predictor of all models; else as the command line says.
+        ssl_certfile: Refused.
+        ssl_keyfile: Refused.
+        host: The address to listen on; None for all.
+        threads: How many calls of one model's plain (not async) handlers may run at once. 16.
+        max_batch_size: The most rows of concurrent requests that share a call; None for none.
+        max_batch_latency: Milliseconds that a request may wait for others.
+        require_ready: Whether `start` leaves models out that are not ready, and raises `NoModelReady` if none is, as
+            KServe does since 0.14. Without it they are known, and answer 503 until they are ready.
+
+    Raises:
+        ValueError: an argument, or a flag, cannot be kept; the message names it.
+
+    Example:
+        >>> ModelServer(http_port=8080, workers=2).start([model])
+    """
+
+    http_port: int
+    grpc_port: int
+    workers: int
+    max_threads: int
+    max_asyncio_workers: int | None
+    enable_grpc: bool
+    enable_docs_url: bool
+    enable_latency_logging: bool
+    access_log_format: str | None
+    event_loop: str
+    timeout_keep_alive: float
+    ssl_certfile: str | None
+    ssl_keyfile: str | None
+    host: str | None
+    threads: int
+    max_batch_size: int | None
+    max_batch_latency: float
+    require_ready: bool
+
+    _SETTINGS = tuple(__annotations__)
+    """What the command line says where the constructor is not told."""
+
+    def __init__(  # noqa: PLR0917 - KServe's order
+        self,
+        http_port: int = _FLAG,
+        grpc_port: int = _FLAG,
+        workers: int = _FLAG,
+        max_threads: int = _FLAG,
+        max_asyncio_workers: int | None = _FLAG,
+        registered_models: ModelRepository | None = None,
+        enable_grpc: bool = _FLAG,
+        enable_docs_url: bool = _FLAG,
+        enable_latency_logging: bool = _FLAG,
+        access_log_format: str | None = _FLAG,
+        event_loop: str = _FLAG,
+        timeout_keep_alive: float = _FLAG,
+        grace_period: float = 30,
+        predictor_config: PredictorConfig | None = None,
+        ssl_certfile: str | None = _FLAG,
+        ssl_keyfile: str | None = _FLAG,
+        *,
+        host: str | None = _FLAG,
+        threads: int = _FLAG,
+        max_batch_size: int | None = _FLAG,
+        max_batch_latency: float = _FLAG,
+        require_ready: bool = _FLAG,
+    ) -> None:
+        given, flags = dict(locals()), _flags.read()
+        for name in self._SETTINGS:
+            flag = name if hasattr(flags, name) else _flags.OWN + name
+            setattr(self, name, getattr(flags, flag) if given[name] is _FLAG else given[name])
+        self.registered_models = ModelRepository() if registered_models is None else registered_models
+        self.grace_period = grace_period
+        _settings.check(self)
+        self._log_config = flags.log_config_file if flags.configure_logging else False
+        if flags.configure_logging and not logger.handlers:
+            logging.configure_logging(flags.log_config_file)
+        self.predictor_config = predictor_config or _predictor_config(flags)
+        context.set_predictor_config(self.predictor_config)
+        self.dataplane = DataPlane(self.registered_models, self.predictor_config)
+        self.model_repository_extension = ModelRepositoryExtension(model_registry=self.registered_models)
+        self.servers: list[Any] = []
+        self._rest_server = self._grpc_server = None
+        self._message_limits = (flags.grpc_max_send_message_length, flags.grpc_max_receive_message_length)
+        self._custom_exception_handler: ExceptionHandler | None = None
+        self._serving: Serving | None = None
+
+    def start(self, models: Any) -> None:
+        """Serves models, and blocks until the server is stopped; requests then have `grace_period` to finish.
+
+        Signals are left alone where this is not the main thread.
+
+        Args:
+            models: A list of models, which may be empty; or, by name, Ray Serve deployments.
+
+        Raises:
+            RuntimeError: what is given are no models.
+            NoModelReady: `require_ready` is set, and none is.
+            BindError: a port cannot be listened on.
+            SignatureError: a model cannot be sent to workers; the message names what of it.
+        """
+        refuse_start_while_importing()
+        take(self, models)
+        self._serving = Serving(self)
+        try:
+            self._serving.run()
+        finally:
+            self._serving = None
+
+    def stop(self, sig: int | None = None) -> Stopping:
+        """Begins to stop the server: requests may finish, then each model's `stop` is called, and `start` returns.
+
+        Args:
+            sig: The signal that was the reason.
+
+        Returns:
+            What can be awaited for the end; it need not be.
+        """
+        del sig
+        return Stopping(Serving.stop(self._serving, self.registered_models))
+
+    def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:
+        """Adds a model, or puts it in the place of the one of its name; at once, if the server serves.
+
+        Args:
+            model: The model.
+            name: Another name for it than its own; it may have several.
+
+        Raises:
+            ValueError: it has no name.
+        """
+        if not model.name:
+            raise ValueError("Failed to register model, model.name must be provided.")
+        name = name or model.name
+        # Told before it serves; a handler may look.
+        model.enable_latency_logging = self.enable_latency_logging  # type: ignore[attr-defined]
+        self.registered_models.update(model, name)
+        self._follow()
+        logger.info("Registering model: %s", name)
+
+    def register_model_handle(self, name: str, model_handle: Any) -> None:
+        """Adds the handle of a model that runs elsewhere: `model_handle.remote(body, headers=...)` is its answer.
+
+        Args:
+            name: Its name.
+            model_handle: The handle.
+        """
+        self.registered_models.update_handle(name, model_handle)
+        self._follow()
+        logger.info("Registering model handle: %s", name)
+
+    def register_exception_handler(self, handler: ExceptionHandler | None) -> None:
+        """Sets what is told of exceptions on event loops that nobody awaits.
+
+        Args:
+            handler: Called with the loop and what asyncio knows; None for `default_exception_handler`.
+        """
+        self._custom_exception_handler = handler
+
+    def default_exception_handler(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Logs an exception that nobody awaits. In the dialect of KServe 0.13 it also stops the server.
+
+        Args:
+            loop: The loop.
+            context: What asyncio knows of it.
+        """
+        if "exception" in context:
+            logger.error("Caught exception: %s", context["exception"])
+        logger.error("message: %s", context.get("message"))
+        loop.default_exception_handler(context)
+        if dialect.is_old():
+            self.stop()
+
+    def _follow(self) -> None:
+        """Serves what a repository of the script's own did not tell of."""
+        if self._serving is not None:
+            self._serving.follow()
+
+
+def _predictor_config(flags: argparse.Namespace) -> PredictorConfig:
+    return PredictorConfig(
+        predictor_host=flags.predictor_host,
+        predictor_protocol=flags.predictor_protocol,
+        predictor_use_ssl=flags.predictor_use_ssl,
+        predictor_request_timeout_seconds=flags.predictor_request_timeout_seconds,
+        predictor_request_retries=flags.predictor_request_retries,
+        predictor_health_check=flags.enable_predictor_health_check,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    # Read at first use: a program that only imports this may have a command line of its own.
+    if name == "parser":
+        made: Any = _flags.make_parser()
+    elif name == "args":
+        made = _flags.read()
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made
+    return made

@@ -1,0 +1,192 @@
+"""Live `ModelServer`s on free ports of this machine: in a thread of this process, or as a script of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from http_by_hand import Answer, get, post
+from penstock.compat.kserve import Model, ModelServer, context
+from waiting import PATIENCE, until
+
+HERE: dict[str, Any] = {"http_port": 0, "grpc_port": 0, "host": "127.0.0.1"}
+
+
+class Double(Model):
+    """Doubles the instances of V1, and the first input of V2."""
+
+    def __init__(self, name: str = "m", *, ready: bool = True) -> None:
+        super().__init__(name)
+        self.ready = ready
+        self.stopped = 0
+
+    def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+        if isinstance(payload, dict):
+            return {"predictions": [2 * one for one in payload["instances"]]}
+        from penstock.compat.kserve import InferOutput, InferResponse
+
+        array = payload.inputs[0].as_numpy() * 2
+        output = InferOutput("y", list(array.shape), payload.inputs[0].datatype)
+        output.set_data_from_numpy(array, binary_data=False)
+        return InferResponse(payload.id or "1", self.name, [output])
+
+    def stop(self) -> None:
+        self.stopped += 1
+        super().stop()
+
+
+class Live:
+    """A server that runs."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self.server = server
+        self.url = f"http://127.0.0.1:{server.http_port}"
+        self.target = f"127.0.0.1:{server.grpc_port}"
+
+    def get(self, path: str) -> tuple[int, Any]:
+        return told(get(self.url, path))
+
+    def post(self, path: str, body: Any = None) -> tuple[int, Any]:
+        content = b"" if body is None else json.dumps(body).encode()
+        return told(post(self.url, path, content, {"content-type": "application/json"}))
+
+    def predict(self, name: str = "m", *instances: Any) -> tuple[int, Any]:
+        return self.post(f"/v1/models/{name}:predict", {"instances": list(instances) or [1]})
+
+    def load(self, name: str) -> tuple[int, Any]:
+        return self.post(f"/v2/repository/models/{name}/load")
+
+    def unload(self, name: str) -> tuple[int, Any]:
+        return self.post(f"/v2/repository/models/{name}/unload")
+
+
+def told(answer: Answer) -> tuple[int, Any]:
+    """The status of an answer, and its JSON."""
+    return answer.status, answer.json() if answer.body else None
+
+
+@contextmanager
+def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
+    """Serves models in a thread; on leaving, the server has stopped."""
+    server = ModelServer(**{**HERE, **arguments})
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.start(list(models) if given is None else given)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        until(lambda: failures or up(server), "the server to start")
+        if failures:
+            raise failures[0]
+        yield Live(server)
+    finally:
+        server.stop()
+        thread.join(PATIENCE)
+        # Of the whole process.
+        context.set_predictor_config(None)
+    assert not thread.is_alive(), "the server did not stop"
+    if failures:
+        raise failures[0]
+
+
+def up(server: ModelServer) -> bool:
+    """Whether it serves."""
+    if server.http_port == 0 or (server.enable_grpc and server.grpc_port == 0):
+        return False
+    return get(f"http://127.0.0.1:{server.http_port}", "/v2/health/live").status == 200
+
+
+class Script:
+    """A script that serves, as a process of its own. It prints `serving URL TARGET` once it is up.
+
+    Args:
+        text: The script.
+        arguments: Its command line.
+        file: Where it is written; None to run it without a file.
+        environment: What is different in its environment.
+    """
+
+    def __init__(self, text: str, *arguments: str, file: Path | None = None, **environment: str) -> None:
+        known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
+        folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), known.get("PYTHONPATH", "")]
+        if file is not None:
+            file.write_text(text)
+        self.process = subprocess.Popen(
+            [sys.executable, *(("-c", text) if file is None else (str(file),)), *arguments],
+            env={**known, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._collect, daemon=True)
+        self._reader.start()
+
+    def _collect(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.lines.append(line.rstrip())
+
+    @property
+    def text(self) -> str:
+        """What it has printed so far."""
+        return "\n".join(self.lines)
+
+    def said(self, beginning: str) -> str:
+        """The rest of the line that begins so, once it is there. Workers' lines say before whose they are."""
+
+        def found() -> str | None:
+            assert self.process.poll() is None or self._reader.is_alive() or beginning in self.text, self.text
+            return next((line for line in self.lines if beginning in line), None)
+
+        return str(until(found, f"{beginning!r} in {self.lines}")).partition(beginning)[2].strip()
+
+    @property
+    def url(self) -> str:
+        """Its HTTP URL."""
+        return self.said("serving ").split()[0]
+
+    @property
+    def target(self) -> str:
+        """Its gRPC target."""
+        return self.said("serving ").split()[1]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal."""
+        self.process.send_signal(number)
+
+    def status(self) -> int:
+        """Its exit status, once it has ended."""
+        return self.process.wait(PATIENCE)
+
+    def __enter__(self) -> Script:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+
+
+def announce(server: ModelServer) -> None:
+    """Has a script say where it serves, once it does."""
+
+    def run() -> None:
+        until(lambda: up(server), "the server to start")
+        print(f"serving http://127.0.0.1:{server.http_port} 127.0.0.1:{server.grpc_port}", flush=True)
+
+    threading.Thread(target=run, daemon=True).start()

@@ -1,0 +1,259 @@
+"""The constructor of `ModelServer`, its command line, and what of both is refused."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from kserve_live import Script
+
+from penstock.compat.kserve import ModelRepository, ModelServer, PredictorConfig, context, model_server
+from penstock.compat.kserve._settings import server_config
+
+LIMITS = (8 << 20, 8 << 20)
+
+
+@pytest.fixture(autouse=True)
+def no_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_line(monkeypatch)
+
+
+def command_line(monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["script.py", *flags])
+
+
+DEFAULTS = {
+    "http_port": 8080,
+    "grpc_port": 8081,
+    "workers": 1,
+    "max_threads": 4,
+    "max_asyncio_workers": None,
+    "enable_grpc": True,
+    "enable_docs_url": False,
+    "enable_latency_logging": True,
+    "access_log_format": None,
+    "event_loop": "auto",
+    "timeout_keep_alive": 65,
+    "grace_period": 30,
+    "ssl_certfile": None,
+    "ssl_keyfile": None,
+}
+
+
+def test_s01_defaults_are_kserves() -> None:
+    server = ModelServer()
+    assert {name: getattr(server, name) for name in DEFAULTS} == DEFAULTS
+    assert isinstance(server.registered_models, ModelRepository)
+    assert server.dataplane.model_registry is server.registered_models
+    assert server.model_repository_extension is not None
+    assert server.servers == []
+
+
+def test_s01_every_argument_is_an_attribute() -> None:
+    given: dict[str, Any] = {
+        **{"http_port": 1, "grpc_port": 2, "workers": 3, "max_threads": 5, "max_asyncio_workers": 6},
+        **{
+            "enable_grpc": False,
+            "enable_docs_url": True,
+            "enable_latency_logging": False,
+            "access_log_format": "%(t)s",
+        },
+        **{"event_loop": "asyncio", "timeout_keep_alive": 7, "grace_period": 8, "threads": 9, "host": "127.0.0.1"},
+    }
+    repository, predictor = ModelRepository("/here"), PredictorConfig("host")
+    server = ModelServer(registered_models=repository, predictor_config=predictor, **given)
+    assert {name: getattr(server, name) for name in given} == given
+    assert server.registered_models is repository
+    assert context.get_predictor_config() is predictor
+
+
+def test_s01_arguments_may_be_given_by_position() -> None:
+    repository = ModelRepository()
+    server = ModelServer(1, 2, 3, 4, 5, repository, False, True, False, "%(h)s")
+    found = [server.http_port, server.grpc_port, server.workers, server.max_threads, server.max_asyncio_workers]
+    assert found == [1, 2, 3, 4, 5]
+    assert server.registered_models is repository
+    assert (server.enable_grpc, server.enable_docs_url, server.enable_latency_logging) == (False, True, False)
+
+
+def test_s01_the_command_line_says_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_line(monkeypatch, "--http_port", "9000", "--workers=2", "--enable_docs_url", "yes", "--own", "x")
+    server = ModelServer(workers=4)
+    assert (server.http_port, server.workers, server.enable_docs_url) == (9000, 4, True)
+
+
+def test_s01_the_predictor_is_as_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ["--predictor_host=p:80", "--predictor_protocol=v2", "--predictor_use_ssl=1"]
+    more = ["--predictor_request_timeout_seconds=5", "--predictor_request_retries=2", "--enable_predictor_health_check"]
+    command_line(monkeypatch, *flags, *more)
+    ModelServer()
+    config = context.get_predictor_config()
+    assert config is not None
+    assert (config.predictor_host, config.protocol, config.use_ssl) == ("p:80", "v2", True)
+    assert (config.timeout, config.retries, config.predictor_health_check) == (5, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"http_port": -1}, "http_port must be a port from 0, which picks a free one, to 65535, not -1"),
+        ({"grpc_port": 65536}, "grpc_port must be a port from 0, which picks a free one, to 65535, not 65536"),
+        ({"http_port": "8080"}, "http_port must be a port from 0, which picks a free one, to 65535, not '8080'"),
+        ({"workers": 0}, "workers must be an integer of 1 or more, not 0"),
+        ({"threads": True}, "threads must be an integer of 1 or more, not True"),
+        ({"max_asyncio_workers": 0}, "max_asyncio_workers must be an integer of 1 or more, or None, not 0"),
+        ({"ssl_certfile": "a", "ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing"),
+        ({"ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing"),
+    ],
+)
+def test_s01_what_cannot_be_kept_is_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said):
+        ModelServer(**arguments)
+
+
+def test_s01_tls_of_the_environment_is_refused_too() -> None:
+    look = "from penstock.compat.kserve import ModelServer; ModelServer()"
+    with Script(look, KSERVE_TLS_CERT_FILE="/cert", KSERVE_TLS_KEY_FILE="/key") as script:
+        assert script.status() == 1
+    assert "leave these and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset" in script.text
+
+
+def test_s01_an_event_loop_that_is_none_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    assert ModelServer(event_loop="trio").event_loop == "auto"
+    assert "event_loop: 'trio' is not one of auto, asyncio, uvloop; auto is used" in caplog.text
+
+
+def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP", "GRPC", "DOCS", "IDLE_TIMEOUT", "MAX_BODY_BYTES"):
+        monkeypatch.delenv(f"PENSTOCK_{name}", raising=False)
+    config = server_config(ModelServer(timeout_keep_alive=7, grace_period=9, enable_docs_url=True), LIMITS)
+    assert (config.http, config.idle_timeout, config.drain_timeout, config.docs) == ("0.0.0.0:8080", 7, 9, True)
+    assert config.grpc in ("[::]:8081", "0.0.0.0:8081")
+    assert (config.server_name, config.max_body_bytes, config.access_log) == ("kserve", 1 << 30, "off")
+    config = server_config(ModelServer(enable_grpc=False, access_log_format="%(h)s", host="::1"), (8 << 20, 2 << 30))
+    assert (config.http, config.grpc, config.docs, config.access_log) == ("[::1]:8080", None, False, "text")
+    assert config.max_body_bytes == 2 << 30
+
+
+def test_s01_settings_of_the_environment_stand_above_the_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_MAX_BODY_BYTES", "1MiB")
+    monkeypatch.setenv("PENSTOCK_SERVER_NAME", "mine")
+    monkeypatch.setenv("PENSTOCK_ACCESS_LOG", "json")
+    config = server_config(ModelServer(access_log_format="x"), LIMITS)
+    assert (config.max_body_bytes, config.server_name, config.access_log) == (1 << 20, "mine", "json")
+
+
+FLAGS = {
+    "--http_port": ("9", 9),
+    "--grpc_port": ("9", 9),
+    "--workers": ("2", 2),
+    "--max_threads": ("2", 2),
+    "--max_asyncio_workers": ("2", 2),
+    "--enable_grpc": ("off", 0),
+    "--enable_docs_url": ("t", 1),
+    "--enable_latency_logging": ("n", 0),
+    "--configure_logging": ("0", 0),
+    "--log_config_file": ("a.json", "a.json"),
+    "--access_log_format": ("x", "x"),
+    "--model_name": ("n", "n"),
+    "--predictor_host": ("h", "h"),
+    "--protocol": ("v2", "v2"),
+    "--predictor_protocol": ("grpc-v2", "grpc-v2"),
+    "--predictor_use_ssl": ("true", 1),
+    "--predictor_request_timeout_seconds": ("1", 1),
+    "--grpc_max_send_message_length": ("1", 1),
+    "--grpc_max_receive_message_length": ("1", 1),
+    "--predictor_request_retries": ("1", 1),
+    "--enable_predictor_health_check": (None, True),
+    "--event-loop": ("uvloop", "uvloop"),
+    "--timeout-keep-alive": ("1", 1),
+    "--ssl_certfile": ("c", "c"),
+    "--ssl_keyfile": ("k", "k"),
+    "--penstock_host": ("127.0.0.1", "127.0.0.1"),
+    "--penstock_threads": ("3", 3),
+    "--penstock_max_batch_size": ("3", 3),
+    "--penstock_max_batch_latency": ("1.5", 1.5),
+    "--penstock_require_ready": ("y", 1),
+}
+
+
+def test_r1_the_parser_knows_all_flags() -> None:
+    known = {flag for action in model_server.parser._actions for flag in action.option_strings}
+    assert known == FLAGS.keys()
+    assert model_server.parser is model_server.parser
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_r1_each_flag_is_read(flag: str) -> None:
+    text, value = FLAGS[flag]
+    found = model_server.parser.parse_args([flag] if text is None else [flag, text])
+    assert getattr(found, flag.removeprefix("--").replace("-", "_")) == value
+
+
+def test_r1_a_scripts_own_parser_takes_it_as_a_parent() -> None:
+    parser = argparse.ArgumentParser(parents=[model_server.parser])
+    for flag in ("--threads", "--max_batch_size", "--host", "--model_dir"):
+        parser.add_argument(flag)
+    found, _ = parser.parse_known_args(["--model_dir", "d", "--model_name", "n", "--other"])
+    assert (found.model_dir, found.model_name, found.http_port) == ("d", "n", 8080)
+
+
+def test_r1_args_are_read_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(vars(model_server), "args", raising=False)
+    command_line(monkeypatch, "--model_name", "mine", "--unknown")
+    assert model_server.args.model_name == "mine"
+    monkeypatch.delitem(vars(model_server), "args")
+
+
+def test_r1_importing_it_reads_no_command_line() -> None:
+    """A host program may have flags that begin as one of these, or have its name for something else."""
+    look = "import penstock.compat.kserve.model_server as m; from penstock.compat.kserve import *; print('imported')"
+    done = subprocess.run(
+        [sys.executable, "-c", look, "--co", "--workers", "auto"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "imported\n"), done.stderr
+
+
+def test_r1_flags_are_not_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_line(monkeypatch, "--co", "--http", "9", "--work", "7")
+    server = ModelServer()
+    assert (server.http_port, server.workers) == (8080, 1)
+
+
+def test_r1_a_wrong_value_is_an_error_and_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_line(monkeypatch, "--workers", "auto")
+    with pytest.raises(
+        ValueError, match=r"^the command line of the model server: argument --workers: invalid int value"
+    ):
+        ModelServer()
+    command_line(monkeypatch, "--enable_grpc", "maybe")
+    with pytest.raises(ValueError, match="argument --enable_grpc: invalid strtobool value: 'maybe'"):
+        ModelServer()
+
+
+def test_s03_a_handler_of_exceptions_is_kept() -> None:
+    server = ModelServer()
+
+    def handler(loop: Any, context: dict[str, Any]) -> None: ...
+
+    server.register_exception_handler(handler)
+    assert server._custom_exception_handler is handler
+    server.register_exception_handler(None)
+    assert server._custom_exception_handler is None
+
+
+def test_configure_logging_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.compat.kserve import logging
+
+    configured: list[Any] = []
+    monkeypatch.setattr(logging, "configure_logging", configured.append)
+    monkeypatch.setattr(logging.logger, "handlers", [])
+    command_line(monkeypatch, "--configure_logging", "false")
+    ModelServer()
+    assert configured == []
+    command_line(monkeypatch, "--log_config_file", "here.json")
+    ModelServer()
+    assert configured == ["here.json"]

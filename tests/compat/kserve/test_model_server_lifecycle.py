@@ -1,0 +1,298 @@
+"""`ModelServer.stop`, signals, exit statuses, drains, event loops: in this process and as scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from kserve_live import HERE, Double, Script, live
+
+from http_by_hand import post
+from penstock.compat.kserve import ModelServer, dialect
+from waiting import PATIENCE, at_once, until
+
+SCRIPT = """
+import asyncio, os, signal, sys, threading, time
+from kserve_live import HERE, announce, up
+from waiting import until
+from penstock.compat.kserve import Model, ModelServer
+
+class Held(Model):
+    def predict(self, payload, headers=None):
+        if payload["instances"] == ["hold"]:
+            print("entered", flush=True)
+            while not os.path.exists(os.environ["GO_ON"]):
+                time.sleep(0.01)
+        return {"predictions": [os.getpid()]}
+
+    def stop(self):
+        print("stopped", self.name, flush=True)
+
+def model(name):
+    made = Held(name)
+    made.load()
+    return made
+
+if __name__ == "__main__":
+    server = ModelServer(**HERE, workers=int(os.environ.get("WORKERS", "1")), grace_period=60)
+    announce(server)
+"""
+START = "    server.start([model('a'), model('b')])\n    print('left', flush=True)\n"
+
+
+def script(body: str = START, **environment: str) -> Script:
+    return Script(SCRIPT + body, **environment)
+
+
+def predict(url: str, *instances: Any, name: str = "a") -> tuple[int, Any]:
+    import json
+
+    answer = post(url, f"/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
+    return answer.status, answer.json()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_s07_a_signal_lets_requests_finish_and_the_exit_status_is_0(
+    number: signal.Signals, workers: int, tmp_path: Any
+) -> None:
+    go_on = tmp_path / "go_on"
+    with script(GO_ON=str(go_on), WORKERS=str(workers)) as running:
+        url = running.url
+        [held] = at_once([lambda: predict(url, "hold")])
+        running.said("entered")
+        running.signal(number)
+        until(lambda: predict(url, 1)[0] == 503, "the server to refuse")
+        go_on.touch()
+        assert held.result(PATIENCE)[0] == 200
+        assert running.status() == 0
+        # Each model once, in this process, after the requests.
+        assert sorted(line for line in running.lines if line.startswith("stopped")) == ["stopped a", "stopped b"]
+        assert running.lines[-1] == "left"
+
+
+def test_s07_a_second_signal_ends_it_at_once(tmp_path: Any) -> None:
+    with script(GO_ON=str(tmp_path / "never")) as running:
+        url = running.url
+        at_once([lambda: predict(url, "hold")])
+        running.said("entered")
+        running.signal(signal.SIGTERM)
+        until(lambda: predict(url, 1)[0] == 503, "the server to refuse")
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+
+
+def test_s07_requests_have_their_grace_period(tmp_path: Any) -> None:
+    body = START.replace("server.start", "server.grace_period = 0.2; server.start")
+    with script(body, GO_ON=str(tmp_path / "never")) as running:
+        url = running.url
+        at_once([lambda: predict(url, "hold")])
+        running.said("entered")
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+
+
+def test_s07_stop_can_be_called_and_awaited() -> None:
+    for ending in ("server.stop()", "asyncio.run(server.stop())", "server.stop(15)", "asyncio.run(wait())"):
+        body = (
+            "    async def wait():\n"
+            "        await asyncio.create_task(server.stop(sig=signal.SIGTERM))\n"
+            "    def end():\n"
+            f"        until(lambda: up(server)); {ending}; print('ended', flush=True)\n"
+            "    threading.Thread(target=end).start()\n"
+        )
+        with script(body + START) as running:
+            assert running.status() == 0
+            # Two threads print.
+            assert "ended" in running.text
+            assert "left" in running.text
+
+
+def test_s07_stop_in_another_thread_than_the_main_one() -> None:
+    model = Double()
+    with live(model) as server:
+        assert server.predict()[0] == 200
+
+        async def stop() -> None:
+            await server.server.stop()
+
+        asyncio.run(stop())
+        assert model.stopped == 1
+        assert not model.ready
+        assert server.server.registered_models.get_models() == {}
+
+
+def test_s07_stop_without_a_start_lets_models_go() -> None:
+    server, model = ModelServer(**HERE), Double()
+    server.register_model(model)
+    server.stop()
+    assert model.stopped == 1
+    asyncio.run(server.stop())
+    assert model.stopped == 1
+
+
+def test_s07_a_handler_may_stop_the_server() -> None:
+    class Ending(Double):
+        def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            running.server.stop()
+            return {"predictions": ["the end"]}
+
+    model = Ending()
+    with live(model) as running:
+        assert running.predict() == (200, {"predictions": ["the end"]})
+        until(lambda: model.stopped == 1, "the server to stop")
+
+
+def test_s10_a_model_whose_stop_fails_keeps_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Double):
+        def stop(self) -> None:
+            raise OSError("no")
+
+    other = Double("z")
+    with live(Failing(), other):
+        pass
+    assert other.stopped == 1
+    assert "Model m could not be unloaded" in caplog.text
+
+
+def test_s10_stop_may_be_async() -> None:
+    ended = threading.Event()
+
+    class Async(Double):
+        async def stop(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            ended.set()
+
+    with live(Async()):
+        pass
+    assert ended.is_set()
+
+
+def test_a_server_can_be_started_again() -> None:
+    for _ in range(2):
+        with live(Double()) as server:
+            assert server.predict()[0] == 200
+
+
+def test_signals_are_the_scripts_own_again_afterwards() -> None:
+    body = (
+        "    def own(*_): pass\n"
+        "    signal.signal(signal.SIGTERM, own)\n"
+        + START
+        + "    print(signal.getsignal(signal.SIGTERM) is own, flush=True)\n"
+    )
+    with script(body) as running:
+        assert running.url
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+        assert running.lines[-1] == "True"
+
+
+def boom(old: bool) -> str:
+    return (
+        f"    from penstock.compat.kserve import dialect; dialect.use('{'0.13' if old else '0.21'}')\n"
+        "    class Failing(Model):\n"
+        "        async def predict(self, payload, headers=None):\n"
+        "            async def fail():\n"
+        "                raise OSError('nobody awaits this')\n"
+        "            asyncio.get_running_loop().create_task(fail())\n"
+        "            return {'predictions': []}\n"
+        "    failing = Failing('a')\n"
+        "    failing.load()\n"
+    )
+
+
+def test_s02_an_exception_that_nobody_awaits_is_logged() -> None:
+    with script(boom(old=False) + "    server.start([failing])\n") as running:
+        assert predict(running.url)[0] == 200
+        until(lambda: "Caught exception: nobody awaits this" in running.text, "the log")
+        # It goes on.
+        assert predict(running.url)[0] == 200
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+
+
+def test_s02_in_the_old_dialect_it_stops_the_server() -> None:
+    with script(boom(old=True) + "    server.start([failing])\n    print('left', flush=True)\n") as running:
+        assert predict(running.url)[0] == 200
+        assert running.status() == 0
+        assert "Caught exception: nobody awaits this" in running.text
+        assert "left" in running.lines
+
+
+def test_s02_the_handler_can_be_called_in_a_running_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialect, "_chosen", "0.13")
+    server, seen = ModelServer(**HERE), []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "default_exception_handler", seen.append)
+        server.default_exception_handler(loop, {"message": "m", "exception": OSError("e")})
+
+    asyncio.run(run())
+    assert [one["message"] for one in seen] == ["m"]
+
+
+def test_s03_a_handler_of_the_scripts_own_is_told() -> None:
+    body = boom(old=True) + (
+        "    def handler(loop, context):\n"
+        "        print('told:', context['exception'], flush=True)\n"
+        "    server.register_exception_handler(handler)\n"
+        "    server.start([failing])\n"
+    )
+    with script(body) as running:
+        assert predict(running.url)[0] == 200
+        assert running.said("told:") == "nobody awaits this"
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+
+
+def test_max_asyncio_workers_is_the_size_of_the_executor() -> None:
+    names: set[str] = set()
+
+    def name() -> str:
+        time.sleep(0.01)
+        return threading.current_thread().name
+
+    class Async(Double):
+        async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:  # type: ignore[override]
+            names.update(await asyncio.gather(*[asyncio.to_thread(name) for _ in range(12)]))
+            return {"predictions": []}
+
+    with live(Async(), max_asyncio_workers=3) as server:
+        assert server.predict()[0] == 200
+    assert len(names) == 3
+
+
+def test_an_engine_runs_beside_its_model_on_the_loop_of_its_requests() -> None:
+    loops: dict[str, Any] = {}
+
+    class Engine(Double):
+        def __init__(self) -> None:
+            super().__init__(ready=False)
+            self.engine = True
+
+        async def start_engine(self) -> None:
+            loops["engine"] = asyncio.get_running_loop()
+            self.ready = True
+            try:
+                await asyncio.Event().wait()
+            finally:
+                loops["ended"] = True
+
+        async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:  # type: ignore[override]
+            loops["predict"] = asyncio.get_running_loop()
+            return {"predictions": []}
+
+        def stop_engine(self) -> None:
+            loops["stopped"] = True
+
+    with live(Engine()) as server:
+        until(lambda: server.predict()[0] == 200)
+        assert loops["engine"] is loops["predict"]
+    assert loops["ended"]
+    assert loops["stopped"]

@@ -1,0 +1,380 @@
+"""`ModelServer.start`: what it takes, what is served of it, and readiness as models say it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import Any
+
+import grpc
+import pytest
+from kserve_live import HERE, Double, Live, live
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import get
+from penstock import BindError
+from penstock.compat.kserve import ModelRepository, ModelServer, PredictorConfig, dialect
+from penstock.compat.kserve.errors import NoModelReady
+from penstock.compat.kserve.model import BaseKServeModel
+from waiting import until
+
+NOT_READY = {"error": "Model with name m is not ready."}
+
+
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dialect of 0.13."""
+    monkeypatch.setattr(dialect, "_chosen", "0.13")
+
+
+def ready_over_grpc(server: Live, name: str = "m") -> bool:
+    with grpc.insecure_channel(server.target) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        return bool(stub.ModelReady(service_pb2.ModelReadyRequest(name=name)).ready)
+
+
+def readiness(server: Live, name: str = "m") -> list[bool]:
+    """What each of the three ways says."""
+    found = [server.get(path)[0] == 200 for path in (f"/v1/models/{name}", f"/v2/models/{name}/ready")]
+    return [*found, ready_over_grpc(server, name)]
+
+
+def test_s06_models_are_served_over_all_protocols() -> None:
+    with live(Double("m"), Double("other")) as server:
+        assert server.predict("m", 1, 2) == (200, {"predictions": [2, 4]})
+        tensor = {"name": "x", "shape": [2], "datatype": "INT64", "data": [1, 2]}
+        status, said = server.post("/v2/models/other/infer", {"inputs": [tensor]})
+        assert (status, said["outputs"][0]["data"]) == (200, [2, 4])
+        with grpc.insecure_channel(server.target) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            request = service_pb2.ModelInferRequest(model_name="m")
+            one = request.inputs.add(name="x", datatype="INT64", shape=[2])
+            one.contents.int64_contents.extend([3, 4])
+            answer = stub.ModelInfer(request)
+        assert (answer.outputs[0].name, list(answer.outputs[0].shape)) == ("y", [2])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([object()], "Model type should be 'BaseKServeModel'"),
+        ([Double(), "m"], "Model type should be 'BaseKServeModel'"),
+        ((Double(),), "Unknown model collection type"),
+        (Double(), "Unknown model collection type"),
+        (None, "Unknown model collection type"),
+        ("m", "Unknown model collection type"),
+    ],
+)
+def test_s06_what_are_no_models_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(RuntimeError, match=f"^{said}$"):
+        ModelServer(**HERE).start(given)
+
+
+def test_s06_the_old_dialect_has_its_own_word(old: None) -> None:
+    with pytest.raises(RuntimeError, match=r"^Unknown model collection types$"):
+        ModelServer(**HERE).start(None)
+
+
+def test_s06_an_empty_list_is_allowed() -> None:
+    with live() as server:
+        assert server.get("/v1/models") == (200, {"models": []})
+        assert server.get("/v2/health/ready") == (200, {"ready": True})
+        assert server.predict() == (404, {"error": "Model with name m does not exist."})
+
+
+def test_s06_latency_logging_is_passed_on() -> None:
+    model = Double()
+    with live(model, enable_latency_logging=False):
+        assert model.enable_latency_logging is False
+    with live(model, enable_latency_logging=True):
+        assert model.enable_latency_logging is True
+
+
+def test_d12_models_that_are_not_ready_are_known_and_answer_503() -> None:
+    model = Double(ready=False)
+    with live(model, Double("other")) as server:
+        assert server.get("/v1/models") == (200, {"models": ["m", "other"]})
+        assert server.get("/v1/models/m") == (503, NOT_READY)
+        assert server.get("/v2/models/m/ready") == (503, NOT_READY)
+        assert server.predict("m")[0] == 503
+        assert server.predict("other")[0] == 200
+        # The server is ready, whatever its models are.
+        assert server.get("/v2/health/ready") == (200, {"ready": True})
+        model.ready = True
+        assert server.predict("m")[0] == 200
+
+
+def test_d12_the_strict_mode_leaves_them_out() -> None:
+    with live(Double(ready=False), Double("other"), require_ready=True) as server:
+        assert server.get("/v1/models") == (200, {"models": ["other"]})
+        assert server.predict("m") == (404, {"error": "Model with name m does not exist."})
+    server = ModelServer(**HERE, require_ready=True)
+    with pytest.raises(NoModelReady, match=r"^Models with names m,n are not ready\.$"):
+        server.start([Double(ready=False), Double("n", ready=False)])
+    with live(require_ready=True):
+        pass
+
+
+def test_d20_start_of_each_model_is_called_once() -> None:
+    begun: list[str] = []
+
+    class Starting(Double):
+        def start(self) -> None:
+            begun.append(self.name)
+            self.ready = True
+
+    # One that has none of its own does not become ready by it.
+    plain = Double("plain", ready=False)
+    with live(Starting("a", ready=False), Starting("b"), plain) as server:
+        assert begun == ["a", "b"]
+        assert [server.predict(name)[0] for name in ("a", "b", "plain")] == [200, 200, 503]
+
+
+def test_d20_the_old_dialect_knows_no_start(old: None) -> None:
+    class Starting(Double):
+        def start(self) -> None:
+            raise AssertionError("a method of its own")
+
+    with live(Starting()) as server:
+        assert server.predict()[0] == 200
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_s09_assignments_of_ready_are_seen_everywhere(*, ready: bool) -> None:
+    model = Double(ready=ready)
+    with live(model) as server:
+        for _ in range(2):
+            assert readiness(server) == [model.ready] * 3
+            assert server.predict()[0] == (200 if model.ready else 503)
+            model.ready = not model.ready
+
+
+def test_s09_a_load_in_the_background_is_seen() -> None:
+    go_on = threading.Event()
+
+    class Late(Double):
+        def load(self) -> bool:
+            assert go_on.wait(20)
+            self.ready = True
+            return True
+
+    model = Late(ready=False)
+    with live(model) as server:
+        loading = threading.Thread(target=model.load)
+        loading.start()
+        assert readiness(server) == [False] * 3
+        go_on.set()
+        loading.join()
+        assert readiness(server) == [True] * 3
+
+
+@pytest.mark.parametrize("kind", ["plain", "async", "property"])
+def test_s09_health_of_its_own_is_asked(kind: str) -> None:
+    state = {"healthy": True}
+
+    class Plain(Double):
+        def healthy(self) -> bool:
+            return state["healthy"]
+
+    class Async(Double):
+        async def healthy(self) -> bool:
+            await asyncio.sleep(0)
+            return state["healthy"]
+
+    class Property(Double):
+        @property
+        def ready(self) -> bool:  # type: ignore[override]
+            return state["healthy"]
+
+        @ready.setter
+        def ready(self, _: bool) -> None: ...
+
+    model = {"plain": Plain, "async": Async, "property": Property}[kind]()
+    with live(model) as server:
+        assert readiness(server) == [True] * 3
+        state["healthy"] = False
+        assert readiness(server)[:2] == [False] * 2
+        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        assert server.predict()[0] == 503
+        state["healthy"] = True
+        assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
+        assert server.predict()[0] == 200
+        # Nobody need look over HTTP first.
+        state["healthy"] = False
+        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        state["healthy"] = True
+        until(lambda: ready_over_grpc(server), "gRPC to hear of it")
+
+
+def test_s09_a_repositorys_own_readiness_is_asked() -> None:
+    class Never(ModelRepository):
+        async def is_model_ready(self, name: str) -> bool:
+            return name != "m"
+
+    with live(Double("m"), Double("n"), registered_models=Never()) as server:
+        assert [server.get(f"/v1/models/{name}")[0] for name in "mn"] == [503, 200]
+        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        assert ready_over_grpc(server, "n")
+
+
+def test_s09_health_that_raises_is_an_error_and_no_more() -> None:
+    class Broken(Double):
+        def healthy(self) -> bool:
+            raise OSError("no device")
+
+    with live(Broken(), Double("n")) as server:
+        assert server.get("/v1/models/m") == (500, {"error": "OSError : no device"})
+        assert server.get("/v1/models/n")[0] == 200
+
+
+def test_s09_probes_do_not_wait_behind_predictions() -> None:
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    class Held(Double):
+        def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            entered.release()
+            assert go_on.wait(20)
+            return {}
+
+    with live(Held(), threads=2) as server:
+        callers = [threading.Thread(target=server.predict) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        assert all(entered.acquire(timeout=20) for _ in range(2))
+        for path in ("/", "/v1/models/m", "/v2/models/m/ready", "/v2/health/live", "/v2/health/ready", "/v1/models"):
+            assert server.get(path)[0] == 200
+        assert ready_over_grpc(server)
+        go_on.set()
+        for caller in callers:
+            caller.join(20)
+
+
+def test_s04_models_are_registered_before_and_while_it_serves() -> None:
+    server = ModelServer(**HERE)
+    server.register_model(Double("early"))
+    assert server.registered_models.get_model("early") is not None
+    with live(Double("m"), registered_models=server.registered_models) as running:
+        running.server.register_model(Double("late"))
+        assert [running.predict(name)[0] for name in ("early", "m", "late")] == [200, 200, 200]
+
+        class Thrice(Double):
+            def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+                return {"predictions": [3 * one for one in payload["instances"]]}
+
+        assert running.predict("m", 1) == (200, {"predictions": [2]})
+        running.server.register_model(Thrice("m"))
+        assert running.predict("m", 1) == (200, {"predictions": [3]})
+
+
+def test_s04_a_model_may_have_several_names() -> None:
+    model = Double()
+    with live(model) as server:
+        server.server.register_model(model, name="alias")
+        assert server.get("/v1/models") == (200, {"models": ["m", "alias"]})
+        assert [server.predict(name, 1) for name in ("m", "alias")] == [(200, {"predictions": [2]})] * 2
+        model.ready = False
+        assert [readiness(server, name) for name in ("m", "alias")] == [[False] * 3] * 2
+    assert model.stopped == 1
+
+
+def test_s04_a_model_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Failed to register model, model.name must be provided\.$"):
+        ModelServer().register_model(Double(""))
+
+
+def test_a_model_that_takes_no_requests_is_probed_only() -> None:
+    class Base(BaseKServeModel):
+        def __init__(self) -> None:
+            super().__init__("base")
+            self.ready = True
+
+    with live(Base(), Double()) as server:
+        assert server.get("/v1/models/base") == (200, {"name": "base", "ready": True})
+        said = {"error": "ValueError : Model of type Base does not support inference"}
+        assert server.predict("base") == (500, said)
+        assert server.predict()[0] == 200
+
+
+def test_taken_ports_are_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}"):
+            ModelServer(**{**HERE, "http_port": port}).start([Double()])
+        with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}"):
+            ModelServer(**{**HERE, "grpc_port": port}).start([Double()])
+
+
+def test_grpc_can_be_left_out() -> None:
+    with live(Double(), enable_grpc=False) as server:
+        assert server.predict()[0] == 200
+        assert server.server.grpc_port == 0
+
+
+def test_s01_the_page_of_the_api_is_there_where_it_is_wanted() -> None:
+    for wanted, status in ((True, 200), (False, 404)):
+        with live(Double(), enable_docs_url=wanted) as server:
+            assert get(server.url, "/docs").status == status
+
+
+def test_all_ports_are_those_of_kserve_by_default() -> None:
+    assert (ModelServer().http_port, ModelServer().grpc_port) == (8080, 8081)
+
+
+def test_routes_of_the_server_are_in_kserves_words() -> None:
+    class Typed(Double):
+        def get_input_types(self) -> Any:
+            return [{"name": "x", "datatype": "INT32", "shape": [-1, 2]}]
+
+        async def get_output_types(self) -> Any:
+            return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
+
+    with live(Typed()) as server:
+        assert server.get("/") == (200, {"status": "alive"})
+        assert server.get("/v2/health/live") == (200, {"live": True})
+        assert server.get("/v2/health/ready") == (200, {"ready": True})
+        assert server.get("/v1/models") == server.get("/v2/models") == (200, {"models": ["m"]})
+        assert server.get("/v1/models/m") == server.get("/v2/models/m/ready") == (200, {"name": "m", "ready": True})
+        assert server.get("/v2/models/m") == (
+            200,
+            {
+                "name": "m",
+                "versions": None,
+                "platform": "",
+                "inputs": [{"name": "x", "datatype": "INT32", "shape": [-1, 2]}],
+                "outputs": [{"name": "y", "datatype": "INT32", "shape": [-1]}],
+            },
+        )
+        none = (404, {"error": "Model with name none does not exist."})
+        for path in ("/v1/models/none", "/v2/models/none", "/v2/models/none/ready"):
+            assert server.get(path) == none
+        for path in ("/v1/models/none:predict", "/v1/models/none:explain"):
+            assert server.post(path, {"instances": []}) == none
+        assert server.get("/v2")[1]["name"] == "kserve"
+        assert get(server.url, "/metrics").status == 200
+        assert server.post("/v1/models/m:other", {})[0] in (404, 405)
+
+
+@pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])
+def test_with_the_predictors_health_checked_a_transformer_is_as_ready_as_it(protocol: str) -> None:
+    predictor = Double()
+    with live(predictor, Double("other")) as behind:
+        host = behind.target if protocol == "grpc-v2" else behind.url.removeprefix("http://")
+        config = PredictorConfig(host, protocol, predictor_health_check=True)
+        with live(Double(), predictor_config=config) as server:
+            assert server.get("/v2/health/ready") == (200, {"ready": True})
+            assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
+            predictor.ready = False
+            assert server.get("/v1/models/m") == (503, NOT_READY)
+            assert server.get("/v2/models/m/ready") == (503, NOT_READY)
+            # Requests are not refused for it: they may be what wakes the predictor.
+            assert server.predict()[0] == 200
+            predictor.ready = True
+            assert server.get("/v1/models/m")[0] == 200
+        closed = socket.create_server(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+        closed.close()
+    config = PredictorConfig(nobody, protocol, predictor_health_check=True)
+    with live(Double(), predictor_config=config) as server:
+        assert server.get("/v2/health/ready") == (503, {"error": "Server is not ready."})
+        assert server.get("/v1/models/m") == (503, NOT_READY)

@@ -1,0 +1,226 @@
+"""`workers=N`: models in processes of their own, behind one table, one port and one page of metrics."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from kserve_live import HERE, Double, Script, live
+from test_model_repository import Shelf
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from http_by_hand import get, post
+from penstock import SignatureError
+from penstock.compat.kserve import Model, ModelServer, PredictorConfig
+from waiting import PATIENCE, at_once, until
+
+
+class Which(Model):
+    """Says which process computes, and what its predictor is."""
+
+    def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+        if not isinstance(payload, dict):
+            from penstock.compat.kserve import InferOutput, InferResponse
+
+            output = InferOutput("pid", [1], "INT64", data=[os.getpid()])
+            return InferResponse(payload.id or "1", self.name, [output])
+        if payload["instances"] == ["die"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if payload["instances"] == ["sleep"]:
+            time.sleep(0.05)
+        return {"predictions": [os.getpid()], "host": self.predictor_host}
+
+
+def ready(name: str = "m") -> Which:
+    model = Which(name)
+    model.load()
+    return model
+
+
+def pids(server: Any, count: int = 40) -> set[int]:
+    """The processes that answer so many requests at once."""
+    answers = at_once([lambda: server.predict("m", "sleep") for _ in range(count)])
+    return {answer.result(PATIENCE)[1]["predictions"][0] for answer in answers}
+
+
+def test_requests_go_to_all_workers_over_all_protocols() -> None:
+    with live(ready(), workers=2) as server:
+        found = until(lambda: len(both := pids(server)) == 2 and both)
+        assert os.getpid() not in found
+        tensor = {"name": "x", "shape": [1], "datatype": "INT64", "data": [1]}
+        status, said = server.post("/v2/models/m/infer", {"inputs": [tensor]})
+        assert (status, said["outputs"][0]["data"][0] in found) == (200, True)
+        with grpc.insecure_channel(server.target) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            request = service_pb2.ModelInferRequest(model_name="m")
+            request.inputs.add(name="x", datatype="INT64", shape=[1]).contents.int64_contents.append(1)
+            answer = stub.ModelInfer(request)
+        output = answer.outputs[0]
+        raw = answer.raw_output_contents
+        pid = np.frombuffer(raw[0], np.int64)[0] if raw else output.contents.int64_contents[0]
+        assert pid in found
+
+
+def test_the_predictor_is_known_in_all_workers() -> None:
+    """KServe's own workers do not know it, and answer 501."""
+    with live(ready(), workers=2, predictor_config=PredictorConfig("predictor:8080", "v2")) as server:
+        answers = [server.predict("m", "sleep")[1]["host"] for _ in range(8)]
+        assert set(answers) == {"predictor:8080"}
+
+
+def test_a_worker_that_dies_is_started_again() -> None:
+    with live(ready(), workers=2) as server:
+        before = until(lambda: len(both := pids(server)) == 2 and both)
+        assert server.predict("m", "die")[0] >= 500
+        after = until(lambda: len(both := pids(server) - before) == 1 and both)
+        assert len(after) == 1
+        assert server.predict("m", "sleep")[0] == 200
+
+
+def test_there_is_one_table_of_models() -> None:
+    with live(registered_models=Shelf(), workers=2) as server:
+        assert server.load("a")[0] == 200
+        assert [server.predict("a")[0] for _ in range(10)] == [200] * 10
+        assert server.unload("a")[0] == 200
+        assert [server.predict("a")[0] for _ in range(10)] == [404] * 10
+
+
+def test_readiness_holds_for_all_workers() -> None:
+    model = ready()
+    with live(model, workers=2) as server:
+        model.ready = False
+        assert [server.predict("m")[0] for _ in range(6)] == [503] * 6
+        model.ready = True
+        assert [server.predict("m")[0] for _ in range(6)] == [200] * 6
+
+
+def test_a_model_becomes_ready_after_its_workers_were_started() -> None:
+    model = Which("m")
+    with live(model, workers=2) as server:
+        assert server.predict("m")[0] == 503
+        model.ready = True
+        assert [server.predict("m")[0] for _ in range(6)] == [200] * 6
+
+
+def test_metrics_are_those_of_all_workers() -> None:
+    with live(ready(), workers=2) as server:
+        assert len(until(lambda: len(both := pids(server)) == 2 and both)) == 2
+        before = counted(server.url)
+        for _ in range(10):
+            server.predict("m")
+        until(lambda: counted(server.url) == before + 10)
+
+
+def counted(url: str) -> float:
+    page = get(url, "/metrics").body.decode()
+    found = re.findall(r'^request_predict_seconds_count\{[^}]*model_name="m"[^}]*\} ([\d.]+)', page, re.MULTILINE)
+    return sum(map(float, found))
+
+
+def test_what_cannot_be_sent_is_named() -> None:
+    model = ready()
+    model.lock = threading.Lock()  # type: ignore[attr-defined]
+    said = r"^model 'm' cannot be sent to its workers: its attribute 'lock', a _thread\.lock, cannot be pickled"
+    with pytest.raises(SignatureError, match=said):
+        ModelServer(**HERE, workers=2).start([model])
+
+
+def test_a_model_says_itself_what_is_sent() -> None:
+    class Careful(Double):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+
+        def __getstate__(self) -> Any:
+            return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    with live(Careful(), workers=2) as server:
+        assert server.predict("m", 3) == (200, {"predictions": [6]})
+
+
+def test_models_of_the_script_itself_are_sent() -> None:
+    text = """
+import os
+from kserve_live import HERE, announce
+from penstock.compat.kserve import Model, ModelServer, logging
+
+FACTOR = 3
+
+class Own(Model):
+    def predict(self, payload, headers=None):
+        logging.logger.info("computing")
+        return {"predictions": [FACTOR * one for one in payload["instances"]]}
+
+model = Own("own")
+model.load()
+server = ModelServer(**HERE, workers=2)
+announce(server)
+server.start([model])
+"""
+    with Script(text) as running:
+        url = running.url
+        answer = post(url, "/v1/models/own:predict", b'{"instances": [1, 2]}')
+        assert (answer.status, answer.json()) == (200, {"predictions": [3, 6]})
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+
+
+COUNTING = """
+import os, sys
+from prometheus_client import Counter
+from kserve_live import HERE, announce
+from penstock.compat.kserve import Model, ModelServer
+
+THINGS = Counter("my_things", "What the script counts.", ["kind"])
+print("imported as", __name__, sys.argv[1:], flush=True)
+
+class Counting(Model):
+    def predict(self, payload, headers=None):
+        THINGS.labels("seen").inc()
+        return {"predictions": [os.getpid()]}
+
+if __name__ == "__main__":
+    model = Counting("m")
+    model.load()
+    server = ModelServer(**HERE, workers=int(os.environ["WORKERS"]))
+    announce(server)
+    server.start([model])
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_a_script_keeps_in_prometheus_is_shown_beside_the_servers_own(tmp_path: Path, workers: str) -> None:
+    with Script(COUNTING, "--own", file=tmp_path / "script.py", WORKERS=workers) as running:
+        url = running.url
+        for _ in range(6):
+            assert post(url, "/v1/models/m:predict", b'{"instances": []}').status == 200
+
+        def page() -> str:
+            return get(url, "/metrics").body.decode()
+
+        until(lambda: 'my_things_total{kind="seen"} 6.0' in page(), "the count of all workers")
+        found = page()
+        assert found.count("# TYPE my_things counter") == 1
+        assert "penstock_" in found
+        assert "request_predict_seconds_bucket" in found
+        assert found.endswith("# EOF\n")
+        assert found.count("# EOF") == 1
+        running.signal(signal.SIGTERM)
+        assert running.status() == 0
+    # What cannot be sent has the script imported by its workers, as their `main` and with its arguments.
+    assert ("imported as __mp_main__ ['--own']" in running.text) is (workers == "2")
+
+
+def test_a_script_that_would_serve_where_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    text = COUNTING.replace('if __name__ == "__main__":', "if True:")
+    with Script(text, file=tmp_path / "script.py", WORKERS="2") as running:
+        assert running.status() == 1
+    assert "starts a server when a worker imports it; put that under `if __name__ == '__main__':`" in running.text
