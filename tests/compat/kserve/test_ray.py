@@ -1,0 +1,195 @@
+"""R13, D11, S05: models that Ray Serve runs, of handles that are made up and of a real Ray on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from kserve_serving import serving
+
+from penstock import Batching
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.inference_client import InferenceRESTClient
+from penstock.compat.kserve.model import InferenceVerb
+from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from penstock.compat.kserve.ray import RayModel, deploy, of_handle
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools")
+SCRIPT = Path(__file__).parent / "ray_models.py"
+START = 120.0
+
+
+class Answer:
+    """What a handle's `remote` gives: to be awaited, or waited for."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.cancelled = False
+
+    def __await__(self) -> Any:
+        if isinstance(self.value, asyncio.Event):
+            yield from self.value.wait().__await__()
+        yield from asyncio.sleep(0).__await__()
+        return self.result()
+
+    def result(self) -> Any:
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Method:
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+class Handle:
+    """A handle of a deployment, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, dict[str, Any]]] = []
+        self.answers: list[Answer] = []
+        self.load = Method(lambda: Answer(None))
+        self.get_input_types = Method(lambda: Answer([{"name": "x", "datatype": "FP32", "shape": [-1]}]))
+        self.get_output_types = Method(lambda: Answer(of_ray("Tried to call a method 'get_output_types'")))
+
+    def remote(self, body: Any, **more: Any) -> Answer:
+        self.calls.append((body, more))
+        answer = Answer(self.compute(body, more.get("verb")))
+        self.answers.append(answer)
+        return answer
+
+    def compute(self, body: Any, verb: Any) -> Any:
+        if verb is InferenceVerb.EXPLAIN:
+            return {"explanations": body["instances"]}
+        if isinstance(body, InferRequest):
+            output = InferOutput("y", body.inputs[0].shape, "FP32")
+            output.set_data_from_numpy(body.inputs[0].as_numpy() * 2)
+            return InferResponse(body.id, body.model_name, [output])
+        if body["instances"] == ["bad"]:
+            return of_ray("a report of many lines", InvalidInput("not this"))
+        # As a model of the new dialect answers, headers with it.
+        return {"predictions": [2 * one for one in body["instances"]]}, {"x-own": "1"}
+
+
+def of_ray(text: str, cause: Exception | None = None) -> Exception:
+    """An exception as Ray makes one."""
+    error = RuntimeError(text)
+    error.cause = cause  # type: ignore[attr-defined]
+    return error
+
+
+def test_r13_a_ray_model_is_asked_for_its_deployments_answers() -> None:
+    handle = Handle()
+    model = RayModel("double", handle)
+    assert not model.ready
+    assert model.load()
+    assert model.ready
+
+    async def main() -> None:
+        assert (await model({"instances": [1]}, {"a": "b"}))[0] == {"predictions": [2]}
+        assert await model({"instances": [1]}, verb=InferenceVerb.EXPLAIN) == {"explanations": [1]}
+        assert await model.get_input_types() == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+        assert await model.get_output_types() == []
+        with pytest.raises(InvalidInput, match="not this"):
+            await model({"instances": ["bad"]})
+
+    asyncio.run(main())
+    assert handle.calls[0][1] == {"headers": {"a": "b"}}
+    assert handle.calls[1][1] == {"headers": None, "verb": InferenceVerb.EXPLAIN}
+
+
+def test_r13_a_load_that_fails_is_told() -> None:
+    handle = Handle()
+    handle.load = Method(lambda: Answer(of_ray("report", ValueError("no weights"))))
+    model = RayModel("double", handle)
+    with pytest.raises(ValueError, match="no weights"):
+        model.load()
+    assert not model.ready
+    handle.load = Method(lambda: Answer(of_ray("Tried to call a method 'load' that does not exist.")))
+    assert model.load()
+
+
+def test_r13_a_caller_that_leaves_takes_its_request_back() -> None:
+    class Waiting(Handle):
+        def compute(self, body: Any, verb: Any) -> Any:
+            return asyncio.Event()
+
+    async def main() -> None:
+        handle = Waiting()
+        task = asyncio.ensure_future(of_handle("m", handle)({}))
+        while not handle.answers:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert handle.answers[0].cancelled
+
+    asyncio.run(main())
+
+
+def test_s05_a_handle_is_served() -> None:
+    handle = Handle()
+    with serving(of_handle("m", handle)) as server:
+        answered = server.predict({"instances": [1, 2]}, x_a="b")
+        assert (answered.status_code, answered.json()) == (200, {"predictions": [2, 4]})
+        assert answered.headers["x-own"] == "1"
+        assert handle.calls[0][1]["headers"]["x-a"] == "b"
+        assert server.post("/v1/models/m:explain", {"instances": [1]}).json() == {"explanations": [1]}
+        refused = server.predict({"instances": ["bad"]})
+        assert (refused.status_code, refused.json()) == (400, {"error": "not this"})
+        assert server.infer().json()["outputs"][0]["data"] == [2, 4]
+        assert np.frombuffer(server.call().raw_output_contents[0], np.float32).tolist() == [2, 4]
+
+
+def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
+    from penstock.compat.kserve._binding import BindingOptions
+
+    handle = Handle()
+    options = BindingOptions(batching=Batching(max_size=8, max_delay=0.2))
+    with serving(of_handle("m", handle), options=options) as server:
+
+        async def many() -> list[Any]:
+            async with InferenceRESTClient() as client:
+                asked = (client.infer(server.http, {"instances": [number]}, "m") for number in range(8))
+                return await asyncio.gather(*asked)
+
+        assert asyncio.run(many()) == [{"predictions": [2 * number]} for number in range(8)]
+    assert len(handle.calls) < 8
+
+
+def test_r13_a_streaming_handle_answers_in_pieces() -> None:
+    class Streaming(Handle):
+        handle_options = SimpleNamespace(stream=True)
+
+        def remote(self, body: Any, **more: Any) -> Any:
+            async def pieces() -> AsyncIterator[str]:
+                for word in body["instances"]:
+                    yield word
+
+            return pieces()
+
+    with serving(of_handle("m", Streaming())) as server:
+        assert server.predict({"instances": ["a", "b", "c"]}).text == "abc"
+
+
+def test_d11_only_deployments_are_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = SimpleNamespace(register_model_handle=lambda *_: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"Ray Serve is not installed: pip install 'penstock\[ray\]'"):
+        deploy(server, {"a": object()})
+    kinds = SimpleNamespace(Deployment=int, Application=str)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(serve=kinds))
+    with pytest.raises(RuntimeError, match=r"^Model type should be RayServe Deployment$"):
+        deploy(server, {"a": 1, "b": object()})
