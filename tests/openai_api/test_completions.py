@@ -113,10 +113,12 @@ def test_a_model_may_take_the_messages_themselves(client_of: Ask) -> None:
         for one in messages:
             yield f"{one['role']}={json.dumps(one['content'])};"
 
-    client = client_of(talk, openai.routes(openai.Chat(talk)))
-    image = [{"type": "image_url", "image_url": {"url": "data:,x"}}]
+    client = client_of(talk, openai.routes(openai.Chat(talk, tokens=lambda text: len(text.split()))))
+    image = [{"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": "data:,x"}}]
     answer = client.chat.completions.create(model="talk", messages=[{"role": "user", "content": image}])
     assert answer.choices[0].message.content == f"user={json.dumps(image)};"
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == 3
 
 
 def test_several_prompts_are_completed_beside_each_other(client_of: Ask) -> None:

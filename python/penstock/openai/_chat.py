@@ -64,7 +64,7 @@ class Chat(Generating):
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
         """Answers one request: a document, or an iterator of those of its events."""
-        run = Run(self._prompt(body))
+        run = self._run(body)
         check_once(body)
         body.refuse({"logprobs": (False,), "top_logprobs": (0,), "response_format": ({"type": "text"},)})
         body.refuse({"tools": (), "functions": (), "tool_choice": ("none", "auto"), "function_call": ("none", "auto")})
@@ -100,7 +100,7 @@ class Chat(Generating):
         if asked:
             yield {**head, "choices": [], "usage": self.usage([run])}
 
-    def _prompt(self, body: Body) -> str:
+    def _run(self, body: Body) -> Run:
         messages = body.needed("messages")
         if not isinstance(messages, list) or not messages:
             raise Refused("'messages' must be a list of one message at least", "messages")
@@ -108,9 +108,9 @@ class Chat(Generating):
             if not isinstance(one, dict) or not isinstance(one.get("role"), str):
                 raise Refused(f"'messages[{index}]' must be an object with a 'role'", f"messages[{index}]")
         if self._template is None:
-            return json.dumps(messages, ensure_ascii=False)
+            return Run(json.dumps(messages, ensure_ascii=False), "\n".join(map(_said, messages)))
         plain = [{**one, "content": _content(one.get("content"), f"messages[{i}]")} for i, one in enumerate(messages)]
-        return self._template(plain)
+        return Run(self._template(plain))
 
 
 def _content(content: Any, where: str) -> str:
@@ -125,3 +125,11 @@ def _content(content: Any, where: str) -> str:
     if not all(isinstance(one, str) for one in texts):
         raise Refused(f"'{where}.content' has a part that is not text, which is not supported here", f"{where}.content")
     return "".join(str(one) for one in texts)
+
+
+def _said(message: Message) -> str:
+    """The text in a message, whatever else there is."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(one["text"]) for one in content if isinstance(one, dict) and "text" in one)
+    return content if isinstance(content, str) else ""

@@ -54,8 +54,10 @@ KNOWN = frozenset(
 class Run:
     """One text that a model makes."""
 
-    def __init__(self, prompt: str) -> None:
+    def __init__(self, prompt: str, asked: str | None = None) -> None:
         self.prompt = prompt
+        self.asked = prompt if asked is None else asked
+        """What of it is text, whose tokens count."""
         self.reason = "stop"
         """Why it ended."""
         self.text = ""
@@ -134,7 +136,7 @@ class Generating:
 
     def usage(self, runs: list[Run]) -> dict[str, int]:
         """How many tokens there were."""
-        asked, made = sum(self._count(run.prompt) for run in runs), sum(self._count(run.text) for run in runs)
+        asked, made = sum(self._count(run.asked) for run in runs), sum(self._count(run.text) for run in runs)
         return {"prompt_tokens": asked, "completion_tokens": made, "total_tokens": asked + made}
 
     def new_id(self, prefix: str) -> str:

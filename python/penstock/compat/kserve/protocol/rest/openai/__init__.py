@@ -12,11 +12,15 @@ from penstock.compat.kserve.protocol.rest.openai.openai_model import (
     OpenAIModel,
 )
 from penstock.compat.kserve.protocol.rest.openai.openai_proxy_model import OpenAIProxyModel
-from penstock.compat.kserve.protocol.rest.openai.types import ChatCompletionMessageParam
+from penstock.compat.kserve.protocol.rest.openai.types import (
+    ChatCompletionMessageParam,
+    ChatCompletionRequestMessage,
+)
 
 __all__ = [
     "ChatCompletionMessageParam",
     "ChatCompletionRequest",
+    "ChatCompletionRequestMessage",
     "ChatPrompt",
     "CompletionRequest",
     "OpenAIChatAdapterModel",

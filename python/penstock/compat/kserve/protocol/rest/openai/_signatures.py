@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +23,8 @@ def takes_old(model: Any, name: str) -> bool:
 
 def is_old(handler: Callable[..., Any]) -> bool:
     """Whether a handler takes the request alone, as those of KServe 0.13 do."""
-    parameters = inspect.signature(handler).parameters.values()
-    several = len(parameters) > 1 or any(one.kind is one.VAR_KEYWORD for one in parameters)
+    parameters = _parameters(handler)
+    several = len(parameters) > 1 or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     return not several
 
 
@@ -38,7 +39,7 @@ async def call(handler: Callable[..., Any], request: Any, raw_request: Any, cont
 
 
 def _arguments(handler: Callable[..., Any], raw_request: Any, context: dict[str, Any] | None) -> dict[str, Any]:
-    parameters = inspect.signature(handler).parameters
+    parameters = _parameters(handler)
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return {"raw_request": raw_request, "context": context}
     # Between the versions, `context` came after `raw_request`.
@@ -48,8 +49,21 @@ def _arguments(handler: Callable[..., Any], raw_request: Any, context: dict[str,
 
 async def hook(method: Callable[..., Any], *given: Any, raw_request: Any) -> None:
     """Calls a script's hook, plain or async, with the HTTP request if it takes it."""
-    parameters = inspect.signature(method).parameters
+    parameters = _parameters(method)
     named = {"raw_request": raw_request} if "raw_request" in parameters else {}
     result = method(*given, **named)
     if inspect.isawaitable(result):
         await result
+
+
+def _parameters(handler: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """A handler's parameters by name, without its object."""
+    function = getattr(handler, "__func__", None)
+    return _of(handler, bound=False) if function is None else _of(function, bound=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _of(function: Callable[..., Any], *, bound: bool) -> dict[str, inspect.Parameter]:
+    # Asked for at each request, and slow.
+    named = list(inspect.signature(function).parameters.items())
+    return dict(named[1:] if bound else named)
