@@ -66,62 +66,55 @@ class InferenceError(RuntimeError):
         return str(self.reason) if self.status is None else f"[{self.status}] {self.reason}"
 
 
-class _Reasoned:
-    """Gives an exception its `reason` as text."""
-
-    reason: Any
-
-    def __str__(self) -> str:
-        return str(self.reason)
+def _reason(error: Any) -> str:
+    return str(error.reason)
 
 
-class InvalidInput(_Reasoned, ValueError):
+def _message(error: Any) -> str:
+    return str(error.error_msg)
+
+
+class InvalidInput(ValueError):
     """The request is the caller's mistake. Answered with 400."""
 
     def __init__(self, reason: Any) -> None:
         super().__init__(reason)
         self.reason = reason
 
+    __str__ = _reason
 
-class ModelNotFound(_Reasoned, Exception):
+
+class ModelNotFound(Exception):
     """There is no such model. Answered with 404."""
 
     def __init__(self, model_name: str | None = None) -> None:
         super().__init__(*_given(model_name))
         self.reason = f"Model with name {model_name} does not exist."
 
+    __str__ = _reason
 
-class WorkersShouldBeLessThanMaxWorkersError(_Reasoned, Exception):
+
+class WorkersShouldBeLessThanMaxWorkersError(Exception):
     """More workers are asked for than there may be."""
 
     def __init__(self, max_workers: int | None = None) -> None:
         super().__init__(*_given(max_workers))
         self.reason = f"Workers cannot be greater than {max_workers}"
 
+    __str__ = _reason
 
-class UnsupportedProtocol(_Reasoned, Exception):
+
+class UnsupportedProtocol(Exception):
     """There is no such protocol. Answered with 501."""
 
     def __init__(self, protocol_version: Any = None) -> None:
         super().__init__(*_given(protocol_version))
         self.reason = f"Unsupported protocol {protocol_version}."
 
-
-class _NotNow(RuntimeError):
-    """Gives an exception its `error_msg`, which `reason` is too."""
-
-    error_msg: str
-
-    def __str__(self) -> str:
-        return self.error_msg
-
-    @property
-    def reason(self) -> str:
-        """The text, under the name that the other exceptions have for it."""
-        return self.error_msg
+    __str__ = _reason
 
 
-class ModelNotReady(_NotNow):
+class ModelNotReady(RuntimeError):
     """The model is known and cannot answer now. Answered with 503."""
 
     def __init__(self, model_name: str, detail: str | None = None) -> None:
@@ -129,24 +122,33 @@ class ModelNotReady(_NotNow):
         self.model_name = model_name
         self.error_msg = _with_detail(f"Model with name {model_name} is not ready.", detail)
 
+    __str__ = _message
+    reason = property(_message)
 
-class ServerNotReady(_NotNow):
+
+class ServerNotReady(RuntimeError):
     """The server cannot answer now. Answered with 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(*_given(detail))
         self.error_msg = _with_detail("Server is not ready.", detail)
 
+    __str__ = _message
+    reason = property(_message)
 
-class ServerNotLive(_NotNow):
+
+class ServerNotLive(RuntimeError):
     """The server is going away. Answered with 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(*_given(detail))
         self.error_msg = _with_detail("Server is not live.", detail)
 
+    __str__ = _message
+    reason = property(_message)
 
-class NoModelReady(_NotNow):
+
+class NoModelReady(RuntimeError):
     """None of the models that were to be served is ready."""
 
     def __init__(self, models: Sequence[Any], detail: str | None = None) -> None:
@@ -155,11 +157,14 @@ class NoModelReady(_NotNow):
         self.detail = detail
 
     @property
-    def error_msg(self) -> str:  # type: ignore[override]
+    def error_msg(self) -> str:
         """The text, with the names that the models have now."""
         names = [str(model.name) for model in self.models]
         text = f"Model with name {names[0]} is" if len(names) == 1 else f"Models with names {','.join(names)} are"
         return _with_detail(f"{text} not ready.", self.detail)
+
+    __str__ = _message
+    reason = property(_message)
 
 
 def _given(*arguments: Any) -> tuple[Any, ...]:
