@@ -34,6 +34,16 @@ def test_modules_are_attributes_without_being_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_all_of_it_is_there() -> None:
+    for name in kserve.__all__:
+        assert getattr(kserve, name) is not None
+    names: dict[str, object] = {}
+    exec("from penstock.compat.kserve import *", names)
+    assert set(kserve.__all__) <= set(names)
+    for name in kserve._SUBMODULES:
+        assert getattr(kserve, name).__name__ == f"penstock.compat.kserve.{name}"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         RESTConfig,
     )
     from penstock.compat.kserve.model import Model
+    from penstock.compat.kserve.model_repository import ModelRepository
+    from penstock.compat.kserve.model_server import ModelServer
     from penstock.compat.kserve.predictor_config import PredictorConfig
     from penstock.compat.kserve.protocol.infer_type import InferInput, InferOutput, InferRequest, InferResponse
 
