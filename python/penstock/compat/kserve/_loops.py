@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,12 @@ class Loops:
         self._with_engine.append(model)
         return LoopSetUp(self, model)
 
+    def of_all(self, models: Iterable[Any]) -> LoopSetUp:
+        """What is done to the loop that several models share: all their engines run there."""
+        with_engine = [one for one in models if getattr(one, "engine", False)]
+        self._with_engine += with_engine
+        return LoopSetUp(self, *with_engine)
+
     async def engine(self, model: Any) -> None:
         """Runs a model's engine; the server stops if it fails."""
         try:
@@ -59,25 +66,25 @@ class Loops:
 
 
 class LoopSetUp:
-    """Sets up the loop of one model's requests, once it runs, and ends what it began.
+    """Sets up the loop of models' requests, once it runs, and ends what it began.
 
     Args:
         loops: Of the server.
-        model: The model whose engine runs there.
+        models: The models whose engines run there.
     """
 
-    def __init__(self, loops: Loops, model: Any = None) -> None:
-        self._loops, self._model = loops, model
-        self._engine: asyncio.Task[None] | None = None
+    def __init__(self, loops: Loops, *models: Any) -> None:
+        self._loops, self._models = loops, models
+        self._engines: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
         """Called on the loop."""
         self._loops.begins(asyncio.get_running_loop())
-        if self._model is not None:
-            self._engine = asyncio.create_task(self._loops.engine(self._model))
+        self._engines = [asyncio.create_task(self._loops.engine(model)) for model in self._models]
 
     async def end(self) -> None:
         """Called on the loop when the last request is answered."""
-        if self._engine is not None:
-            self._engine.cancel()
-            await asyncio.wait([self._engine])
+        for engine in self._engines:
+            engine.cancel()
+        if self._engines:
+            await asyncio.wait(self._engines)

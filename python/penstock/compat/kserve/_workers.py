@@ -74,11 +74,13 @@ class Workers:
     def shared(self, models: dict[str, Any]) -> Sequence[Native[..., Any]] | None:
         """The Penstock models of what several models share, OpenAI's routes; None if it is as it was before."""
         ours = {name: model for name, model in models.items() if _is_openai(model)}
-        if ours == self._openai:
+        if ours == self._openai or any(getattr(one, "engine", False) for one in self._openai.values()):
+            # With another loop the engines would have to begin anew: as in KServe, those of the start stay.
             return None
         self._openai = ours
         routes = importlib.import_module("penstock.compat.kserve.protocol.rest.openai._routes")
-        return [one.with_options(name=":openai") for one in routes.openai_routes(ours)]
+        found = routes.openai_routes(ours, on_loop=self._loops.of_all(ours.values()))
+        return [one.with_options(name=":openai") for one in found]
 
 
 def _is_openai(model: Any) -> bool:

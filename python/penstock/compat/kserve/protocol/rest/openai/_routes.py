@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from inspect import isawaitable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock import Final, Request, Response
@@ -28,6 +28,9 @@ from penstock.compat.kserve.protocol.rest.openai.openai_model import OpenAIModel
 from penstock.compat.kserve.protocol.rest.openai.types import Model, ModelList
 from penstock.compat.kserve.protocol.rest.openai.types._reading import ValidationError
 
+if TYPE_CHECKING:
+    from penstock.compat.kserve._loops import LoopSetUp
+
 __all__ = ["openai_routes", "route_prefix"]
 
 PREFIX = "KSERVE_OPENAI_ROUTE_PREFIX"
@@ -41,11 +44,14 @@ def route_prefix() -> str:
     return prefix if prefix.startswith("/") or not prefix else f"/{prefix}"
 
 
-def openai_routes(models: Iterable[Any] | Mapping[str, Any]) -> list[penstock.Model[..., Any]]:
+def openai_routes(
+    models: Iterable[Any] | Mapping[str, Any], *, on_loop: LoopSetUp | None = None
+) -> list[penstock.Model[..., Any]]:
     """What serves OpenAI's routes for those of the models that are OpenAI's; nothing if none is.
 
     Args:
         models: What is registered: models, or models by name.
+        on_loop: Begins on the event loop of their handlers, where their engines run, and ends with it.
     """
     given: Any = models
     named: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {one.name: one for one in given}
@@ -63,6 +69,14 @@ def openai_routes(models: Iterable[Any] | Mapping[str, Any]) -> list[penstock.Mo
 
         def __init__(self) -> None:
             super().__init__(ours, prefix)
+            if on_loop is not None:
+                on_loop.begin()
+
+        async def close(self) -> None:
+            """Ends what runs beside the handlers."""
+            await super().close()
+            if on_loop is not None:
+                await on_loop.end()
 
     options: Any = {"name": "openai", "routes": routes, "max_concurrency": CONCURRENCY}
     return [penstock.model(**options)(Routes)]
