@@ -1,5 +1,5 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton and KServe's old dialect.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect and Ray.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -35,6 +35,7 @@ PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
 KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
+RAY = "ray[serve]==2.60.0"
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
 PERF_ANALYZER_DEB = "libb64-0d"
@@ -90,6 +91,14 @@ def kserve13() -> None:
         return
     _run(sys.executable, "-m", "venv", str(home))
     _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", KSERVE_OLD)
+
+
+def ray() -> None:
+    """Ray Serve as it is today, for models that it runs; KServe's old dialect brings the one of its time."""
+    home = TOOLS / "ray"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", RAY)
 
 
 def mlserver() -> None:
@@ -165,6 +174,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "kserve13": kserve13,
     "mlserver": mlserver,
     "pytriton": pytriton,
+    "ray": ray,
     "go_client": go_client,
     "js_client": js_client,
     "perf_analyzer": perf_analyzer,

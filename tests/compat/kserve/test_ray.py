@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
+import httpx
 import numpy as np
 import pytest
-from kserve_serving import serving
+from kserve_serving import ROW, serving
 
-from penstock import Batching
+import penstock
+from penstock import Batching, Client, Unavailable
 from penstock.compat.kserve.errors import InvalidInput
-from penstock.compat.kserve.inference_client import InferenceRESTClient
+from penstock.compat.kserve.inference_client import InferenceGRPCClient, InferenceRESTClient, RESTConfig
 from penstock.compat.kserve.model import InferenceVerb
-from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
+from penstock.compat.kserve.protocol.infer_type import InferInput, InferOutput, InferRequest, InferResponse
 from penstock.compat.kserve.ray import RayModel, deploy, of_handle
+from waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools")
@@ -193,3 +199,80 @@ def test_d11_only_deployments_are_deployed(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(serve=kinds))
     with pytest.raises(RuntimeError, match=r"^Model type should be RayServe Deployment$"):
         deploy(server, {"a": 1, "b": object()})
+
+
+def is_ready(url: str) -> bool:
+    with Client(url) as client:
+        try:
+            return client.ready()
+        except Unavailable:
+            return False
+
+
+@pytest.fixture(scope="module", params=["ray", "kserve13"])
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The addresses of a server in front of a real Ray, of today and of the old dialect's time."""
+    python = TOOLS / request.param / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"Ray is not installed; python tests/clients/setup_tools.py {request.param} fetches it")
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [str(listener.getsockname()[1]) for listener in (one, other)]
+    folder = tmp_path_factory.mktemp("ray")
+    # Penstock alone of all that this interpreter has.
+    (folder / "path").mkdir()
+    (folder / "path" / "penstock").symlink_to(Path(penstock.__file__).parent)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder / "path"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+    }
+    with open(folder / "log", "w") as log:
+        command = [str(python), str(SCRIPT), *ports]
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        url = f"http://127.0.0.1:{ports[0]}"
+        until(lambda: is_ready(url) or process.poll() is not None, "the server to start", START)
+        assert process.poll() is None, (folder / "log").read_text()[-4000:]
+        yield url, f"127.0.0.1:{ports[1]}"
+        process.terminate()
+        assert process.wait(60) == 0, (folder / "log").read_text()[-4000:]
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_r13_d11_a_real_ray(real: tuple[str, str]) -> None:
+    http, address = real
+    rows = {"instances": [1, 2]}
+
+    async def main() -> None:
+        async with InferenceRESTClient() as client:
+            for name in ("double", "first"):
+                assert await client.is_model_ready(http, name)
+                answer = await client.infer(http, rows, name, headers={"x-own": "1"})
+                assert answer == {"predictions": [2, 4], "own": "1"}
+            assert await client.infer(http, rows, "bare") == {"predictions": [1, 2]}
+            assert await client.explain(http, "double", rows) == {"explanations": [1, 2]}
+            with pytest.raises(httpx.HTTPStatusError) as caught:
+                await client.infer(http, {"instances": ["bad"]}, "double")
+            assert (caught.value.response.status_code, caught.value.response.json()) == (400, {"error": "not this"})
+            many = [client.infer(http, {"instances": [number]}, "double") for number in range(100)]
+            assert [said["predictions"] for said in await asyncio.gather(*many)] == [[2 * n] for n in range(100)]  # type: ignore[index]
+        x = InferInput("x", [1, 2], "FP32")
+        x.set_data_from_numpy(ROW)
+        async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
+            response = await client.infer(http, InferRequest("double", [x], "7"), "double")
+            assert isinstance(response, InferResponse)
+            assert (response.id, response.outputs[0].as_numpy().tolist()) == ("7", [[2, 4]])
+        async with InferenceGRPCClient(address) as rpc:
+            response = await rpc.infer(InferRequest("first", [x], "8"))
+            assert (response.id, response.outputs[0].as_numpy().tolist()) == ("8", [[2, 4]])
+            with pytest.raises(grpc.RpcError):
+                await rpc.infer(InferRequest("none", [x]))
+
+    asyncio.run(main())
+    described = httpx.get(f"{http}/v2/models/double").json()
+    assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+    assert httpx.get(f"{http}/v2/models/bare").json()["inputs"] == []

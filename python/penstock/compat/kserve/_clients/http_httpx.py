@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,11 +22,10 @@ class HttpxHttp:
         except ImportError:
             raise ImportError(f"RESTConfig's {why} needs the package httpx: pip install 'httpx[http2]'") from None
         transport = config.transport
-        cert: Any = config.cert
         if transport is None:
             # By hand: left to itself, httpx's client makes one that does not try again and has no certificate.
             transport = httpx.AsyncHTTPTransport(
-                verify=config.verify, cert=cert, http2=config.http2, retries=config.retries or 0, proxy=proxy
+                verify=_trust(httpx, config), http2=config.http2, retries=config.retries or 0, proxy=proxy
             )
         auth: Any = tuple(config.auth) if isinstance(config.auth, list) else config.auth
         timeout: Any = config.timeout
@@ -41,3 +42,20 @@ class HttpxHttp:
     async def close(self) -> None:
         """Lets all connections go."""
         await self._client.aclose()
+
+
+def _trust(httpx: Any, config: RESTConfig) -> Any:
+    """The context with the certificates; its own `cert` and paths are what httpx no longer wants to be told."""
+    if config.cert is None and isinstance(config.verify, (bool, ssl.SSLContext)):
+        return config.verify
+    if isinstance(config.verify, ssl.SSLContext):
+        context = config.verify
+    elif isinstance(config.verify, bool):
+        context = httpx.create_ssl_context(verify=config.verify)
+    else:
+        file, folder = (None, config.verify) if os.path.isdir(config.verify) else (config.verify, None)
+        context = ssl.create_default_context(cafile=file, capath=folder)
+    if config.cert is not None:
+        parts = (config.cert,) if isinstance(config.cert, str) else config.cert
+        context.load_cert_chain(*parts)
+    return context
