@@ -189,3 +189,11 @@ def test_r8_errors_and_vectors() -> None:
     assert error.model_dump() == {"error": {"code": "400", "message": "m", "param": None, "type": "t"}}
     data = [EmbeddingResponseData(index=0, embedding=[1.0, 2]), EmbeddingResponseData(index=1, embedding="AAA=")]
     assert [one.embedding for one in Embedding(model="m", data=data).data] == [[1.0, 2.0], "AAA="]
+
+
+def test_r8_members_stand_in_the_order_of_0_13() -> None:
+    said = CompletionChoice(text="t", index=0, more=1)
+    assert list(said.model_dump()) == ["finish_reason", "index", "logprobs", "text", "more"]
+    made = Completion.model_construct(usage=None, model="m", choices=[], id="i")
+    expected = ["id", "choices", "created", "model", "system_fingerprint", "object", "usage"]
+    assert list(made.model_dump()) == expected

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["openai_routes", "route_prefix"]
 
 PREFIX = "KSERVE_OPENAI_ROUTE_PREFIX"
+EVENTS = "text/event-stream; charset=utf-8"
 CONCURRENCY = 1024
 """Requests that are under way at once."""
 
@@ -106,7 +107,9 @@ class _Handler:
             yield Final(_whole(answer, told))
             return
         headers = {"cache-control": "no-cache", **told.headers}
-        yield Response(head, status=told.status_code or 200, headers=headers, content_type="text/event-stream")
+        yield Response(
+            head, status=told.status_code or 200, headers=headers, content_type="text/event-stream; charset=utf-8"
+        )
         try:
             async for piece in pieces:
                 yield Response(piece)

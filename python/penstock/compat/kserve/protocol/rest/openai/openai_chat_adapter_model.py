@@ -125,7 +125,8 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
             created=completion.created,
             model=completion.model,
             system_fingerprint=getattr(completion, "system_fingerprint", None),
-            usage=getattr(completion, "usage", None),
+            # Of the piece that comes after the text, and has nothing else.
+            usage=None if completion.choices else getattr(completion, "usage", None),
         )
 
     async def create_chat_completion(

@@ -105,48 +105,48 @@ class ChatCompletionLogProbs(Fields):
 class ChatMessage(Fields):
     """What the model says."""
 
-    role: str
     content: str | None = None
     tool_calls: list[Any] | None = None
+    role: str
     function_call: Any = None
 
 
 class ChoiceDelta(Fields):
     """A piece of what the model says."""
 
-    role: str | None = None
     content: str | None = None
-    tool_calls: list[Any] | None = None
     function_call: Any = None
+    tool_calls: list[Any] | None = None
+    role: str | None = None
 
 
 class ChatCompletionChoice(Fields):
     """One of the messages."""
 
+    finish_reason: str | None = "stop"
     index: int
     message: ChatMessage
     logprobs: ChatCompletionLogProbs | None = None
-    finish_reason: str | None = "stop"
 
 
 class ChunkChoice(Fields):
     """A piece of one of the messages."""
 
-    index: int
     delta: ChoiceDelta
     logprobs: ChatCompletionLogProbs | None = None
     finish_reason: str | None = None
+    index: int
 
 
 class ChatCompletion(Fields):
     """The answer as a whole."""
 
     id: str = id_of("chatcmpl")
-    object: str = "chat.completion"
+    choices: list[ChatCompletionChoice]
     created: int = now()
     model: str
-    choices: list[ChatCompletionChoice]
     system_fingerprint: str | None = None
+    object: str = "chat.completion"
     usage: UsageInfo | None = None
 
 
@@ -154,9 +154,9 @@ class ChatCompletionChunk(Fields):
     """A piece of the answer."""
 
     id: str = id_of("chatcmpl")
-    object: str = "chat.completion.chunk"
+    choices: list[ChunkChoice]
     created: int = now()
     model: str
-    choices: list[ChunkChoice]
     system_fingerprint: str | None = None
+    object: str = "chat.completion.chunk"
     usage: UsageInfo | None = None

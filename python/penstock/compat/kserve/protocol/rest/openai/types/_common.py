@@ -24,9 +24,9 @@ def now() -> Any:
 class UsageInfo(Fields):
     """How many tokens there were."""
 
+    completion_tokens: int | None = 0
     prompt_tokens: int = 0
     total_tokens: int = 0
-    completion_tokens: int | None = 0
 
 
 class Model(Fields):

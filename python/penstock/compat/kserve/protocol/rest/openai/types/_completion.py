@@ -81,10 +81,10 @@ class CompletionLogProbs(Fields):
 class CompletionChoice(Fields):
     """One of the texts."""
 
-    index: int
-    text: str
-    logprobs: CompletionLogProbs | None = None
     finish_reason: str | None = None
+    index: int
+    logprobs: CompletionLogProbs | None = None
+    text: str
 
 
 class CompletionChunkChoice(CompletionChoice):
@@ -95,11 +95,11 @@ class Completion(Fields):
     """The answer as a whole."""
 
     id: str = id_of("cmpl")
-    object: str = "text_completion"
+    choices: list[CompletionChoice]
     created: int = now()
     model: str
-    choices: list[CompletionChoice]
     system_fingerprint: str | None = None
+    object: str = "text_completion"
     usage: UsageInfo | None = None
 
 
@@ -107,9 +107,9 @@ class CompletionChunk(Fields):
     """A piece of the answer."""
 
     id: str = id_of("cmpl")
-    object: str = "text_completion"
+    choices: list[CompletionChunkChoice]
     created: int = now()
     model: str
-    choices: list[CompletionChunkChoice]
     system_fingerprint: str | None = None
+    object: str = "text_completion"
     usage: UsageInfo | None = None

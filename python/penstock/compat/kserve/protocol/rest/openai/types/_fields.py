@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Fields", "ValidationError", "made"]
 
 _MISSING = object()
+_HIDDEN = "model_fields_set", "_context"
 
 
 class _Made:
@@ -111,8 +112,10 @@ class Fields:
         return {name: value for name, value in self._members() if name not in self._defaults}
 
     def _members(self) -> list[tuple[str, Any]]:
-        hidden = "model_fields_set", "_context"
-        return [(name, value) for name, value in self.__dict__.items() if name not in hidden]
+        """All members: those that are declared first, in that order."""
+        there = self.__dict__
+        others = (name for name in there if name not in self._defaults and name not in _HIDDEN)
+        return [(name, there[name]) for name in (*(one for one in self._defaults if one in there), *others)]
 
     def model_dump(
         self,
