@@ -40,7 +40,7 @@ def current() -> str:
 
 def is_old() -> bool:
     """Whether the dialect is that of 0.13."""
-    return current() == "0.13"
+    return (_chosen or _from_environment()) == "0.13"
 
 
 def _from_environment() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 
@@ -16,6 +16,8 @@ __all__ = ["InferTensor", "Parameters"]
 Parameters = Union["dict[str, Any]", None]
 """Custom parameters by name: plain values, or gRPC's `InferParameter`."""
 
+
+AnyTensor = TypeVar("AnyTensor", bound="InferTensor")
 
 _RAW, _TYPED = Shown.RAW, Shown.TYPED
 
@@ -44,8 +46,13 @@ class InferTensor:
 
     @classmethod
     def _holding(
-        cls, name: str, datatype: str, array: Array, parameters: Parameters = None, shown: Shown = Shown.LIST
-    ) -> Any:
+        cls: type[AnyTensor],
+        name: str,
+        datatype: str,
+        array: Array,
+        parameters: Parameters = None,
+        shown: Shown = Shown.LIST,
+    ) -> AnyTensor:
         """A tensor of an array that nobody else writes to; nothing is converted, and nothing copied.
 
         Args:
@@ -56,9 +63,15 @@ class InferTensor:
             shown: How it looks.
         """
         self = cls.__new__(cls)
-        self._name, self._datatype, self._parameters = name, datatype, parameters
-        self._shape = self._raw = None
-        self._hold(array, shown)
+        # One after the other: tuples take longer, and this is done for each tensor that comes.
+        self._name = name
+        self._datatype = datatype
+        self._parameters = parameters
+        self._shape = None
+        self._raw = None
+        self._array = array
+        self._shown = shown
+        self._value = [] if shown is _RAW else None
         return self
 
     def _hold(self, array: Array, shown: Shown) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
+from penstock.compat.kserve.protocol._arrays import Shown, kept
 from penstock.compat.kserve.protocol._parameters import plain_value
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 from penstock.compat.kserve.utils._frames import is_frame, pandas
@@ -85,7 +86,7 @@ def get_predict_response(
         return {"predictions": _predictions(result)}
     if not isinstance(payload, InferRequest):
         raise InvalidInput(f"unsupported payload type {type(payload)}")
-    binary = bool(payload.use_binary_outputs)
+    binary = payload.use_binary_outputs
     if is_frame(result):
         outputs = [_output(str(name), result[name].to_numpy(), binary) for name in result.columns]
     else:
@@ -94,7 +95,7 @@ def get_predict_response(
         model_name=model_name,
         infer_outputs=outputs,
         response_id=payload.id or str(uuid.uuid4()),
-        use_binary_outputs=payload.use_binary_outputs,
+        use_binary_outputs=binary,
         requested_outputs=payload.request_outputs,
     )
 
@@ -114,6 +115,11 @@ def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput
     datatype = from_np_dtype(array.dtype)
     if datatype is None or (array.dtype == object and array.ndim == 0):
         raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
-    output = InferOutput(name, list(array.shape), datatype)
-    output.set_data_from_numpy(array, binary_data=binary)
-    return output
+    if datatype == "BYTES":
+        output = InferOutput(name, list(array.shape), datatype)
+        output.set_data_from_numpy(array, binary_data=binary)
+        return output
+    held = kept(array, datatype)
+    if not binary:
+        return InferOutput._holding(name, datatype, held, None, Shown.LIST)
+    return InferOutput._holding(name, datatype, held, {"binary_data_size": held.nbytes}, Shown.BINARY)
