@@ -89,6 +89,19 @@ def test_kserves_modules_are_ours_under_its_names() -> None:
     assert done.stdout == "penstock.compat.kserve.protocol.dataplane penstock.compat.kserve.model\n", done.stderr
 
 
+def test_r9_d18_kserves_storage_is_ours_under_both_names() -> None:
+    look = (
+        "from kserve_storage import Storage, configure_logging, logger\n"
+        "from kserve_storage.kserve_storage import Storage as inner\n"
+        "from kserve.storage import Storage as old\n"
+        "from kserve.storage.storage import Storage as older\n"
+        "assert Storage is inner is old is older\n"
+        "print(Storage.download(__import__('sys').prefix))"
+    )
+    done = run(*SHIM, "kserve,kserve_storage", "--", "python", "-c", look)
+    assert Path(done.stdout.strip()).is_dir(), done.stderr
+
+
 def test_modules_packages_and_console_scripts_get_it(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").touch()
