@@ -297,3 +297,16 @@ def test_routes_come_and_go_with_their_model() -> None:
                 server.remove("openai")
                 with pytest.raises(NotFoundError):
                     client.embeddings.create(model="embed", input="a")
+
+
+def test_an_overload_says_when_to_come_back(client_of: Ask) -> None:
+    @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
+    def full(text):
+        error = Overloaded("later")
+        error.retry_after = 1.5
+        raise error
+
+    client = client_of(full, openai.routes(openai.Embeddings(full)))
+    with pytest.raises(RateLimitError) as told:
+        client.embeddings.create(model="embed", input="a")
+    assert (told.value.code, told.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "2")
