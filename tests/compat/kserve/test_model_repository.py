@@ -291,3 +291,35 @@ def test_r5_a_repository_of_its_own_kind_is_followed_after_each_load() -> None:
         assert server.predict("a")[0] == 200
         assert server.unload("a")[0] == 200
         until(lambda: server.predict("a")[0] == 404)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
+    entered, go_on, order = threading.Event(), threading.Event(), []
+
+    class Plain(Double):
+        def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            entered.set()
+            assert go_on.wait(20)
+            order.append("answered")
+            return {"predictions": []}
+
+        def stop(self) -> None:
+            order.append("stopped")
+
+    class Async(Plain):
+        async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:  # type: ignore[override]
+            return await asyncio.to_thread(super().predict, payload)
+
+    with live((Plain if kind == "plain" else Async)(), Double("other")) as server:
+        [answer] = at_once([server.predict])
+        assert entered.wait(20)
+        [unloaded] = at_once([lambda: server.unload("m")])
+        until(lambda: server.get("/v1/models/m")[0] == 404)
+        # It is found no more, and answers who found it.
+        assert server.predict("other")[0] == 200
+        assert order == []
+        go_on.set()
+        assert answer.result() == (200, {"predictions": []})
+        assert unloaded.result()[0] == 200
+        assert order == ["answered", "stopped"]

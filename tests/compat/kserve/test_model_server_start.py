@@ -283,6 +283,23 @@ def test_s04_a_model_without_a_name_is_refused() -> None:
         ModelServer().register_model(Double(""))
 
 
+class Handle:
+    """What Ray Serve would give."""
+
+    def remote(self, body: Any, headers: Any = None, **_: Any) -> Any:
+        future = asyncio.get_running_loop().create_future()
+        future.set_result({"predictions": [len(body["instances"])]})
+        return future
+
+
+def test_s05_a_handle_is_served_and_always_ready() -> None:
+    server = ModelServer(**HERE)
+    server.register_model_handle("ray", Handle())
+    with live(registered_models=server.registered_models) as running:
+        assert readiness(running, "ray") == [True] * 3
+        assert running.predict("ray", 1, 2, 3) == (200, {"predictions": [3]})
+
+
 def test_a_model_that_takes_no_requests_is_probed_only() -> None:
     class Base(BaseKServeModel):
         def __init__(self) -> None:

@@ -9,6 +9,7 @@ from penstock import Batching, Model, Processes, Threads
 
 if TYPE_CHECKING:
     from penstock.compat.kserve._carrying import Carried
+    from penstock.compat.kserve._lives import Life
     from penstock.compat.kserve._loops import LoopSetUp
 
 __all__ = ["BindingOptions", "bind"]
@@ -34,6 +35,8 @@ class BindingOptions:
     """The most requests that wait."""
     on_loop: LoopSetUp | None = None
     """What is done to the event loop of an async model in this process, when it begins and when it ends."""
+    life: Life | None = None
+    """Is told when instances in this process begin and end."""
     carried: Carried | None = None
     """What is sent to processes in the model's place."""
 
@@ -78,31 +81,45 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         common["max_concurrency"] = options.max_concurrency
     elif not waits:
         common.setdefault("instances", Threads(options.threads))
-    on_loop = options.on_loop if waits and not isinstance(options.instances, Processes) else None
     if waits and _kinds.answers_in_pieces(model):
-        return Model(_begun(served.pieces, on_loop), **common)
+        return Model(_told(served.pieces, options, waits=True), **common)
     if options.batching is not None:
         joining = Joining(served, name, options.batching.max_size)
-        handler = _begun(joining.wait, on_loop) if waits else joining.many
-        return Model(handler, batching=options.batching, **common)
+        joined: Any = joining.wait if waits else joining.many
+        return Model(_told(joined, options, waits=waits), batching=options.batching, **common)
     if waits:
-        return Model(_begun(served.answer, on_loop), **common)
-    return Model(served.many, batching=_TURN, **common)
+        return Model(_told(served.answer, options, waits=True), **common)
+    return Model(_told(served.many, options, waits=False), batching=_TURN, **common)
 
 
 _TURN = Batching(max_size=64, max_duration=0.001)
 """Requests that are so quickly computed that one turn of a thread has many."""
 
 
-def _begun(handler: Any, on_loop: LoopSetUp | None) -> Any:
-    """The handler; or a class whose object, which is made on the loop, sets the loop up and then is the handler."""
-    if on_loop is None:
+def _told(handler: Any, options: BindingOptions, *, waits: bool) -> Any:
+    """The handler; or a class whose objects are the handler, and tell of their beginning and end in this process."""
+    on_loop, life = options.on_loop if waits else None, options.life
+    if isinstance(options.instances, Processes) or (on_loop is None and life is None):
         return handler
 
     def begin(_: object) -> None:
-        on_loop.begin()
+        if life is not None:
+            life.begin()
+        if on_loop is not None:
+            on_loop.begin()
 
-    async def close(_: object) -> None:
-        await on_loop.end()
+    def close(_: object) -> None:
+        if life is not None:
+            life.end()
 
-    return type("OnLoop", (), {"__init__": begin, "__call__": staticmethod(handler), "close": close})
+    async def close_on_loop(_: object) -> None:
+        if on_loop is not None:
+            await on_loop.end()
+        close(_)
+
+    of_this = {
+        "__init__": begin,
+        "__call__": staticmethod(handler),
+        "close": close if on_loop is None else close_on_loop,
+    }
+    return type("Told", (), of_this)

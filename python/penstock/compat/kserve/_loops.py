@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -35,26 +35,36 @@ class Loops:
         size = owner.max_asyncio_workers or min(32, cpu_count() + 4)
         loop.set_default_executor(ThreadPoolExecutor(size, thread_name_prefix="kserve-executor"))
 
-    def of(self, model: Any, name: str) -> LoopSetUp:
-        """What is done to the loop of a model's requests.
+    def of(self, models: Mapping[str, Any]) -> LoopSetUp:
+        """What is done to the loop of some models' requests.
 
         Raises:
-            SignatureError: the model has an engine, and is to be sent to workers.
+            SignatureError: one of them has an engine, and is to be sent to workers.
         """
-        if not getattr(model, "engine", False) or any(model is one for one in self._with_engine):
-            return LoopSetUp(self)
-        if self._owner.workers > 1:
-            raise SignatureError(
-                f"model {name!r} has an engine, which runs on the one event loop of its requests: serve with workers=1"
-            )
-        self._with_engine.append(model)
-        return LoopSetUp(self, model)
+        return LoopSetUp(self, self.with_engines(models))
 
-    def of_all(self, models: Iterable[Any]) -> LoopSetUp:
-        """What is done to the loop that several models share: all their engines run there."""
-        with_engine = [one for one in models if getattr(one, "engine", False)]
-        self._with_engine += with_engine
-        return LoopSetUp(self, *with_engine)
+    def with_engines(self, models: Mapping[str, Any]) -> list[Any]:
+        """Those whose engines do not run yet, and are to.
+
+        Raises:
+            SignatureError: one of them has an engine, and is to be sent to workers.
+        """
+        found = []
+        for name, model in models.items():
+            if not getattr(model, "engine", False) or any(model is one for one in self._with_engine):
+                continue
+            if self._owner.workers > 1:
+                raise SignatureError(
+                    f"model {name!r} has an engine, which runs on the one event loop of its requests: "
+                    "serve with workers=1"
+                )
+            self._with_engine.append(model)
+            found.append(model)
+        return found
+
+    def ended(self, models: Sequence[Any]) -> None:
+        """The engines of these no longer run; they may again, where the models are served anew."""
+        self._with_engine = [one for one in self._with_engine if all(one is not other for other in models)]
 
     async def engine(self, model: Any) -> None:
         """Runs a model's engine; the server stops if it fails."""
@@ -66,21 +76,29 @@ class Loops:
 
 
 class LoopSetUp:
-    """Sets up the loop of models' requests, once it runs, and ends what it began.
+    """Sets up the loop of some models' requests, once it runs, and ends what it began.
 
     Args:
         loops: Of the server.
-        models: The models whose engines run there.
+        models: Those whose engines run there.
     """
 
-    def __init__(self, loops: Loops, *models: Any) -> None:
-        self._loops, self._models = loops, models
+    def __init__(self, loops: Loops, models: Sequence[Any]) -> None:
+        self._loops, self._models = loops, [*models]
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._engines: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
         """Called on the loop."""
-        self._loops.begins(asyncio.get_running_loop())
-        self._engines = [asyncio.create_task(self._loops.engine(model)) for model in self._models]
+        self._loop = asyncio.get_running_loop()
+        self._loops.begins(self._loop)
+        self._run(self._models)
+
+    def add(self, models: Sequence[Any]) -> None:
+        """Runs the engines of more models there; called on any thread, once the loop has begun."""
+        self._models += models
+        if models and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._run, models)
 
     async def end(self) -> None:
         """Called on the loop when the last request is answered."""
@@ -88,3 +106,7 @@ class LoopSetUp:
             engine.cancel()
         if self._engines:
             await asyncio.wait(self._engines)
+        self._loops.ended(self._models)
+
+    def _run(self, models: Sequence[Any]) -> None:
+        self._engines += [asyncio.create_task(self._loops.engine(model)) for model in models]

@@ -47,7 +47,7 @@ class Served:
         self._threads: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> Any:
-        options = replace(self._options, on_loop=None, carried=None)
+        options = replace(self._options, on_loop=None, life=None, carried=None)
         return _again, (self._options.carried or self._model, self._name, options, context.get_predictor_config())
 
     def many(self, requests: list[Request], ctx: Context) -> list[Any]:

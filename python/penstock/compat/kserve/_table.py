@@ -80,29 +80,35 @@ class Table:
                 self._repository.unwatch(self._changed)
 
     def follow(self) -> None:
-        """Makes what serves what the repository has."""
+        """Makes what serves what the repository has. What is gone has answered its last request when this returns."""
         with self._turn:
-            server = self._server
-            if server is None:
-                return
-            wanted = dict(self._repository.get_models())
-            gone = [name for name in self._served if name not in wanted]
-            new = {name: model for name, model in wanted.items() if self._served.get(name) is not model}
-            if not gone and not new:
-                return
-            shared = self._workers.shared(wanted)
-            server.add(*self._made(new), *(shared or ()), replace=True)
-            self._adopt(new)
-            for name in new:
-                self.tell(name, says(wanted[name]))
-            for name in gone:
-                del self._served[name]
-            if shared is not None:
-                gone += [name for name in self._common if all(name != one.name for one in shared)]
-                self._common = [one.name for one in shared]
-            for name in gone:
-                self._ready.pop(name, None)
-                server.remove(name)
+            gone = self._followed()
+        for name in gone:
+            self._workers.wait_for_end_of(name)
+
+    def _followed(self) -> list[str]:
+        server = self._server
+        if server is None:
+            return []
+        wanted = dict(self._repository.get_models())
+        gone = [name for name in self._served if name not in wanted]
+        new = {name: model for name, model in wanted.items() if self._served.get(name) is not model}
+        if not gone and not new:
+            return []
+        shared = self._workers.shared(wanted)
+        server.add(*self._made(new), *(shared or ()), replace=True)
+        self._adopt(new)
+        for name in new:
+            self.tell(name, says(wanted[name]))
+        for name in gone:
+            del self._served[name]
+        if shared is not None:
+            gone += [name for name in self._common if all(name != one.name for one in shared)]
+            self._common = [one.name for one in shared]
+        for name in gone:
+            self._ready.pop(name, None)
+            server.remove(name)
+        return gone
 
     def tell(self, name: str, ready: bool) -> None:
         """Has all protocols say of a model whether it is ready."""

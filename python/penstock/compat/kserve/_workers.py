@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,12 @@ from penstock import Model as Native
 from penstock.compat.kserve._binding import BindingOptions, bind
 from penstock.compat.kserve._carrying import Carried
 from penstock.compat.kserve._health import says
+from penstock.compat.kserve._lives import Life
+from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._loops import Loops
+    from penstock.compat.kserve._loops import Loops, LoopSetUp
     from penstock.compat.kserve.model_server import ModelServer
 
 __all__ = ["Workers"]
@@ -37,7 +38,9 @@ class Workers:
         environment: Mapping[str, str],
     ) -> None:
         self._owner, self._loops, self._environment = owner, loops, environment
+        self._lives: dict[str, Life | None] = {}
         self._openai: dict[str, Any] = {}
+        self._openai_loop: LoopSetUp | None = None
 
     def bind(self, model: Any, name: str) -> Native[..., Any]:
         """The Penstock model that serves a model under a name.
@@ -54,6 +57,8 @@ class Workers:
             return Native(_takes_none, name=name, description=type(model).__doc__ or "", max_concurrency=1)
         # One that is not ready refuses here; its processes are made of what it is once it is ready.
         apart = owner.workers > 1 and model.ready
+        life = None if apart else Life()
+        self._lives[name] = life
         batching = None
         if owner.max_batch_size is not None:
             batching = Batching(max_size=owner.max_batch_size, max_delay=owner.max_batch_latency / 1000)
@@ -62,25 +67,42 @@ class Workers:
             instances=Processes(owner.workers, env=self._environment) if apart else owner.threads,
             batching=batching,
             latency_logging=owner.enable_latency_logging,
-            on_loop=self._loops.of(model, name),
+            on_loop=self._loops.of({name: model}),
+            life=life,
             carried=Carried.packed(model, name, owner._log_config) if apart else None,
         )
         return bind(model, options)
+
+    def wait_for_end_of(self, name: str) -> None:
+        """Waits until a model that was taken out has answered its last request, at most the server's grace period."""
+        life = self._lives.pop(name, None)
+        if life is not None and not life.wait(self._owner.grace_period):
+            logger.warning("Model %s is unloaded, and still computes", name)
 
     def is_to_be_bound_anew(self, model: Any, bound_when_ready: bool) -> bool:
         """Whether a model that is ready now has to be bound again, since it was not when it was bound."""
         return self._owner.workers > 1 and not bound_when_ready and says(model)
 
     def shared(self, models: dict[str, Any]) -> Sequence[Native[..., Any]] | None:
-        """The Penstock models of what several models share, OpenAI's routes; None if it is as it was before."""
+        """The Penstock models of what several models share, OpenAI's routes; None if those that there are go on."""
         ours = {name: model for name, model in models.items() if _is_openai(model)}
-        if ours == self._openai or any(getattr(one, "engine", False) for one in self._openai.values()):
-            # With another loop the engines would have to begin anew: as in KServe, those of the start stay.
+        if not ours:
+            gone, self._openai = self._openai, {}
+            return [] if gone else None
+        is_new = not self._openai
+        # The routes look it up there: what serves is not replaced, and so no engine has to end.
+        self._openai.clear()
+        self._openai.update(ours)
+        if not is_new:
+            if self._openai_loop is not None:
+                self._openai_loop.add(self._loops.with_engines(ours))
             return None
-        self._openai = ours
-        routes = importlib.import_module("penstock.compat.kserve.protocol.rest.openai._routes")
-        found = routes.openai_routes(ours, on_loop=self._loops.of_all(ours.values()))
-        return [one.with_options(name=":openai") for one in found]
+        from penstock.compat.kserve.protocol.rest.openai import _routes as routes
+
+        self._openai_loop = self._loops.of(ours)
+        return [
+            one.with_options(name=":openai") for one in routes.openai_routes(self._openai, on_loop=self._openai_loop)
+        ]
 
 
 def _is_openai(model: Any) -> bool:

@@ -51,12 +51,15 @@ def openai_routes(
     """What serves OpenAI's routes for those of the models that are OpenAI's; nothing if none is.
 
     Args:
-        models: What is registered: models, or models by name.
+        models: What is registered: models, or models by name. A dictionary of OpenAI's models and no others is looked
+            at for each request, and may change.
         on_loop: Begins on the event loop of their handlers, where their engines run, and ends with it.
     """
     given: Any = models
-    named: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {one.name: one for one in given}
-    ours = {name: one for name, one in named.items() if isinstance(one, OpenAIModel)}
+    named: Mapping[str, Any] = given if isinstance(given, Mapping) else {one.name: one for one in given}
+    if not all(isinstance(one, OpenAIModel) for one in named.values()):
+        named = {name: one for name, one in named.items() if isinstance(one, OpenAIModel)}
+    ours = named
     if not ours:
         return []
     prefix = route_prefix()
@@ -84,7 +87,7 @@ def openai_routes(
 
 
 class _Handler:
-    def __init__(self, models: dict[str, Any], prefix: str) -> None:
+    def __init__(self, models: Mapping[str, Any], prefix: str) -> None:
         self._models, self._prefix, self._started = models, prefix, int(time.time())
 
     async def __call__(self, request: Request) -> AsyncIterator[Response | Final]:
