@@ -58,6 +58,8 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         path: The model's path, with its version where it has several.
     """
     where, model = _client(url), _base(url) + path
+    if definition.open:
+        return _to_route(definition, where, _base(url)) if definition.routes else f"{where} {model}"
     ask = f"{where} -N {model}/infer_stream" if definition.streams else f"{where} {model}/infer"
     wanted = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in wanted):
@@ -71,6 +73,14 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
     inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in wanted]
     body = _json({**_parameters(definition), "inputs": inputs})
     return f"{ask} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+
+
+def _to_route(definition: Definition, where: str, base: str) -> str:
+    """A line for the first route, whose named parts are left to be filled in."""
+    method, _, path = definition.routes[0].partition(" ")
+    sent = "" if method in ("GET", "HEAD", "DELETE", "OPTIONS") else " -d '{}'"
+    asked = "-I" if method == "HEAD" else f"-X {method}"
+    return f"{where} {asked} {shlex.quote(base + path)}{sent}"
 
 
 def _parameters(definition: Definition) -> dict[str, Any]:
@@ -145,11 +155,18 @@ def _row(definition: Definition) -> tuple[str, ...]:
     return (
         definition.name,
         definition.version,
-        _tensors(definition.inputs, batched=batched),
-        _tensors(definition.outputs, batched=batched),
+        _taken(definition),
+        "any" if definition.open else _tensors(definition.outputs, batched=batched),
         _batching(definition.batching),
         str(definition.instances),
     )
+
+
+def _taken(definition: Definition) -> str:
+    """The inputs; of a model that takes requests as they are, its routes beside them."""
+    if definition.open:
+        return ", ".join(["any", *definition.routes])
+    return _tensors(definition.inputs, batched=definition.batching is not None)
 
 
 def _tensors(tensors: Iterable[Tensor], *, batched: bool) -> str:

@@ -23,6 +23,11 @@ impl Pieces {
     pub(super) fn new(answers: Answers, first: Option<Bytes>) -> Self {
         Self { answers: Some(answers), ready: first.filter(|first| !first.is_empty()) }
     }
+
+    /// A body of unknown length that nobody reads.
+    pub(super) fn none() -> Self {
+        Self { answers: None, ready: None }
+    }
 }
 
 impl Body for Pieces {

@@ -183,11 +183,15 @@ async fn stream(app: &App, mut answers: Answers, is_head: bool) -> Result<Respon
     let told = first.response.told.unwrap_or_default();
     answers.told(told.status);
     let answer = told::whole(app, answers.model(), &told).inspect_err(|error| answers.fail(error))?;
-    if first.last || is_head {
+    if first.last {
         answers.leave();
         return Ok(answer);
     }
     let (mut head, mut body) = answer.into_parts();
+    if is_head {
+        answers.leave();
+        return Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(Pieces::none()), None)));
+    }
     let begun = body.take_chunks().unwrap_or_default();
     // What a proxy must not hold back.
     head.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
