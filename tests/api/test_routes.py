@@ -17,7 +17,7 @@ from penstock.testing import Client
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(*routed.MODELS, http="127.0.0.1:0", grpc=None, compression=True) as running:
+    with Server(*routed.MODELS, http="127.0.0.1:0", grpc=None, compress_answers=True) as running:
         yield running
 
 
@@ -188,7 +188,9 @@ def test_v2_answers_have_the_status_and_headers_too(server: Server) -> None:
 
 
 def test_a_route_goes_before_what_is_built_in_but_for_inference() -> None:
-    @model(name="m", routes=["POST /v2/models/m/infer", "GET /metrics", "POST /v1/models/m:predict", "GET /v1/models/x"])
+    @model(
+        name="m", routes=["POST /v2/models/m/infer", "GET /metrics", "POST /v1/models/m:predict", "GET /v1/models/x"]
+    )
     def own(request: Request) -> Any:
         return request.route or {"y": [1]}
 

@@ -44,7 +44,6 @@ async def later(request: Request) -> str:
 
 
 ANSWERS: dict[str, Any] = {
-    "none": None,
     "bytes": b"\x00\x01",
     "text": "ü",
     "empty": Response(),

@@ -16,17 +16,19 @@ pub(super) struct Pieces {
     answers: Option<Answers>,
     /// What is there and not sent.
     ready: Option<Bytes>,
+    /// What it ends with, once all before it is on its way.
+    failure: Option<Error>,
 }
 
 impl Pieces {
     /// A body that begins with `first`.
     pub(super) fn new(answers: Answers, first: Option<Bytes>) -> Self {
-        Self { answers: Some(answers), ready: first.filter(|first| !first.is_empty()) }
+        Self { answers: Some(answers), ready: first.filter(|first| !first.is_empty()), failure: None }
     }
 
     /// A body of unknown length that nobody reads.
     pub(super) fn none() -> Self {
-        Self { answers: None, ready: None }
+        Self { answers: None, ready: None, failure: None }
     }
 }
 
@@ -41,40 +43,36 @@ impl Body for Pieces {
         if let Some(bytes) = self.ready.take() {
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
         }
+        if let Some(error) = self.failure.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         loop {
             let Some(answers) = &mut self.answers else { return Poll::Ready(None) };
-            let piece = match ready!(answers.poll_next(cx)) {
-                Some(Ok(piece)) => piece,
-                Some(Err(error)) => {
-                    self.answers = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                None => {
-                    self.answers = None;
-                    return Poll::Ready(None);
-                }
+            let Some(next) = ready!(answers.poll_next(cx)) else {
+                self.answers = None;
+                return Poll::Ready(None);
             };
-            let last = piece.last;
-            let bytes = match bytes_of(answers, piece) {
-                Ok(bytes) => bytes,
-                Err(error) => {
-                    answers.fail(&error);
-                    self.answers = None;
-                    return Poll::Ready(Some(Err(error)));
-                }
-            };
-            if last {
+            let last = next.as_ref().is_ok_and(|piece| piece.last);
+            let bytes = next.and_then(|piece| bytes_of(answers, piece).inspect_err(|error| answers.fail(error)));
+            if last || bytes.is_err() {
                 self.answers = None;
             }
-            // An empty chunk would end the body.
-            if !bytes.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            match bytes {
+                // An empty chunk would end the body.
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Err(error) => {
+                    // While nothing more is there, the connection sends what it has; after an error it sends nothing.
+                    self.failure = Some(error);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.answers.is_none() && self.ready.is_none()
+        self.answers.is_none() && self.ready.is_none() && self.failure.is_none()
     }
 }
 
