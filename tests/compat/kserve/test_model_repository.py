@@ -323,3 +323,31 @@ def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
         assert answer.result() == (200, {"predictions": []})
         assert unloaded.result()[0] == 200
         assert order == ["answered", "stopped"]
+
+
+def test_r5_while_a_model_comes_and_goes_it_is_there_or_not() -> None:
+    shelf = Shelf()
+    with live(registered_models=shelf) as server:
+        over = threading.Event()
+        found: set[tuple[int, str]] = set()
+
+        def ask() -> None:
+            while not over.is_set():
+                status, said = server.predict("a", 1)
+                found.add((status, str(said)))
+
+        callers = at_once([ask] * 4)
+        for _ in range(15):
+            assert server.load("a")[0] == 200
+            assert server.predict("a", 1)[0] == 200
+            assert server.load("a")[0] == 200
+            assert server.unload("a")[0] == 200
+        over.set()
+        for caller in callers:
+            caller.result()
+        # Nothing else, and no error of the server's.
+        assert found <= {
+            (200, "{'predictions': [2]}"),
+            (404, "{'error': 'Model with name a does not exist.'}"),
+            (503, "{'error': 'Model with name a is not ready.'}"),
+        }

@@ -133,6 +133,7 @@ def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (config.http, config.idle_timeout, config.drain_timeout, config.docs) == ("0.0.0.0:8080", 7, 9, True)
     assert config.grpc in ("[::]:8081", "0.0.0.0:8081")
     assert (config.server_name, config.max_body_bytes, config.access_log) == ("kserve", 1 << 30, "off")
+    assert config.strict_json
     config = server_config(ModelServer(enable_grpc=False, access_log_format="%(h)s", host="::1"), (8 << 20, 2 << 30))
     assert (config.http, config.grpc, config.docs, config.access_log) == ("[::1]:8080", None, False, "text")
     assert config.max_body_bytes == 2 << 30

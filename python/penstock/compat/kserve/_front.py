@@ -12,6 +12,7 @@ from penstock import Request, Response, model
 from penstock.compat.kserve._exposition import CONTENT_TYPE
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady, ServerNotReady
 from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
     from penstock.compat.kserve._exposition import Exposition
@@ -101,9 +102,12 @@ class Front:
         return {"name": found.pop("name"), "versions": None, **found}
 
     async def _unknown(self, request: Request) -> Any:
-        # A model that is known has these routes itself, unless it takes no such requests.
+        # A model that serves has these routes itself.
         name = request.path_params["name"]
         known = self._dataplane.get_model_from_registry(name)
+        if callable(known) or not isinstance(known, BaseKServeModel):
+            # It is on its way in, or out.
+            raise ModelNotReady(name)
         raise ValueError(f"Model of type {type(known).__name__} does not support inference")
 
     async def _load(self, request: Request) -> Any:

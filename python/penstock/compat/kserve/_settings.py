@@ -19,7 +19,12 @@ __all__ = ["check", "server_config"]
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - where KServe listens
 EVERYWHERE_6 = "[::]"
 
-LIKE_KSERVE: dict[str, Any] = {"max_body_bytes": 1 << 30, "server_name": KSERVE_MODEL_SERVER_NAME}
+LIKE_KSERVE: dict[str, Any] = {
+    "max_body_bytes": 1 << 30,
+    "server_name": KSERVE_MODEL_SERVER_NAME,
+    # KServe's clients read no NaN.
+    "strict_json": True,
+}
 """Where Penstock's own defaults would refuse, or say other than, what KServe does."""
 
 EVENT_LOOPS = ("auto", "asyncio", "uvloop")
