@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.compat.kserve.protocol._request import InferRequest
     from penstock.compat.kserve.protocol._response import InferResponse
 
-__all__ = ["get_content", "request", "response", "tensor"]
+__all__ = ["all_raw", "get_content", "request", "response", "tensor", "wants_raw"]
 
 
 def get_content(datatype: str, data: Any) -> list[Any]:
@@ -63,8 +63,9 @@ def response(told: InferResponse) -> Any:
     """A `ModelInferResponse`. One output that has no typed contents makes all of them raw."""
     from penstock.compat.kserve.protocol.grpc.grpc_predict_v2_pb2 import ModelInferResponse
 
-    all_raw = bool(told._use_binary_outputs) or any(one.datatype == "FP16" for one in told.outputs)
-    heads, raws = _tensors(told.outputs, all_raw, ("output data is not a List", "to_grpc: invalid output datatype"))
+    heads, raws = _tensors(
+        told.outputs, wants_raw(told), ("output data is not a List", "to_grpc: invalid output datatype")
+    )
     return ModelInferResponse(
         id=told.id,
         model_name=told.model_name,
@@ -75,14 +76,13 @@ def response(told: InferResponse) -> Any:
     )
 
 
-def _tensors(tensors: list[Any], all_raw: bool, mistakes: tuple[str, str]) -> tuple[list[dict[str, Any]], list[bytes]]:
+def _tensors(tensors: list[Any], wanted: bool, mistakes: tuple[str, str]) -> tuple[list[dict[str, Any]], list[bytes]]:
     heads, raws = [], []
-    # The protocol has raw bytes for all tensors or for none.
-    all_raw = all_raw or any(_is_raw(one) for one in tensors)
+    as_raw = all_raw(tensors, wanted)
     for one in tensors:
         said: dict[str, Any] = {"name": one.name, "shape": one.shape, "datatype": one.datatype}
         parameters = to_grpc_parameters(one.parameters) if one.parameters else {}
-        if all_raw:
+        if as_raw:
             raw = one._raw_data
             if raw is None:
                 raw = _raw(one, mistakes[0])
@@ -94,6 +94,16 @@ def _tensors(tensors: list[Any], all_raw: bool, mistakes: tuple[str, str]) -> tu
             said["parameters"] = parameters
         heads.append(said)
     return heads, raws
+
+
+def wants_raw(told: InferResponse) -> bool:
+    """Whether a response says that its outputs travel as raw bytes; one of FP16 makes it say so."""
+    return bool(told._use_binary_outputs) or any(one.datatype == "FP16" for one in told.outputs)
+
+
+def all_raw(tensors: list[Any], wanted: bool) -> bool:
+    """Whether tensors travel as raw bytes: the protocol has them for all or for none."""
+    return wanted or any(_is_raw(one) for one in tensors)
 
 
 def _is_raw(one: InferTensor) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.compat.kserve.errors import InvalidInput
 
-__all__ = ["is_message", "plain_value", "to_grpc_parameters", "to_http_parameters"]
+__all__ = ["NOTHING", "is_message", "plain_value", "to_grpc_parameters", "to_http_parameters"]
 
 
 def to_grpc_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def to_grpc_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_http_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON has them: what an `InferParameter` holds, without those that hold nothing."""
-    return {key: value for key, held in parameters.items() if (value := plain_value(held)) is not _NOTHING}
+    return {key: value for key, held in parameters.items() if (value := plain_value(held)) is not NOTHING}
 
 
 def is_message(value: Any) -> bool:
@@ -43,12 +43,13 @@ def is_message(value: Any) -> bool:
     return hasattr(value, "WhichOneof")
 
 
-_NOTHING = object()
+NOTHING = object()
+"""What a message holds in which nothing is set."""
 
 
 def plain_value(value: Any) -> Any:
-    """What a parameter holds."""
+    """What a parameter holds; `NOTHING` of a message in which nothing is set."""
     if not is_message(value):
         return value
     which = value.WhichOneof("parameter_choice")
-    return _NOTHING if which is None else getattr(value, which)
+    return NOTHING if which is None else getattr(value, which)

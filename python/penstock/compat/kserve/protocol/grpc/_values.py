@@ -93,13 +93,16 @@ class Repeated(list[Any]):
 def _all(field: Field, values: Iterable[Any]) -> list[Any]:
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    if field.kind is Kind.FLOAT:
-        numbers = list(values)
-        for number in numbers:
-            checked(field, number)
-        rounded: list[Any] = np.array(numbers, dtype=np.float32).astype(np.float64).tolist()
+    found = list(values)
+    kinds = set(map(type, found))
+    if field.kind is Kind.FLOAT and kinds <= {int, float}:
+        rounded: list[Any] = np.array(found, dtype=np.float64).astype(np.float32).astype(np.float64).tolist()
         return rounded
-    return [checked(field, value) for value in values]
+    if field.kind in _RANGES and kinds == {int}:
+        # All are in range if the ends are.
+        checked(field, min(found)), checked(field, max(found))
+        return found
+    return [checked(field, value) for value in found]
 
 
 class RepeatedMessages(list[Any]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
+from penstock.compat.kserve.protocol.grpc._varints import decoded, encoded, number
 
 if TYPE_CHECKING:
     from penstock.compat.kserve.protocol.grpc._message import Message
@@ -16,7 +17,14 @@ __all__ = ["DecodeError", "read", "written"]
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END, _FIXED32 = range(6)
 _FIXED: dict[Kind, tuple[int, str]] = {Kind.DOUBLE: (_FIXED64, "<f8"), Kind.FLOAT: (_FIXED32, "<f4")}
-_SIGNED = (Kind.INT32, Kind.INT64)
+_MEANT = {
+    Kind.BOOL: np.bool_,
+    Kind.INT32: np.int32,
+    Kind.INT64: np.int64,
+    Kind.UINT32: np.uint32,
+    Kind.UINT64: np.uint64,
+}
+"""What is kept of the 64 bits of a number."""
 _DEPTH = 100
 """Messages in messages, as protocol buffers count them by default."""
 
@@ -46,8 +54,8 @@ def written(message: Message) -> bytes:
 
 def _entry(key: str, value: Message) -> bytes:
     parts: list[bytes] = []
-    for number, data in ((1, key.encode()), (2, written(value))):
-        parts += [_varint(number << 3 | _LENGTH), _varint(len(data)), data]
+    for field, data in ((1, key.encode()), (2, written(value))):
+        parts += [_varint(field << 3 | _LENGTH), _varint(len(data)), data]
     return b"".join(parts)
 
 
@@ -70,19 +78,11 @@ def _write_plain(parts: list[bytes], field: Field, value: Any) -> None:
 def _packed(kind: Kind, values: list[Any]) -> bytes:
     if kind in _FIXED:
         return np.array(values, dtype=_FIXED[kind][1]).tobytes()
-    return b"".join(map(_varint, values))
+    return encoded(np.array(values, dtype=np.uint64 if kind is Kind.UINT64 else np.int64))
 
 
 def _varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    if value < 0x80:
-        return bytes((value,))
-    groups = bytearray()
-    while value >= 0x80:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
+    return number(value & 2**64 - 1)
 
 
 def read(message: Message, data: bytes, depth: int = 0) -> None:
@@ -105,9 +105,9 @@ def _read(message: Message, data: memoryview, depth: int) -> None:
     fields = {field.number: field for field in message.FIELDS}
     at = 0
     while at < len(data):
-        number, wire, at = _tag(data, at)
-        value, at = _value(data, at, wire, number)
-        field = fields.get(number)
+        name, wire, at = _tag(data, at)
+        value, at = _value(data, at, wire, name)
+        field = fields.get(name)
         # A field of another wire type is none that is known here.
         if field is not None and wire in _wires(field):
             _take(message, field, wire, value, depth)
@@ -149,15 +149,15 @@ def _end_of_group(data: memoryview, at: int, group: int, depth: int = 0) -> int:
     if depth > _DEPTH:
         raise ValueError(f"there are groups in groups more than {_DEPTH} deep")
     while True:
-        number, wire, at = _tag(data, at)
+        name, wire, at = _tag(data, at)
         if wire == _END:
-            if number != group:
+            if name != group:
                 raise ValueError("a group ends that has not begun")
             return at
         if wire == _GROUP:
-            at = _end_of_group(data, at, number, depth + 1)
+            at = _end_of_group(data, at, name, depth + 1)
         else:
-            _, at = _value(data, at, wire, number)
+            _, at = _value(data, at, wire, name)
 
 
 def _number(data: memoryview, at: int) -> tuple[int, int]:
@@ -198,11 +198,11 @@ def _take_entry(message: Message, field: Field, data: memoryview, depth: int) ->
     key, value = "", field.message()
     at = 0
     while at < len(data):
-        number, wire, at = _tag(data, at)
-        found, at = _value(data, at, wire, number)
-        if (number, wire) == (1, _LENGTH):
+        name, wire, at = _tag(data, at)
+        found, at = _value(data, at, wire, name)
+        if (name, wire) == (1, _LENGTH):
             key = bytes(found).decode()
-        elif (number, wire) == (2, _LENGTH):
+        elif (name, wire) == (2, _LENGTH):
             read(value, bytes(found), depth + 1)
     dict.__setitem__(getattr(message, field.name), key, value)
 
@@ -220,19 +220,9 @@ def _several(kind: Kind, wire: int, value: Any) -> list[Any]:
         return numbers
     if wire == _VARINT:
         return [_meant(kind, value)]
-    found, at = [], 0
-    if kind is not Kind.BOOL and len(value) and max(value) < 0x80:
-        # Each in one byte, as small numbers are.
-        return [*value]
-    while at < len(value):
-        number, at = _number(value, at)
-        found.append(_meant(kind, number))
-    return found
+    many: list[Any] = decoded(value).astype(_MEANT[kind]).tolist()
+    return many
 
 
-def _meant(kind: Kind, number: int) -> int | bool:
-    if kind is Kind.BOOL:
-        return bool(number)
-    bits = 32 if kind in (Kind.INT32, Kind.UINT32) else 64
-    number &= 2**bits - 1
-    return number - 2**bits if kind in _SIGNED and number >= 2 ** (bits - 1) else number
+def _meant(kind: Kind, found: int) -> Any:
+    return np.array(found, dtype=np.uint64).astype(_MEANT[kind]).item()

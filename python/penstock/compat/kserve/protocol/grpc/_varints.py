@@ -1,0 +1,65 @@
+"""Numbers in groups of seven bits, many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["decoded", "encoded", "length_of", "number"]
+
+_LONGEST = 10
+_STEPS = np.array([1 << 7 * group for group in range(1, _LONGEST)], dtype=np.uint64)
+_SHIFTS = np.arange(0, 7 * _LONGEST, 7, dtype=np.uint64)
+
+
+def number(value: int) -> bytes:
+    """One number that is not negative."""
+    if value < 0x80:
+        return bytes((value,))
+    groups = bytearray()
+    while value >= 0x80:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+def length_of(data: bytes) -> bytes:
+    """The number of bytes that follow."""
+    return number(len(data))
+
+
+def encoded(values: np.ndarray[Any, Any]) -> bytes:
+    """Integers or booleans, one after the other; negative ones as the 64 bits that they have."""
+    flat = values.ravel()
+    if flat.size and flat.min() >= 0 and flat.max() < 0x80:
+        return flat.astype(np.uint8).tobytes()
+    wide = flat.astype(np.int64).view(np.uint64) if flat.dtype.kind == "i" else flat.astype(np.uint64)
+    lengths = 1 + (wide[:, None] >= _STEPS).sum(axis=1)
+    groups = ((wide[:, None] >> _SHIFTS) & np.uint64(0x7F)).astype(np.uint8)
+    places = np.arange(_LONGEST)
+    groups[places < lengths[:, None] - 1] |= 0x80
+    written: bytes = groups[places < lengths[:, None]].tobytes()
+    return written
+
+
+def decoded(data: Any) -> np.ndarray[Any, Any]:
+    """The numbers of such bytes, 64 bits of each without a sign.
+
+    Raises:
+        ValueError: the last one is cut off, or one has more than ten bytes.
+    """
+    groups = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(groups < 0x80)
+    if groups.size and (not ends.size or ends[-1] != groups.size - 1):
+        raise ValueError("the last number is cut off")
+    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+    lengths = ends - starts + 1
+    if lengths.size and lengths.max() > _LONGEST:
+        raise ValueError("a number has more than ten bytes")
+    found = np.zeros(ends.size, dtype=np.uint64)
+    for place in range(int(lengths.max(initial=0))):
+        there = lengths > place
+        found[there] |= (groups[starts[there] + place] & np.uint64(0x7F)).astype(np.uint64) << _SHIFTS[place]
+    return found

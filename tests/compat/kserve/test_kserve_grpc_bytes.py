@@ -1,0 +1,91 @@
+"""Responses as gRPC's bytes without a message in between, and numbers in groups of seven bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_infer_tensors import VALUES
+
+from penstock.compat.kserve import InferOutput, InferResponse
+from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol._grpc_bytes import response_bytes
+from penstock.compat.kserve.protocol.grpc._varints import decoded, encoded, number
+from penstock.compat.kserve.protocol.grpc.grpc_predict_v2_pb2 import InferParameter, ModelInferResponse
+from penstock.compat.kserve.utils.numpy_codec import to_np_dtype
+
+
+def outputs(datatype: str) -> list[list[InferOutput]]:
+    values = VALUES[datatype]
+    array = np.array(values, dtype=to_np_dtype(datatype))
+    raw, plain = InferOutput("y", [2], datatype), InferOutput("y", [2], datatype, parameters={"k": True})
+    raw.set_data_from_numpy(array)
+    plain.set_data_from_numpy(array, binary_data=False)
+    nested = InferOutput("z", [1, 2], datatype, [values])
+    return [
+        [InferOutput("y", [2], datatype, values)],
+        [InferOutput("y", [2], datatype, array)],
+        [plain],
+        [raw],
+        [nested],
+        [raw, nested],
+        [InferOutput("y", [0, 300], datatype, [])],
+    ]
+
+
+@pytest.mark.parametrize("datatype", VALUES)
+@pytest.mark.parametrize("wanted", [False, True])
+def test_s48_the_bytes_are_those_of_the_message(datatype: str, wanted: bool) -> None:
+    for some in outputs(datatype):
+        response = InferResponse("1", "m", some, use_binary_outputs=wanted)
+        assert ModelInferResponse.FromString(response_bytes(response)) == response.to_grpc()
+
+
+def test_s48_parameters_are_those_of_the_message() -> None:
+    given = {"a": "x", "b": False, "i": -3, "e": "", "n": InferParameter(), "m": InferParameter(int64_param=0), "": 1}
+    some = [InferOutput("y", [1], "UINT8", [1], given)]
+    response = InferResponse("", "m" * 300, some, "3", parameters=given)
+    found = ModelInferResponse.FromString(response_bytes(response))
+    assert found == response.to_grpc()
+    assert found.parameters["i"].int64_param == -3
+
+
+@pytest.mark.parametrize(
+    ("output", "parameters", "text"),
+    [
+        (InferOutput("y", [1], "FP32"), None, "output data is not a List"),
+        (InferOutput("y", [1], "FP32", (1,)), None, "output data is not a List"),
+        (InferOutput("y", [1], "BF16", [1]), None, "to_grpc: invalid output datatype"),
+        (InferOutput("y", [1], "FP32", [1]), {"p": 1.5}, "to_grpc: invalid parameter value: 1.5"),
+        (InferOutput("y", [1], "FP32", [1]), {"p": 2**63}, "to_grpc: invalid parameter value: 9223372036854775808"),
+    ],
+)
+def test_s48_what_cannot_travel_is_refused_as_by_the_message(output: Any, parameters: Any, text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        response_bytes(InferResponse("1", "m", [output], parameters=parameters))
+    assert str(caught.value) == text
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)))
+def test_numbers_come_back(values: list[int]) -> None:
+    data = encoded(np.array(values, dtype=np.uint64))
+    assert data == b"".join(map(number, values))
+    assert decoded(data).tolist() == values
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_negative_numbers_are_their_64_bits(values: list[int]) -> None:
+    data = encoded(np.array(values, dtype=np.int64))
+    assert data == b"".join(number(value & 2**64 - 1) for value in values)
+    assert decoded(data).astype(np.int64).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("data", "text"), [(b"\x01\x80", "cut off"), (b"\x80", "cut off"), (b"\xff" * 11 + b"\1", "ten")]
+)
+def test_what_are_no_numbers(data: bytes, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        decoded(data)
