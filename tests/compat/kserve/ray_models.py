@@ -50,7 +50,8 @@ if __name__ == "__main__":
     double = RayModel("double", serve.run(Double.bind("double"), name="mine", route_prefix=None))
     assert not double.ready
     double.load()
-    server = ModelServer(http_port=int(sys.argv[1]), grpc_port=int(sys.argv[2]), workers=1)
+    server = ModelServer(http_port=int(sys.argv[1]), grpc_port=int(sys.argv[2]), workers=2)
+    # Handles stay in this process, whatever the number of workers.
     server.register_model(double)
     server.start({"first": Double, "bare": Bare.bind()})
     serve.shutdown()

@@ -56,7 +56,7 @@ class Workers:
         if not callable(model):
             return Native(_takes_none, name=name, description=type(model).__doc__ or "", max_concurrency=1)
         # One that is not ready refuses here; its processes are made of what it is once it is ready.
-        apart = owner.workers > 1 and model.ready
+        apart = self._goes_to_workers(model) and model.ready
         life = None if apart else Life()
         self._lives[name] = life
         batching = None
@@ -81,7 +81,11 @@ class Workers:
 
     def is_to_be_bound_anew(self, model: Any, bound_when_ready: bool) -> bool:
         """Whether a model that is ready now has to be bound again, since it was not when it was bound."""
-        return self._owner.workers > 1 and not bound_when_ready and says(model)
+        return self._goes_to_workers(model) and not bound_when_ready and says(model)
+
+    def _goes_to_workers(self, model: Any) -> bool:
+        # What Ray computes is only handed on, which this process does best: the handles are its own.
+        return self._owner.workers > 1 and not getattr(model, "computes_elsewhere", False)
 
     def shared(self, models: dict[str, Any]) -> Sequence[Native[..., Any]] | None:
         """The Penstock models of what several models share, OpenAI's routes; None if those that there are go on."""

@@ -32,6 +32,9 @@ class RayModel(InferenceModel):
         >>> ModelServer().start([model])
     """
 
+    computes_elsewhere = True
+    """It is not sent to workers, however many the server has."""
+
     def __new__(cls, name: str, handle: Any) -> RayModel:
         """One that answers in pieces, where the handle does."""
         kind = _StreamingRayModel if cls is RayModel and _streams(handle) else cls
