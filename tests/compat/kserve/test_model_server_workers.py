@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -74,6 +75,26 @@ def test_the_predictor_is_known_in_all_workers() -> None:
     with live(ready(), workers=2, predictor_config=PredictorConfig("predictor:8080", "v2")) as server:
         answers = [server.predict("m", "sleep")[1]["host"] for _ in range(8)]
         assert set(answers) == {"predictor:8080"}
+
+
+def test_a_worker_has_several_requests_of_an_async_model_under_way() -> None:
+    class Counting(Model):
+        async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            here = self.__dict__["here"] = self.__dict__.get("here", 0) + 1
+            await asyncio.sleep(0.05)
+            self.__dict__["here"] -= 1
+            return {"predictions": [here]}
+
+    model = Counting("m")
+    model.load()
+    with live(model, workers=2) as server:
+
+        def most() -> int:
+            answers = at_once([lambda: server.predict("m", 3) for _ in range(16)])
+            return max(answer.result(PATIENCE)[1]["predictions"][0] for answer in answers)
+
+        # Those that come while a worker waits go to it together.
+        until(lambda: most() > 1)
 
 
 def test_a_worker_that_dies_is_started_again() -> None:

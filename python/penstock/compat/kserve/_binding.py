@@ -87,11 +87,15 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         joining = Joining(served, name, options.batching.max_size)
         joined: Any = joining.wait if waits else joining.many
         return Model(_told(joined, options, waits=waits), batching=options.batching, **common)
+    if waits and isinstance(options.instances, Processes):
+        return Model(served.together, batching=_TOGETHER, **common)
     if waits:
         return Model(_told(served.answer, options, waits=True), **common)
     return Model(_told(served.many, options, waits=False), batching=_TURN, **common)
 
 
+_TOGETHER = Batching(max_size=64)
+"""Requests that an event loop in another process has under way at once: that takes one call at a time."""
 _TURN = Batching(max_size=64, max_duration=0.001)
 """Requests that are so quickly computed that one turn of a thread has many."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,10 @@ class Served:
             return self.given(request, result, told, event, request.headers)
         except Exception as raised:
             return failed(raised, over_grpc=request.protocol == "grpc")
+
+    async def together(self, requests: list[Request], ctx: Context) -> list[Any]:
+        """Answers requests on an event loop, all at once."""
+        return [*await asyncio.gather(*(self.answer(request, ctx) for request in requests))]
 
     async def pieces(self, request: Request, ctx: Context) -> AsyncIterator[Any]:
         """Answers a request on an event loop, piece by piece if the model does so."""
