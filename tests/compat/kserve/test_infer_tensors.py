@@ -320,7 +320,7 @@ def test_numbers_of_json_are_those_that_were_sent() -> None:
 
 def test_bytes_that_are_not_utf8_stay_bytes() -> None:
     tensor = InferInput._holding("x", "BYTES", np.array([b"a", b"\xff"], dtype=object), None, Shown.LIST)
-    assert tensor.data == ["a", b"\xff"]
+    assert tensor.data == [b"a", b"\xff"]
 
 
 def test_who_has_looked_at_the_list_may_change_it() -> None:

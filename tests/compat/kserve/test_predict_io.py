@@ -128,6 +128,13 @@ def test_r2_an_answer_has_what_its_request_says() -> None:
     assert response.to_rest()[0]["outputs"][0]["data"] == [1]
 
 
+def test_r2_bytes_that_are_no_text_are_answers() -> None:
+    response: Any = get_predict_response(request(), np.array([b"\xff"], dtype=object), "m")
+    assert response.outputs[0]._outgoing().tolist() == [b"\xff"]
+    with pytest.raises(InferenceError, match=r"^Failed to encode"):
+        response.to_rest()
+
+
 def test_r2_frames_are_answers() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})

@@ -48,7 +48,7 @@ def listed(array: Array, datatype: str, shown: Shown) -> list[Any]:
     """What `data` is of an array that is held."""
     array = array if shown is Shown.NESTED else array.ravel()
     if datatype == "BYTES" and shown is not Shown.TYPED:
-        array = objects([_lenient(one) for one in array.ravel().tolist()]).reshape(array.shape)
+        array = objects(_lenient(array.ravel().tolist())).reshape(array.shape)
     elif array.dtype.kind == "f" and shown <= Shown.NESTED:
         array = _as_sent(array)
     elements: list[Any] = array.tolist()
@@ -97,11 +97,9 @@ def _texts(array: Array) -> Array:
     return texts
 
 
-def _lenient(element: Any) -> Any:
-    """Text of bytes in UTF-8; other bytes stay what they are."""
-    if not isinstance(element, bytes):
-        return element
+def _lenient(elements: list[Any]) -> list[Any]:
+    """Texts, if all bytes among them are UTF-8; else all stay what they are."""
     try:
-        return element.decode()
+        return [one.decode() if isinstance(one, bytes) else one for one in elements]
     except UnicodeDecodeError:
-        return element
+        return elements

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
-from penstock.compat.kserve.protocol._arrays import Shown, kept
+from penstock.compat.kserve.protocol._arrays import Shown, byte_size, kept
 from penstock.compat.kserve.protocol._parameters import plain_value
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 from penstock.compat.kserve.utils._frames import is_frame, pandas
@@ -115,11 +115,8 @@ def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput
     datatype = from_np_dtype(array.dtype)
     if datatype is None or (array.dtype == object and array.ndim == 0):
         raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
-    if datatype == "BYTES":
-        output = InferOutput(name, list(array.shape), datatype)
-        output.set_data_from_numpy(array, binary_data=binary)
-        return output
     held = kept(array, datatype)
     if not binary:
+        # Bytes that are no text may be wanted raw; if not, who writes the JSON says so.
         return InferOutput._holding(name, datatype, held, None, Shown.LIST)
-    return InferOutput._holding(name, datatype, held, {"binary_data_size": held.nbytes}, Shown.BINARY)
+    return InferOutput._holding(name, datatype, held, {"binary_data_size": byte_size(held, datatype)}, Shown.BINARY)
