@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,16 +116,19 @@ class Script:
         text: The script.
         arguments: Its command line.
         file: Where it is written; None to run it without a file.
+        before: What stands before the interpreter.
         environment: What is different in its environment.
     """
 
-    def __init__(self, text: str, *arguments: str, file: Path | None = None, **environment: str) -> None:
+    def __init__(
+        self, text: str, *arguments: str, file: Path | None = None, before: Sequence[str] = (), **environment: str
+    ) -> None:
         known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
         folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), known.get("PYTHONPATH", "")]
         if file is not None:
             file.write_text(text)
         self.process = subprocess.Popen(
-            [sys.executable, *(("-c", text) if file is None else (str(file),)), *arguments],
+            [*before, sys.executable, *(("-c", text) if file is None else (str(file),)), *arguments],
             env={**known, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
