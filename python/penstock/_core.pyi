@@ -342,7 +342,9 @@ class Response:
         status: The HTTP status, 200 to 599. Over gRPC one of 400 or more is an error with the body as its text.
         headers: Further headers, by name or as pairs; over gRPC initial metadata.
         parameters: Parameters of an answer in tensors.
-        content_type: The type of the body; else plain text for str, and bytes of no type for bytes.
+        content_type: The type of the body; else plain text for str, and bytes of no type for bytes. Over gRPC a body of
+            the type "application/grpc" is the answer's message, a ModelInferResponse, as it is.
+        id: The id of an answer in tensors, instead of the request's.
 
     Raises:
         TypeError: a body, header or parameter is of another type.
@@ -358,6 +360,7 @@ class Response:
         headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
         parameters: Mapping[str, bool | int | float | str] | None = None,
         content_type: str | None = None,
+        id: str | None = None,  # noqa: A002
     ) -> Self: ...
     @property
     def body(self) -> bytes | None:
@@ -366,6 +369,10 @@ class Response:
     @property
     def outputs(self) -> dict[str, Any] | None:
         """The outputs by name; None for an answer in another form."""
+
+    @property
+    def id(self) -> str | None:
+        """The answer's id, where it is not to be the request's."""
 
     @property
     def status(self) -> int:

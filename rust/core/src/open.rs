@@ -53,6 +53,21 @@ pub struct Told {
     pub headers: Vec<(String, String)>,
     /// The whole body, in place of tensors.
     pub body: Option<Bytes>,
+    /// The answer's id, where it is not the request's.
+    pub id: Option<Box<str>>,
+}
+
+impl Told {
+    /// The content type of a body that is a message of gRPC.
+    const MESSAGE: &str = "application/grpc";
+
+    /// A body that is the answer's message over gRPC, as it is.
+    pub fn message(&self) -> Option<&Bytes> {
+        let says_so = |(name, value): &(String, String)| {
+            name.eq_ignore_ascii_case("content-type") && value.eq_ignore_ascii_case(Self::MESSAGE)
+        };
+        self.body.as_ref().filter(|_| self.headers.iter().any(says_so))
+    }
 }
 
 /// What a handler made of one request by itself, with its outputs as `T`.
@@ -118,7 +133,7 @@ impl InferResponse {
 impl Default for Told {
     /// A good answer without tensors.
     fn default() -> Self {
-        Self { names: Box::default(), status: 200, headers: Vec::new(), body: None }
+        Self { names: Box::default(), status: 200, headers: Vec::new(), body: None, id: None }
     }
 }
 

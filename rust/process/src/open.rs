@@ -51,7 +51,7 @@ fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
 
 /// Writes what an open model tells.
 pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
-    let Some(Told { names, status, headers, body }) = told else { return out.byte(0) };
+    let Some(Told { names, status, headers, body, id }) = told else { return out.byte(0) };
     out.byte(1);
     write_names(out, names);
     out.number((*status).into());
@@ -62,6 +62,8 @@ pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
     }
     out.byte(u8::from(body.is_some()));
     body.iter().for_each(|body| out.bytes(body));
+    out.byte(u8::from(id.is_some()));
+    id.iter().for_each(|id| out.text(id));
 }
 
 /// Reads what [`write_told`] wrote; the outer `None` for anything else.
@@ -73,7 +75,8 @@ pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<Told>>> {
     let status = u16::try_from(from.number()?).ok()?;
     let headers = (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?;
     let body = if from.byte()? == 0 { None } else { Some(Bytes::copy_from_slice(from.bytes()?)) };
-    Some(Some(Box::new(Told { names, status, headers, body })))
+    let id = if from.byte()? == 0 { None } else { Some(from.text()?.into_boxed_str()) };
+    Some(Some(Box::new(Told { names, status, headers, body, id })))
 }
 
 fn write_names(out: &mut Writer, names: &[Box<str>]) {
@@ -125,7 +128,8 @@ mod tests {
     #[test]
     fn what_is_told_round_trips() {
         let headers = vec![("a".to_owned(), "b".to_owned())];
-        let told = Told { names: names(&["y"]), status: 404, headers, body: Some(Bytes::from_static(b"no")) };
+        let body = Some(Bytes::from_static(b"no"));
+        let told = Told { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
         for told in [None, Some(Told::default()), Some(told)] {
             let mut out = Writer::default();
             write_told(&mut out, told.as_ref());

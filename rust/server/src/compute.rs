@@ -31,9 +31,10 @@ pub(crate) fn compute<'a>(
     if decoded.shared.is_some() {
         return Either::Left(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
     }
-    let (begun, plan) = begin(context, model, decoded, deadline, headers);
+    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
     Either::Right(async move {
-        let response = begun?.answer().await?;
+        let mut response = begun?.answer().await?;
+        rename(&mut plan, &mut response);
         if classify::is_asked(&plan) { Box::pin(classified(model, plan, response)).await } else { Ok((plan, response)) }
     })
 }
@@ -47,8 +48,9 @@ async fn compute_shared(
     headers: &HeaderMap,
 ) -> Computed {
     let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
-    let (begun, plan) = begin(context, model, decoded, deadline, headers);
+    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
     let mut response = begun?.answer().await?;
+    rename(&mut plan, &mut response);
     if !outputs.is_empty() {
         response = outputs.write(model.spec(), response).await?;
     }
@@ -125,6 +127,13 @@ async fn classified(model: &Model, plan: AnswerPlan, mut response: InferResponse
     let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
     let work = move || classify::apply(&spec, &plan, &mut response).map(|()| (plan, response));
     offload::run(bytes, work).await
+}
+
+/// Gives an answer the id that its model told.
+fn rename(plan: &mut AnswerPlan, response: &mut InferResponse) {
+    if let Some(id) = response.told.as_mut().and_then(|told| told.id.take()) {
+        plan.id = id.into();
+    }
 }
 
 /// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.

@@ -82,9 +82,9 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
         Err(error) => error.into_inner(),
     };
     if let Ok(response) = item.cast::<Response>() {
-        let Response { body, status, headers, parameters, .. } = response.get();
+        let Response { body, status, headers, parameters, id, .. } = response.get();
         let body = body.as_ref().map(|body| shared(body.bind(item.py())));
-        let told = Told { status: *status, headers: headers.clone(), body, ..Told::default() };
+        let told = Told { status: *status, headers: headers.clone(), body, id: id.clone(), ..Told::default() };
         let parameters = parameters.clone();
         // Arrays that only the answer holds are ours alone once it is let go.
         let outputs = response.get().outputs(item.py(), hand_out::is_last(&item));

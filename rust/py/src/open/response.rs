@@ -30,6 +30,7 @@ pub(crate) struct Response {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) parameters: Parameters,
+    pub(super) id: Option<Box<str>>,
 }
 
 impl Response {
@@ -48,7 +49,8 @@ impl Response {
 #[pymethods]
 impl Response {
     #[new]
-    #[pyo3(signature = (body=None, *, outputs=None, status=200, headers=None, parameters=None, content_type=None))]
+    #[pyo3(signature = (body=None, *, outputs=None, status=200, headers=None, parameters=None, content_type=None,
+        id=None))]
     fn new(
         body: Option<Bound<'_, PyAny>>,
         outputs: Option<Bound<'_, PyMapping>>,
@@ -56,6 +58,7 @@ impl Response {
         headers: Option<Bound<'_, PyAny>>,
         parameters: Option<Bound<'_, PyMapping>>,
         content_type: Option<&str>,
+        id: Option<&str>,
     ) -> PyResult<Self> {
         if !(200..600).contains(&status) {
             return Err(PyValueError::new_err(format!("status must be from 200 to 599, not {status}")));
@@ -85,6 +88,7 @@ impl Response {
                 Some(given) => copied(given)?.iter().map(read_parameter).collect::<PyResult<_>>()?,
                 None => Parameters::new(),
             },
+            id: id.map(Into::into),
         })
     }
 
@@ -96,6 +100,11 @@ impl Response {
     #[getter(outputs)]
     fn get_outputs<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyDict>> {
         self.outputs(py, false)
+    }
+
+    #[getter]
+    fn id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 
     #[getter]

@@ -76,8 +76,8 @@ impl Answer {
     }
 }
 
-/// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and there is no place for any
-/// other body.
+/// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and of other bodies there is a
+/// place only for messages of gRPC.
 ///
 /// # Errors
 /// The error that is told, or `Handler`.
@@ -88,6 +88,7 @@ pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> 
     }
     match told.body {
         None => Ok(()),
+        Some(_) if told.message().is_some() => Ok(()),
         Some(_) => Err(Error::handler(format!(
             "model '{}' answered with a body, which only HTTP has a place for, expected outputs",
             model.spec().name

@@ -20,7 +20,7 @@ const ALSO_OF_THE_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "ht
 pub(crate) fn taken(response: &mut InferResponse) -> Option<Told> {
     let told = response.told.as_mut()?;
     let (headers, body) = (std::mem::take(&mut told.headers), told.body.take());
-    Some(Told { names: Box::default(), status: told.status, headers, body })
+    Some(Told { status: told.status, headers, body, ..Told::default() })
 }
 
 /// A told body as an answer; one that is not told is empty.

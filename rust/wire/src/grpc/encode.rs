@@ -5,7 +5,7 @@ use super::{parameters, varint};
 use crate::generated::inference::{self as pb, model_infer_response::InferOutputTensor};
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
-    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor,
+    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor, Told,
     copies::{self, Step},
 };
 use prost::Message;
@@ -47,8 +47,14 @@ pub(super) struct Output<'a> {
 /// The answer as a message. Outputs in shared memory become views of it; others are copied.
 ///
 /// # Errors
-/// `Internal` when the answer has an output that the model has not.
+/// `Internal` when the answer has an output that the model has not; `Handler` for a whole body that is no message.
 pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
+    if let Some(message) = as_it_is(response) {
+        return pb::ModelInferResponse::decode(&**message).map_err(|_| {
+            let text = "answered with a body of application/grpc that is no ModelInferResponse";
+            Error::handler(format!("model '{}' {text}", spec.name))
+        });
+    }
     let outputs = outputs(spec, plan, response)?;
     Ok(pb::ModelInferResponse {
         model_name: spec.name.to_string(),
@@ -69,7 +75,10 @@ pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -
 /// # Errors
 /// As [`response`]; `TooLarge` beyond [`MAX_MESSAGE`].
 pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
-    Encoder::new(spec, plan, response)?.chunks(false)
+    match as_it_is(response) {
+        Some(message) => Ok([message.clone()].into_iter().collect()),
+        None => Encoder::new(spec, plan, response)?.chunks(false),
+    }
 }
 
 /// As [`encode`], behind the prefix of an uncompressed gRPC message: what goes on the stream.
@@ -77,7 +86,24 @@ pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> 
 /// # Errors
 /// As [`encode`].
 pub fn encode_framed(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
-    Encoder::new(spec, plan, response)?.chunks(true)
+    let Some(message) = as_it_is(response) else { return Encoder::new(spec, plan, response)?.chunks(true) };
+    let mut prefix = BytesMut::with_capacity(FRAME_PREFIX);
+    prefix.put_u8(0);
+    prefix.put_u32(announced(message.len())?);
+    Ok([prefix.freeze(), message.clone()].into_iter().collect())
+}
+
+/// The message that a model has made itself.
+fn as_it_is(response: &InferResponse) -> Option<&Bytes> {
+    response.told.as_deref().and_then(Told::message)
+}
+
+/// The length of a message as its prefix says it.
+fn announced(length: usize) -> Result<u32> {
+    u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
+        let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
+        Error::new(Kind::TooLarge, text)
+    })
 }
 
 struct Encoder<'a> {
@@ -98,10 +124,7 @@ impl<'a> Encoder<'a> {
         let raw = self.outputs.iter().map(|output| output.raw().len());
         let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
         let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
-        let prefix = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
-            let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
-            Error::new(Kind::TooLarge, text)
-        })?;
+        let prefix = announced(length)?;
         let mut buffer = BytesMut::with_capacity(length - large + if framed { FRAME_PREFIX } else { 0 });
         if framed {
             buffer.put_u8(0);

@@ -133,3 +133,21 @@ proptest! {
         prop_assert_eq!(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize, message.len());
     }
 }
+
+#[test]
+fn a_message_that_a_model_made_goes_as_it_is() {
+    let (spec, mut response) = answer(&[]);
+    let body = pb::ModelInferResponse { id: "its".to_owned(), ..Default::default() }.encode_to_vec();
+    let headers = vec![("Content-Type".to_owned(), "application/grpc".to_owned())];
+    response.told = Some(Box::new(Told { body: Some(body.clone().into()), headers, ..Told::default() }));
+    let plan = AnswerPlan::default();
+    let bytes = |chunks: Chunks| chunks.concat();
+    assert_eq!(bytes(encode(&spec, &plan, &response).unwrap()), body);
+    let framed = bytes(encode_framed(&spec, &plan, &response).unwrap());
+    assert_eq!(framed[..FRAME_PREFIX], [0, 0, 0, 0, u8::try_from(body.len()).unwrap()]);
+    assert_eq!(framed[FRAME_PREFIX..], body);
+    assert_eq!(super::response(&spec, &plan, &response).unwrap().id, "its");
+    response.told.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
+    let error = super::response(&spec, &plan, &response).unwrap_err();
+    assert!(error.message().contains("no ModelInferResponse"), "{error}");
+}
