@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from kserve_serving import CODES, ROW, message_of, request_of, serving
@@ -38,7 +39,10 @@ def tensors(payload: Any, **named: Any) -> InferResponse:
 
 
 def double(payload: Any) -> InferResponse:
-    return tensors(payload, y=payload.inputs[0].as_numpy() * 2)
+    made = tensors(payload, y=payload.inputs[0].as_numpy() * 2)
+    if not payload.use_binary_outputs:
+        made.outputs[0].set_data_from_numpy(made.outputs[0].as_numpy(), binary_data=False)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,11 @@ def test_s16_over_grpc(raw: bool) -> None:
     with serving(model) as served:
         answer = served.send(message, [("x-request-id", "7")])
     assert (answer.id, answer.model_name, answer.outputs[0].name) == ("r1", "m", "y")
-    assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == [2.0, 4.0]
+    if raw:
+        assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == [2.0, 4.0]
+    else:
+        assert list(answer.outputs[0].contents.fp32_contents) == [2.0, 4.0]
+        assert not answer.raw_output_contents
     request, headers = model.seen[0]
     assert (request.from_grpc, request.use_binary_outputs) == (True, raw)
     assert request.inputs[0].data == ([] if raw else [1.0, 2.0])
@@ -243,3 +251,51 @@ def test_parameters_go_both_ways() -> None:
     assert rest.parameters == {"k": "v"}
     assert rest.inputs[0].parameters == {"own": True}
     assert remote.parameters["k"].string_param == "v"
+
+
+def test_s16_an_answers_own_id_version_and_outputs_parameters_reach_the_caller() -> None:
+    def told(payload: InferRequest) -> InferResponse:
+        output = InferOutput("y", [1, 2], "FP32", [2.0, 4.0], {"unit": "m"})
+        return InferResponse("own", "m", [output], model_version="7")
+
+    raw = message_of(x=ROW)
+    typed = message_of(x=ROW)
+    del typed.raw_input_contents[:]
+    typed.inputs[0].contents.fp32_contents.extend([1, 2])
+    with serving(Gives(told)) as served:
+        answer, over_grpc = served.infer().json(), [served.send(message) for message in (raw, typed)]
+    assert (answer["id"], answer["model_version"], answer["model_name"]) == ("own", "7", "m")
+    assert answer["outputs"][0]["parameters"] == {"unit": "m"}
+    for one in over_grpc:
+        assert (one.id, one.model_version, one.outputs[0].parameters["unit"].string_param) == ("own", "7", "m")
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_s16_an_answer_has_the_id_that_its_model_makes_where_the_caller_sends_none(binary: bool) -> None:
+    def made(payload: InferRequest) -> InferResponse:
+        return InferResponse(payload.id or "made", "m", [InferOutput("y", [1], "INT64", [3])])
+
+    body = {**request_of(x=ROW), "parameters": {"binary_data_output": binary}}
+    del body["id"]
+    with serving(Gives(made)) as served:
+        answer, of_caller = served.infer(body), served.infer({**body, "id": "r"})
+    assert b'"id":"made"' in answer.content
+    assert b'"id":"r"' in of_caller.content
+    assert ("inference-header-content-length" in answer.headers) is binary
+
+
+def test_s16_typed_answers_have_the_outputs_that_are_asked_for() -> None:
+    def two(payload: InferRequest) -> InferResponse:
+        return InferResponse("", "m", [InferOutput(name, [1], "INT64", [3]) for name in "ab"])
+
+    message = message_of(x=ROW)
+    del message.raw_input_contents[:]
+    message.inputs[0].contents.fp32_contents.extend([1, 2])
+    message.outputs.add(name="b")
+    with serving(Gives(two)) as served:
+        answer = served.send(message)
+        message.outputs.add(name="z")
+        with pytest.raises(grpc.RpcError, match="Unexpected inference output 'z' for model 'm'"):
+            served.send(message)
+    assert [(one.name, list(one.contents.int64_contents)) for one in answer.outputs] == [("b", [3])]
+    assert answer.id == "r1"

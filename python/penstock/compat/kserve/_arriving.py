@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["rows_of", "tensors_of"]
 
+_SHOWN = {
+    (False, False): Shown.JSON,
+    (False, True): Shown.LIST,
+    (True, False): Shown.TYPED,
+    (True, True): Shown.RAW,
+}
+"""How tensors look that came over gRPC or not, and in raw bytes or not."""
 _JSON = {"application/json", _events.STRUCTURED, "application/ld+json"}
 _EXACT = "application/octet-stream"
 """KServe takes JSON for it since 0.14."""
@@ -54,13 +61,13 @@ def is_event(media: str) -> bool:
 def tensors_of(request: Request, model: str) -> InferRequest:
     """A V2 request, over HTTP or gRPC, as its model sees it."""
     over_grpc, datatypes = request.protocol == "grpc", request.datatypes
-    shown = Shown.LIST if not over_grpc else Shown.RAW if request.binary else Shown.TYPED
+    shown = _SHOWN[over_grpc, request.binary]
     own: Mapping[str, Any] = request.tensor_parameters
     inputs = [
-        InferInput._holding(name, datatypes[name], array, own.get(name), shown)
+        InferInput._holding(name, datatypes[name], array, own.get(name) or None, shown)
         for name, array in request.tensors.items()
     ]
-    made = InferRequest(model, inputs, request.id or (request.id if over_grpc else None), from_grpc=over_grpc)
+    made = InferRequest(model, inputs, request.id or ("" if over_grpc else None), from_grpc=over_grpc)
     parameters = request.parameters
     if over_grpc:
         made._use_raw_outputs = request.binary

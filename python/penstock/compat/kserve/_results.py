@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Response
 from penstock.compat.kserve import _events, _json
+from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferResponse
 
@@ -74,16 +75,62 @@ def tensors_answer(
         TypeError: it is nothing that the protocol has a form for.
     """
     headers = sent_headers(told, without="content-type") if told else None
+    over_grpc = request.protocol == "grpc"
     if not isinstance(result, InferResponse):
-        if isinstance(result, bytes) and request.protocol == "http":
+        if isinstance(result, bytes) and not over_grpc:
             return Response(result, headers=headers)
+        if over_grpc and hasattr(result, "raw_output_contents"):
+            return _message(result, headers)
         result = _response(result)
-    if "ce-specversion" in asked and request.protocol == "http" and _events.is_binary(asked):
+    if over_grpc:
+        if not request.binary or _says_more(model, result):
+            return _message(_answering(model, request, result).to_grpc(), headers)
+    elif "ce-specversion" in asked and _events.is_binary(asked):
         more, body = _events.answer(model, _rest(result)[0], {}, binary=True)
         return Response(body, headers={**(headers or {}), **more})
+    elif not request.binary and _says_more(model, result):
+        body, length = _rest(_answering(model, request, result))
+        if length is None:
+            return Response(_json.dumps(body), headers=headers, content_type="application/json")
     outputs = {output.name: output._outgoing() for output in result.outputs}
     parameters = to_http_parameters(result.parameters) if result.parameters else None
-    return Response(outputs=outputs, parameters=parameters, headers=headers)
+    own_id = result.id if result.id and result.id != request.id else None
+    return Response(outputs=outputs, parameters=parameters, headers=headers, id=own_id)
+
+
+def _says_more(model: str, result: InferResponse) -> bool:
+    """Whether an answer says more than one in arrays can: who it is of, or parameters of outputs."""
+    if result.model_version not in _PLAIN_VERSIONS or result.model_name not in ("", model):
+        return True
+    return any(output.parameters and output.parameters.keys() - _PLAIN_PARAMETERS for output in result.outputs)
+
+
+def _answering(model: str, request: Request, result: InferResponse) -> InferResponse:
+    """An answer with the request's id if it has none, and with the outputs that are asked for.
+
+    Raises:
+        InvalidInput: there is no such output.
+    """
+    outputs = result.outputs
+    if request.outputs is not None:
+        named = {output.name: output for output in reversed(outputs)}
+        for name in request.outputs:
+            if name not in named:
+                raise InvalidInput(f"Unexpected inference output '{name}' for model '{model}'")
+        outputs = [named[name] for name in request.outputs]
+    return InferResponse(
+        result.id or request.id,
+        result.model_name or model,
+        outputs,
+        result.model_version,
+        parameters=result.parameters,
+        use_binary_outputs=result._use_binary_outputs and request.protocol == "grpc",
+    )
+
+
+def _message(message: Any, headers: dict[str, str] | None) -> Response:
+    """A message of gRPC as it is."""
+    return Response(message.SerializeToString(), headers=headers, content_type="application/grpc")
 
 
 def piece_of(model: str, request: Request, piece: Any) -> Response:
@@ -131,6 +178,10 @@ def _rest(response: InferResponse) -> tuple[Any, int | None]:
     return made, None
 
 
+_PLAIN_VERSIONS = (None, "", "1")
+_PLAIN_PARAMETERS = {"binary_data_size"}
+
+
 def _response(result: Any) -> InferResponse:
     """A dict, or a message of gRPC, as a response."""
     if hasattr(result, "raw_output_contents"):
@@ -150,6 +201,7 @@ def _response(result: Any) -> InferResponse:
             InferOutput(one["name"], list(one["shape"]), one["datatype"], one["data"], one.get("parameters"))
             for one in outputs
         ],
+        model_version=result.get("model_version"),
         parameters=result.get("parameters"),
     )
 
