@@ -12,6 +12,7 @@ import pytest
 from kserve_live import HERE, Double, Script, live
 
 from http_by_hand import post
+from penstock import SignatureError
 from penstock.compat.kserve import ModelServer, dialect
 from waiting import PATIENCE, at_once, until
 
@@ -296,3 +297,53 @@ def test_an_engine_runs_beside_its_model_on_the_loop_of_its_requests() -> None:
         assert loops["engine"] is loops["predict"]
     assert loops["ended"]
     assert loops["stopped"]
+
+
+def test_an_engine_runs_beside_a_model_without_a_loop_too() -> None:
+    told: dict[str, bool] = {}
+
+    class Engine(Double):
+        def __init__(self) -> None:
+            super().__init__(ready=False)
+            self.engine = True
+
+        async def start_engine(self) -> None:
+            self.ready = True
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told["ended"] = True
+
+    with live(Engine()) as server:
+        until(lambda: server.predict()[0] == 200)
+        assert not told
+    until(lambda: told.get("ended"))
+
+
+def test_an_engine_that_fails_stops_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    class Engine(Double):
+        def __init__(self) -> None:
+            super().__init__()
+            self.engine = True
+
+        async def start_engine(self) -> None:
+            await asyncio.to_thread(go_on.wait, PATIENCE)
+            raise OSError("no device")
+
+    model, go_on = Engine(), threading.Event()
+    with live(model):
+        go_on.set()
+        until(lambda: model.stopped == 1, "the server to stop")
+    assert "The engine of model m failed, the server stops" in caplog.text
+
+
+def test_an_engine_and_workers_exclude_each_other() -> None:
+    class Engine(Double):
+        engine = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.engine = True
+
+    with pytest.raises(SignatureError, match=r"^model 'm' has an engine, which runs on the one event loop"):
+        ModelServer(**HERE, workers=2).start([Engine()])

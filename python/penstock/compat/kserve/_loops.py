@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock import SignatureError
+from penstock.compat.kserve import _background
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.utils.utils import cpu_count
 
@@ -27,6 +28,7 @@ class Loops:
     def __init__(self, owner: ModelServer) -> None:
         self._owner = owner
         self._with_engine: list[Any] = []
+        self._beside: list[Future[None]] = []
 
     def begins(self, loop: asyncio.AbstractEventLoop) -> None:
         """Makes a loop as the server's arguments say."""
@@ -42,6 +44,20 @@ class Loops:
             SignatureError: one of them has an engine, and is to be sent to workers.
         """
         return LoopSetUp(self, self.with_engines(models))
+
+    def beside(self, model: Any, name: str) -> None:
+        """Runs the engine of a model whose requests need no event loop on one of its own.
+
+        Raises:
+            SignatureError: it is to be sent to workers.
+        """
+        for one in self.with_engines({name: model}):
+            self._beside.append(asyncio.run_coroutine_threadsafe(self.engine(one), _background.loop()))
+
+    def close(self) -> None:
+        """Ends what `beside` began."""
+        for engine in self._beside:
+            engine.cancel()
 
     def with_engines(self, models: Mapping[str, Any]) -> list[Any]:
         """Those whose engines do not run yet, and are to.

@@ -128,6 +128,7 @@ class Serving:
         self._polling.stop()
         self._table.close()
         if self._server is None:
+            self._loops.close()
             return
         stop = _Thread(self._server.stop, float(self._owner.grace_period))
         while not await asyncio.to_thread(stop.has_ended, _LOOKS_EVERY):
@@ -136,6 +137,7 @@ class Serving:
                 _Thread(self._server.stop, 0.0)
         if cut := stop.result():
             logger.warning("Not waited for any longer: %s", ", ".join(cut))
+        self._loops.close()
         await asyncio.to_thread(_let_go, self._repository)
         self._metrics.close()
 

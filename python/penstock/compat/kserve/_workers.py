@@ -11,6 +11,7 @@ from penstock import Model as Native
 from penstock.compat.kserve._binding import BindingOptions, bind
 from penstock.compat.kserve._carrying import Carried
 from penstock.compat.kserve._health import says
+from penstock.compat.kserve._kinds import waits
 from penstock.compat.kserve._lives import Life
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
@@ -62,12 +63,14 @@ class Workers:
         batching = None
         if owner.max_batch_size is not None:
             batching = Batching(max_size=owner.max_batch_size, max_delay=owner.max_batch_latency / 1000)
+        if not waits(model):
+            self._loops.beside(model, name)
         options = BindingOptions(
             name=name,
             instances=Processes(owner.workers, env=self._environment) if apart else owner.threads,
             batching=batching,
             latency_logging=owner.enable_latency_logging,
-            on_loop=self._loops.of({name: model}),
+            on_loop=self._loops.of({name: model}) if waits(model) else None,
             life=life,
             carried=Carried.packed(model, name, owner._log_config) if apart else None,
         )
