@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import Response
 from penstock.compat.kserve import _events, _json
 from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol._grpc_bytes import response_bytes
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferResponse
 
@@ -80,11 +81,11 @@ def tensors_answer(
         if isinstance(result, bytes) and not over_grpc:
             return Response(result, headers=headers)
         if over_grpc and hasattr(result, "raw_output_contents"):
-            return _message(result, headers)
+            return _message(result.SerializeToString(), headers)
         result = _response(result)
     if over_grpc:
         if not request.binary or _says_more(model, result):
-            return _message(_answering(model, request, result).to_grpc(), headers)
+            return _message(response_bytes(_answering(model, request, result)), headers)
     elif "ce-specversion" in asked and _events.is_binary(asked):
         more, body = _events.answer(model, _rest(result)[0], {}, binary=True)
         return Response(body, headers={**(headers or {}), **more})
@@ -128,9 +129,9 @@ def _answering(model: str, request: Request, result: InferResponse) -> InferResp
     )
 
 
-def _message(message: Any, headers: dict[str, str] | None) -> Response:
+def _message(message: bytes, headers: dict[str, str] | None) -> Response:
     """A message of gRPC as it is."""
-    return Response(message.SerializeToString(), headers=headers, content_type="application/grpc")
+    return Response(message, headers=headers, content_type="application/grpc")
 
 
 def piece_of(model: str, request: Request, piece: Any) -> Response:
