@@ -203,10 +203,7 @@ def test_a_route_goes_before_what_is_built_in_but_for_inference() -> None:
         # Other methods of a built-in path stay built in, and others' names are told of both.
         assert get(url, "/v1/models/m").status == 200
         refused = post(url, "/metrics", b"")
-        assert (refused.status, sorted(refused.headers["allow"].replace(" ", "").split(","))) == (
-            405,
-            ["GET", "GET", "HEAD", "HEAD"],
-        )
+        assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_two_models_cannot_have_one_route() -> None:

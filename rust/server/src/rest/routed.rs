@@ -19,7 +19,7 @@ use penstock_core::{
 use penstock_wire::{Decoded, rest::error as wire};
 use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// A request to a path of a model's own.
 pub(crate) struct Request<'a, B> {
@@ -56,8 +56,8 @@ pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body
         return response;
     }
     let built_in = response.headers().get_all(ALLOW).iter().filter_map(|value| value.to_str().ok());
-    let all: Vec<&str> = built_in.chain([methods]).collect();
-    let allowed = HeaderValue::try_from(all.join(", "));
+    let all: BTreeSet<&str> = built_in.chain([methods]).flat_map(|list| list.split(',').map(str::trim)).collect();
+    let allowed = HeaderValue::try_from(all.into_iter().collect::<Vec<_>>().join(", "));
     let mut refused = error::method_not_allowed();
     refused.headers_mut().extend(allowed.ok().map(|allowed| (ALLOW, allowed)));
     refused
