@@ -87,7 +87,7 @@ fn what_is_no_route_is_answered_as_ever() {
         assert_eq!(served.text(line, "").0, 404, "{line}");
     }
     assert_eq!(served.text("GET /v2/health/live", "").0, 200);
-    assert_eq!(served.text("POST /v1/models/m:predict", "{}").0, 400);
+    assert_eq!(served.text("POST /v1/models/m:predict", "{}").0, 501);
     assert_eq!(served.text("POST /v2/models/nobody/infer", "{}").0, 404);
 }
 
