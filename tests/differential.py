@@ -82,13 +82,13 @@ class Side:
         return dict(zip(names, cases, strict=True))
 
     @contextmanager
-    def serving(self, script: Path) -> Iterator[str]:
+    def serving(self, script: Path, *arguments: str, **environment: str) -> Iterator[str]:
         """Runs a script that serves, and gives what it said of where."""
         with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "log", "w+") as log:
             said = Path(folder) / "observed"
             process = subprocess.Popen(
-                [*self._command, script.name],
-                env={**self._environment, "OBSERVED": str(said)},
+                [*self._command, script.name, *arguments],
+                env={**self._environment, **environment, "OBSERVED": str(said)},
                 cwd=script.parent,
                 stdin=subprocess.PIPE,
                 stdout=log,

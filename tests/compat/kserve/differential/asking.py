@@ -1,0 +1,126 @@
+"""Asks a server over HTTP and gRPC, as no client library would get in the way of; cases are data."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+from google.protobuf import json_format
+from tritonclient.grpc import service_pb2 as messages
+
+PATIENCE = 30.0
+SHOWN = ("content-type", "inference-header-content-length", "retry-after", "allow", "location")
+"""Headers of answers that matter, beside those that begin with `x-` and `ce-`."""
+HIDDEN = ("x-accel-buffering",)
+"""A word to proxies that may stand between."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request over HTTP."""
+
+    case: str
+    path: str
+    body: Any = None
+    """Bytes or text as they are; anything else as JSON. With one, the method is POST."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str | None = None
+    bare: bool = False
+    """Whether it has no content type."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call over gRPC."""
+
+    case: str
+    method: str
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """The message as protobuf's JSON."""
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+def ask_all(port: int, asks: Iterable[Ask]) -> dict[str, Any]:
+    """What came of each, on one connection for as long as the server keeps it."""
+    return {one.case: answered(port, one) for one in asks}
+
+
+def answered(port: int, one: Ask) -> Any:
+    """Status, headers that matter, and body."""
+    method = one.method or ("GET" if one.body is None else "POST")
+    body = one.body if one.body is None or isinstance(one.body, bytes) else _text(one.body).encode()
+    headers = {} if one.bare or one.body is None else {"content-type": "application/json"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request(method, one.path, body, {**headers, **one.headers})
+        answer = connection.getresponse()
+        content = answer.read()
+    except (http.client.HTTPException, OSError) as error:
+        return {"breaks": type(error).__name__}
+    finally:
+        connection.close()
+    shown = {
+        name.lower(): value
+        for name, value in sorted(answer.getheaders())
+        if name.lower() in SHOWN or (name.lower().startswith(("x-", "ce-")) and name.lower() not in HIDDEN)
+    }
+    return {"status": answer.status, "headers": shown, "body": _plain(content, shown)}
+
+
+def _text(body: Any) -> str:
+    return body if isinstance(body, str) else json.dumps(body)
+
+
+def _plain(content: bytes, headers: Mapping[str, str]) -> Any:
+    """A body as JSON; a binary one in two parts."""
+    if length := headers.get("inference-header-content-length"):
+        return [json.loads(content[: int(length)]), base64.b64encode(content[int(length) :]).decode()]
+    if headers.get("content-type", "").startswith("text/event-stream"):
+        events = [event.removeprefix("data: ") for event in content.decode().split("\n\n") if event]
+        return {"events": [json.loads(event) if event != "[DONE]" else event for event in events]}
+    try:
+        return {"json": json.loads(content), "keys": _keys(content)}
+    except ValueError:
+        return {"text": content.decode("latin-1")}
+
+
+def _keys(content: bytes) -> Any:
+    """The order of the outer keys."""
+    found = json.loads(content)
+    return list(found) if isinstance(found, dict) else None
+
+
+def call_all(port: int, calls: Iterable[Call]) -> dict[str, Any]:
+    """What came of each."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        return {one.case: called(channel, one) for one in calls}
+
+
+def called(channel: grpc.Channel, one: Call) -> Any:
+    """The answer as protobuf's JSON, or the code and the details."""
+    asked, told = _messages(one.method)
+    method = channel.unary_unary(
+        f"/inference.GRPCInferenceService/{one.method}",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=told,
+    )
+    try:
+        answer = method(json_format.ParseDict(one.request, asked()), metadata=one.metadata, timeout=PATIENCE)
+    except grpc.RpcError as error:
+        return {"code": error.code().name, "details": error.details()}
+    if isinstance(answer, bytes):
+        return {"answer": answer.hex()}
+    return {"answer": json_format.MessageToDict(answer, preserving_proto_field_name=True)}
+
+
+def _messages(method: str) -> tuple[Any, Any]:
+    """The class of the question, and what reads the answer. The package's repository calls are another product's."""
+    if method.startswith("Repository"):
+        # A message whose first field is a name, as that of the questions is.
+        return messages.ModelReadyRequest, bytes
+    return getattr(messages, f"{method}Request"), getattr(messages, f"{method}Response").FromString

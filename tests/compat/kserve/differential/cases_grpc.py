@@ -1,0 +1,108 @@
+"""What is asked of server.py over gRPC."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from asking import Call
+from cases_http import DTYPES, FAILURES, JSON_TYPES, MODES, NEW_FAILURES
+
+CONTENTS = {
+    **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
+    **dict.fromkeys(("UINT8", "UINT16", "UINT32"), "uint_contents"),
+    "BOOL": "bool_contents",
+    "INT64": "int64_contents",
+    "UINT64": "uint64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
+}
+
+
+def coded(data: bytes) -> str:
+    """Bytes as protobuf's JSON has them."""
+    return base64.b64encode(data).decode()
+
+
+def typed(data: Any, datatype: str = "FP32", shape: Any = None, name: str = "x", **more: Any) -> dict[str, Any]:
+    """A tensor of numbers in the message."""
+    if datatype == "BYTES":
+        data = [coded(one.encode()) for one in data]
+    contents = {CONTENTS.get(datatype, "fp32_contents"): data}
+    return {"name": name, "shape": shape or [len(data)], "datatype": datatype, "contents": contents, **more}
+
+
+def infer(case: str, model: str, *inputs: Any, raw: tuple[bytes, ...] = (), **more: Any) -> Call:
+    """A `ModelInfer`."""
+    request = {"model_name": model, "id": "g", "inputs": list(inputs), **more}
+    if raw:
+        request["raw_input_contents"] = [coded(one) for one in raw]
+    return Call(case, "ModelInfer", request)
+
+
+def cases(new: bool) -> list[Call]:
+    """All of them, in the order in which they are asked."""
+    return [*_questions(), *_tensors(), *_answers(new), *_wrong(), *_repository()]
+
+
+def _questions() -> Iterator[Call]:
+    yield Call("grpc live", "ServerLive")
+    yield Call("grpc ready", "ServerReady")
+    yield Call("grpc server", "ServerMetadata")
+    for model in ("double", "described", "nope", "sleepy"):
+        yield Call(f"grpc ready of {model}", "ModelReady", {"name": model})
+        yield Call(f"grpc metadata of {model}", "ModelMetadata", {"name": model})
+
+
+def _tensors() -> Iterator[Call]:
+    for datatype, data in JSON_TYPES.items():
+        yield infer(f"grpc typed {datatype}", "echo", typed(data, datatype))
+    for datatype, dtype in DTYPES.items():
+        one = {"name": "x", "shape": [3], "datatype": datatype}
+        yield infer(f"grpc raw {datatype}", "echo", one, raw=(np.array([1, 0, 1], dtype).tobytes(),))
+    yield infer("grpc raw BYTES", "echo", {"name": "x", "shape": [1], "datatype": "BYTES"}, raw=(b"\x01\0\0\0a",))
+    two = (typed([1, 2]), typed(["a"], "BYTES", name="t"))
+    yield infer("grpc two inputs", "echo", *two)
+    yield infer("grpc a matrix", "double", typed([1, 2, 3, 4], shape=[2, 2]))
+    yield infer("grpc later", "later", typed([1.5]))
+    yield infer("grpc lists", "lists", typed([1]))
+    yield infer("grpc helped", "helped", typed([1, 2, 3, 4], shape=[2, 2]))
+    yield infer("grpc plain", "plain", typed([1]))
+    parameters = {"b": {"bool_param": True}, "i": {"int64_param": "5"}, "t": {"string_param": "text"}}
+    seen = infer("grpc seen", "seen", typed([1], parameters={"own": {"string_param": "one"}}), parameters=parameters)
+    yield Call(seen.case, seen.method, seen.request, (("x-request-id", "r-3"), ("x-own", "mine")))
+    for names in (["f"], ["nope"]):
+        yield infer(f"grpc outputs {names}", "lists", typed([1]), outputs=[{"name": name} for name in names])
+    yield infer("grpc no id", "double", typed([1]), id="")
+    yield infer("grpc a version", "double", typed([1]), model_version="3")
+
+
+def _answers(new: bool) -> Iterator[Call]:
+    for mode in MODES:
+        yield infer(f"grpc gives {mode}", "contract", typed([mode], "BYTES"))
+    for failure in (*FAILURES, *NEW_FAILURES) if new else FAILURES:
+        yield infer(f"grpc raises {failure}", "fails", typed([failure], "BYTES"))
+
+
+def _wrong() -> Iterator[Call]:
+    yield infer("grpc without a model", "nope", typed([1]))
+    yield infer("grpc of a model that is not ready", "sleepy", typed([1]))
+    yield infer("grpc no inputs", "double")
+    yield infer("grpc an unknown datatype", "double", typed([1], "FP8"))
+    yield infer("grpc too few elements", "double", typed([1, 2, 3], shape=[2, 2]))
+    one = {"name": "x", "shape": [2], "datatype": "FP32"}
+    yield infer("grpc raw too short", "double", one, raw=(b"123456",))
+    yield infer("grpc fewer raw than inputs", "echo", one, {**one, "name": "z"}, raw=(b"12345678",))
+    yield infer("grpc raw and contents", "double", typed([1, 2]), raw=(b"12345678",))
+
+
+def _repository() -> Iterator[Call]:
+    yield Call("grpc load", "RepositoryModelLoad", {"name": "served"})
+    yield infer("grpc a loaded model answers", "served", typed([1]))
+    yield Call("grpc load broken", "RepositoryModelLoad", {"name": "broken"})
+    yield Call("grpc unload", "RepositoryModelUnload", {"name": "served"})
+    yield Call("grpc unload again", "RepositoryModelUnload", {"name": "served"})
+    yield infer("grpc an unloaded model", "served", typed([1]))

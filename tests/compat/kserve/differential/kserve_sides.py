@@ -1,0 +1,42 @@
+"""The sides that run the same scripts: the real KServe of either dialect, and Penstock in its place in that dialect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from differential import TOOLS, Side
+
+SCRIPTS = Path(__file__).parent / "scripts"
+HOMES = {"0.13": "kserve13", "0.21": "kserve"}
+"""Where setup_tools.py puts the KServe of each dialect."""
+DIALECT = "PENSTOCK_KSERVE_DIALECT"
+
+
+def _environment(dialect: str) -> dict[str, str]:
+    hidden = ("PENSTOCK_", "KSERVE_", "CE_", "PYTHON", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | {DIALECT: dialect}
+
+
+def penstock(dialect: str) -> Side:
+    """Penstock, in the place of what the scripts import."""
+    known = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    command = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable]
+    return Side(command, {**known, **_environment(dialect)})
+
+
+def real(dialect: str) -> Side:
+    """The real product."""
+    return Side([str(_python(dialect))], _environment(dialect))
+
+
+def why_not_real(dialect: str) -> str | None:
+    """Why the real product cannot run here; `None` if it can."""
+    if _python(dialect).exists():
+        return None
+    return f"KServe {dialect} is not installed; python tests/clients/setup_tools.py {HOMES[dialect]} fetches it"
+
+
+def _python(dialect: str) -> Path:
+    return TOOLS / HOMES[dialect] / "bin" / "python"

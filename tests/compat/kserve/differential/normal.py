@@ -1,0 +1,61 @@
+"""Brings what two sides observed to what shall be equal: ports, addresses, fresh ids and times are not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_FRESH = (
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
+    (r"\b(127\.0\.0\.1|localhost):\d+", "HOST:PORT"),
+    (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)", "TIME"),
+    (r" at 0x[0-9a-f]+", " at ADDRESS"),
+    (r"errors\.pydantic\.dev/[\d.]+", "errors.pydantic.dev/VERSION"),
+)
+_NUMBERS = ("inference-header-content-length", "created")
+"""Names of numbers that are free: the length of JSON whose spaces are, and a server's start."""
+_PROTOCOLS = {"outputs", "object"}
+"""What tells an answer of V2 and of OpenAI."""
+_UNSAID = {"model_version": (None, "1", ""), "parameters": (None, {})}
+"""What fields of a V2 answer say nothing with: KServe writes null where Penstock writes the version, or no field."""
+
+
+def normal(value: Any) -> Any:
+    """An observation without what differs from run to run."""
+    if isinstance(value, str):
+        for pattern, name in _FRESH:
+            value = re.sub(pattern, name, value)
+        return value
+    if isinstance(value, list):
+        return [normal(one) for one in value]
+    if isinstance(value, dict):
+        if "outputs" in value and "model_name" in value:
+            value = _answer(value)
+        elif "keys" in value and isinstance(value.get("json"), dict) and value["json"].keys() & _PROTOCOLS:
+            # The order of the fields of a protocol's answer is free.
+            value = {**value, "keys": None}
+        elif isinstance(value.get("headers"), dict):
+            value = {**value, "headers": _headers(value["headers"])}
+        return {name: "N" if name in _NUMBERS else normal(one) for name, one in value.items() if not _link(name, one)}
+    return value
+
+
+def _answer(value: dict[str, Any]) -> dict[str, Any]:
+    """A V2 answer without what says nothing."""
+
+    def said(of: dict[str, Any]) -> dict[str, Any]:
+        return {name: one for name, one in of.items() if one not in _UNSAID.get(name, ())}
+
+    return said({**value, "outputs": [said(one) for one in value["outputs"]]})
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    """Headers without a type that says nothing: KServe leaves out that of texts and bytes."""
+    kind = headers.get("content-type", "").partition(";")[0]
+    shown = {name: one for name, one in headers.items() if name != "content-type"}
+    return shown if kind in ("", "text/plain", "application/octet-stream") else {**shown, "content-type": kind}
+
+
+def _link(name: str, value: Any) -> bool:
+    """Whether this is a link into the documentation of a library."""
+    return name == "url" and isinstance(value, str) and "pydantic" in value

@@ -1,0 +1,69 @@
+"""What the scripts share: which dialect they speak, and answers that both accept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import urllib.request
+from typing import Any
+
+import numpy as np
+
+NEW = os.environ["PENSTOCK_KSERVE_DIALECT"] == "0.21"
+"""Whether this is KServe's newer dialect. The variable means nothing to KServe itself."""
+
+
+def respond(payload: Any, name: str, outputs: list[Any], **more: Any) -> Any:
+    """An answer to a request, in the encoding that it asks for."""
+    from kserve import InferResponse
+
+    if NEW:
+        more = {
+            "use_binary_outputs": payload.use_binary_outputs,
+            "requested_outputs": payload.request_outputs,
+            **more,
+        }
+    return InferResponse(payload.id, name, outputs, **more)
+
+
+def output(name: str, array: Any, datatype: str, payload: Any) -> Any:
+    """One output; raw where the request was."""
+    from kserve import InferOutput
+
+    made = InferOutput(name, list(array.shape), datatype)
+    made.set_data_from_numpy(array, binary_data=payload.use_binary_outputs or datatype == "FP16")
+    return made
+
+
+def numpy_of(payload: Any) -> Any:
+    """The first rows of a request of either protocol."""
+    if isinstance(payload, dict):
+        return np.array(payload["instances"])
+    return payload.inputs[0].as_numpy()
+
+
+def tell_when_up(http: int, **more: int) -> None:
+    """Says where the server is once it answers, and ends it with the end of its input; on a thread."""
+
+    def watch() -> None:
+        while not up(f"http://127.0.0.1:{http}/v2/health/ready"):
+            time.sleep(0.02)
+        with open(os.environ["OBSERVED"], "w") as file:
+            file.write(json.dumps({"http": http, **more}) + "\n")
+        sys.stdin.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def up(url: str) -> bool:
+    """Whether what is there says yes."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,44 @@
+"""A model of OpenAI's routes. Of the older dialect only: in the newer one the real product wants vLLM for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kserve.protocol.rest.openai import ChatPrompt, OpenAIChatAdapterModel
+from kserve.protocol.rest.openai.types import Completion, CompletionChoice, CompletionUsage
+
+
+class Parrot(OpenAIChatAdapterModel):
+    """Says what it is told, word by word."""
+
+    async def create_completion(self, request: Any) -> Any:
+        """Whole, or in pieces."""
+        asked = request.params
+        if asked.prompt == "fail":
+            raise ValueError("the parrot is tired")
+        if asked.prompt == "context":
+            request.context["response"].headers["x-parrot"] = request.request_id or "none"
+        words = str(asked.prompt).split()[: asked.max_tokens]
+        if asked.stream:
+            return self.pieces(asked.model, words)
+        return self.told(asked.model, " ".join(words), "stop", len(words))
+
+    async def pieces(self, model: str, words: list[str]) -> Any:
+        """A completion for each word."""
+        for place, word in enumerate(words):
+            yield self.told(model, word, "stop" if place == len(words) - 1 else None, 1)
+
+    def told(self, model: str, text: str, reason: str | None, count: int) -> Any:
+        """One completion."""
+        return Completion.model_construct(
+            id="cmpl-1",
+            choices=[CompletionChoice.model_construct(index=0, text=text, finish_reason=reason, logprobs=None)],
+            created=1700000000,
+            model=model,
+            object="text_completion",
+            usage=CompletionUsage(completion_tokens=count, prompt_tokens=count, total_tokens=2 * count),
+        )
+
+    def apply_chat_template(self, messages: Any) -> Any:
+        """The last one."""
+        return ChatPrompt(prompt=" ".join(str(one.content) for one in messages))

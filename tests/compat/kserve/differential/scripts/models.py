@@ -1,0 +1,226 @@
+"""The models that server.py serves: each shows one thing of the interface."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+from common import NEW, numpy_of, output, respond
+from contract import ANSWERS, FAILURES
+from kserve import Model
+from kserve.utils.utils import get_predict_input, get_predict_response
+
+
+class Double(Model):
+    """Twice the first input, by either protocol."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """Twice as much."""
+        twice = numpy_of(payload) * 2
+        if isinstance(payload, dict):
+            return {"predictions": twice.tolist()}
+        return respond(payload, self.name, [output("y", twice, payload.inputs[0].datatype, payload)])
+
+
+class Later(Double):
+    """The same as a coroutine."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+        """Twice as much, in a while."""
+        await asyncio.sleep(0.001)
+        return super().predict(payload, headers)
+
+
+class Echo(Model):
+    """Every tensor back as it is, and what the request was."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """The inputs as outputs."""
+        return respond(
+            payload,
+            self.name,
+            [output(one.name, one.as_numpy(), one.datatype, payload) for one in payload.inputs],
+            parameters={"known": True, "of": "echo", "n": len(payload.inputs)},
+        )
+
+
+class Lists(Model):
+    """Outputs made of lists, not of arrays."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """Numbers and texts."""
+        from kserve import InferOutput
+
+        outputs = [
+            InferOutput("n", [3], "INT32", [1, 2, 3]),
+            InferOutput("t", [2], "BYTES", ["a", "gr\u00fcn"]),
+            InferOutput("f", [2, 2], "FP32", [0.5, 1.5, 2.5, 3.5], parameters={"unit": "m"}),
+        ]
+        return respond(payload, self.name, outputs, model_version="7")
+
+
+class Seen(Model):
+    """What a handler is given, as texts."""
+
+    def preprocess(self, payload: Any, headers: Any = None) -> Any:
+        """Nothing but a look."""
+        self.before = type(payload).__name__
+        return payload
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """What it is."""
+        told = {
+            "payload": type(payload).__name__,
+            "before": self.before,
+            "value": payload if isinstance(payload, (dict, list, str, int, float)) else str(payload)[:60],
+            "headers": {name: value for name, value in sorted(headers.items()) if name in SHOWN},
+        }
+        if type(payload).__name__ != "InferRequest":
+            return {"predictions": [told]}
+        told["value"] = {
+            "id": payload.id,
+            "model": payload.model_name,
+            "grpc": payload.from_grpc,
+            "parameters": sorted(payload.parameters or {}),
+            "inputs": [[one.name, list(one.shape), one.datatype, type(one.data).__name__] for one in payload.inputs],
+        }
+        text = np.array([repr(told).encode()], object)
+        return respond(payload, self.name, [output("seen", text, "BYTES", payload)])
+
+
+SHOWN = ("content-type", "x-request-id", "x-own", "authorization", "ce-id", "ce-type", "accept")
+
+
+class Stages(Model):
+    """Preprocess, predict and postprocess, each leaving a mark."""
+
+    async def preprocess(self, payload: Any, headers: Any = None) -> Any:
+        """The first."""
+        return {"instances": [*payload["instances"], "pre"]}
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """The second."""
+        return [*payload["instances"], "predict"]
+
+    def postprocess(self, result: Any, headers: Any = None) -> Any:
+        """The third."""
+        return {"predictions": [*result, "post"]}
+
+    async def explain(self, payload: Any, headers: Any = None) -> Any:
+        """In the second's place."""
+        return [*payload["instances"], "explain"]
+
+
+class Contract(Model):
+    """Gives what the request's mode names."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """By the first instance, or by the first input."""
+        return ANSWERS[mode(payload)](payload, self.name)
+
+
+class Fails(Model):
+    """Raises what the request's mode names."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """Always in vain."""
+        raise FAILURES[mode(payload)]()
+
+
+class FailsLater(Fails):
+    """The same as a coroutine."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+        """Always in vain."""
+        raise FAILURES[mode(payload)]()
+
+
+def mode(payload: Any) -> str:
+    """What a request asks for."""
+    if isinstance(payload, dict):
+        return str(payload["instances"][0])
+    found = payload.inputs[0].as_numpy().ravel()[0]
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+class Described(Double):
+    """Says what it takes."""
+
+    def get_input_types(self) -> Any:
+        """One."""
+        return [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+
+    def get_output_types(self) -> Any:
+        """One."""
+        return [{"name": "y", "datatype": "FP32", "shape": [-1, 2]}]
+
+
+class Helped(Model):
+    """By the helpers of `kserve.utils.utils`."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """As a scikit-learn runtime does it."""
+        given = get_predict_input(payload)
+        return get_predict_response(payload, np.asarray(given) * 2, self.name)
+
+
+class Stream(Model):
+    """Pieces."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:
+        """Three of them."""
+
+        async def pieces() -> Any:
+            for number in range(3):
+                await asyncio.sleep(0)
+                yield f"piece {number}\n"
+
+        return pieces()
+
+
+class Explains(Double):
+    """Explains, too."""
+
+    def explain(self, payload: Any, headers: Any = None) -> Any:
+        """Shows what it was given."""
+        return {"explanations": payload}
+
+
+def with_headers() -> Any:
+    """A model that sets headers of its answer: of the newer dialect only."""
+
+    class Headers(Model):
+        def __init__(self, name: str) -> None:
+            super().__init__(name, return_response_headers=True)
+
+        async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            response_headers.update({"x-predict": "1", "x-own": headers.get("x-own", "none")})
+            return Double.predict(self, payload)  # type: ignore[arg-type]
+
+        def postprocess(self, result: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            response_headers["x-postprocess"] = "2"
+            return result
+
+    return Headers("headers")
+
+
+def MODELS() -> list[Model]:
+    """All of them."""
+    made = [
+        Double("double"),
+        Later("later"),
+        Echo("echo"),
+        Lists("lists"),
+        Seen("seen"),
+        Stages("stages"),
+        Contract("contract"),
+        Fails("fails"),
+        FailsLater("fails_later"),
+        Described("described"),
+        Helped("helped"),
+        Stream("stream"),
+        Explains("explains"),
+        Model("plain"),
+    ]
+    return [*made, with_headers()] if NEW else made

@@ -1,0 +1,103 @@
+"""The same scripts under the real KServe of either dialect and under `penstock shim kserve`: what is seen is the same.
+
+Where it is not, kserve_deviations.py says so, row by row; a row that allows nothing any more fails too. Both sides run
+here: nothing of what the real one does is written down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import cases_grpc
+import cases_http
+import cases_pairs
+import pytest
+from asking import ask_all, call_all
+from kserve_deviations import table
+from kserve_sides import HOMES, SCRIPTS, penstock, real, why_not_real
+from normal import normal
+from observe import free_ports
+
+from differential import Observed, Side, compare
+
+LOCAL = ("local_types.py", "local_helpers.py")
+Seen = tuple["Future[Observed]", "Future[Observed]"]
+"""What the real one showed, and what Penstock did."""
+
+
+@dataclass
+class Runs:
+    """All that the two sides show, begun at once: the real servers are slow to start."""
+
+    dialect: str
+    seen: dict[str, Seen]
+
+    def compare(self, what: str) -> None:
+        theirs, ours = (future.result() for future in self.seen[what])
+        compare(theirs, ours, table(what, self.dialect), normal)
+
+
+def served(side: Side, new: bool) -> Observed:
+    """What server.py answers."""
+    with side.serving(SCRIPTS / "server.py") as said:
+        at = json.loads(said)
+        return {**ask_all(at["http"], cases_http.cases(new)), **call_all(at["grpc"], cases_grpc.cases(new))}
+
+
+def merged(side: Side) -> Observed:
+    """What it answers to events, where attributes are to be kept."""
+    with side.serving(SCRIPTS / "server.py", CE_MERGE="true", CE_TYPE="own.type", CE_SOURCE="own/source") as said:
+        return ask_all(json.loads(said)["http"], cases_http.events())
+
+
+def paired(side: Side, predictor: Side) -> Observed:
+    """What transformers answer in front of a predictor, by each of its protocols."""
+    seen: Observed = {}
+    with predictor.serving(SCRIPTS / "server.py") as said:
+        at = json.loads(said)
+        for protocol in cases_pairs.PROTOCOLS:
+            host = f"127.0.0.1:{at['grpc' if protocol == 'grpc-v2' else 'http']}"
+            http, grpc = free_ports(2)
+            flags = {"http_port": http, "grpc_port": grpc, "predictor_host": host, "predictor_protocol": protocol}
+            arguments = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+            with side.serving(SCRIPTS / "transformer.py", *arguments):
+                seen |= ask_all(http, cases_pairs.cases(protocol)) | call_all(grpc, cases_pairs.calls(protocol))
+    return seen
+
+
+@pytest.fixture(scope="module", params=HOMES)
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    dialect = request.param
+    if reason := why_not_real(dialect):
+        pytest.skip(reason)
+    theirs, ours, new = real(dialect), penstock(dialect), dialect == "0.21"
+    asked: dict[str, Callable[[Side], Any]] = {
+        **{script: lambda side, script=script: side.observe(SCRIPTS / script) for script in LOCAL},
+        "server": lambda side: served(side, new),
+        "events": merged,
+        # Both in front of the real one: what differs is the transformers' doing.
+        "pairs": lambda side: paired(side, theirs),
+    }
+    with ThreadPoolExecutor(3) as pool:
+        yield Runs(dialect, {what: (pool.submit(ask, theirs), pool.submit(ask, ours)) for what, ask in asked.items()})
+
+
+@pytest.mark.parametrize("script", LOCAL)
+def test_what_needs_no_server_is_the_same(script: str, runs: Runs) -> None:
+    runs.compare(script)
+
+
+def test_the_wire_sees_the_same(runs: Runs) -> None:
+    runs.compare("server")
+
+
+def test_events_are_the_same_where_attributes_are_kept(runs: Runs) -> None:
+    runs.compare("events")
+
+
+def test_transformers_see_the_same_of_a_predictor(runs: Runs) -> None:
+    runs.compare("pairs")

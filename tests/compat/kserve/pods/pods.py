@@ -1,0 +1,111 @@
+"""Containers of an InferenceService: the flags, environment and probes of its pods, without a cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from observe import free_ports
+
+from waiting import PATIENCE, until
+
+SCRIPT = Path(__file__).parent / "pod.py"
+NAME = "sums"
+PROBES = ("/", "/v1/models/sums", "/v2/health/live", "/v2/health/ready", "/v2/models/sums/ready")
+"""The paths that manifests of predictors and transformers give kubelet and the queue's proxy."""
+STARTS = 60.0
+
+
+@dataclass
+class Pod:
+    """One that runs."""
+
+    process: subprocess.Popen[bytes]
+    http: int
+    log: Path
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.http}"
+
+    def get(self, path: str) -> tuple[int, Any]:
+        return self._ask("GET", path)
+
+    def post(self, path: str, body: Any = None) -> tuple[int, Any]:
+        return self._ask("POST", path, body)
+
+    def predict(self, rows: list[list[int]], *, name: str = NAME, **more: Any) -> tuple[int, Any]:
+        return self.post(f"/v1/models/{name}:predict", {"instances": rows, **more})
+
+    def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=STARTS)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or "null")
+        finally:
+            connection.close()
+
+    def probed(self) -> dict[str, int]:
+        """What each probe sees; 0 where nobody answers."""
+        seen = {}
+        for path in PROBES:
+            try:
+                seen[path] = self.get(path)[0]
+            except OSError:
+                seen[path] = 0
+        return seen
+
+    def listens(self) -> bool:
+        """A TCP probe."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.http)) == 0
+
+    def terminate(self) -> None:
+        """As kubelet does it."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def exit_status(self) -> int:
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def pod(folder: Path, *flags: str, up: bool = True) -> Iterator[Pod]:
+    """A container with a pod's flags and environment, under the shim; killed at the end if it still runs."""
+    http, grpc = free_ports(2)
+    log = folder / f"log-{http}"
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
+    environment = {"PORT": str(http), "K_SERVICE": NAME, "K_REVISION": f"{NAME}-00001", "POD_FOLDER": str(folder)}
+    command = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable, str(SCRIPT)]
+    ports = (f"--model_name={NAME}", f"--http_port={http}", f"--grpc_port={grpc}")
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            [*command, *ports, *flags], env={**known, **environment}, stdout=output, stderr=output
+        )
+    made = Pod(process, http, log)
+    try:
+        if up:
+            until(lambda: ready(made), "the pod to be ready", patience=STARTS)
+        yield made
+    except BaseException:
+        print(log.read_text(errors="replace")[-4000:])
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ready(of: Pod) -> bool:
+    assert of.process.poll() is None, of.log.read_text(errors="replace")[-4000:]
+    return set(of.probed().values()) == {200}
