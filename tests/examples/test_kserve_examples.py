@@ -1,0 +1,97 @@
+"""examples/kserve: each runs under both versions of the real KServe and under the shim; clients see the same."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from observe import free_ports
+
+from differential import REPOSITORY, Side
+from waiting import until
+
+sys.path.append(str(REPOSITORY / "tests" / "compat" / "kserve" / "differential"))
+from kserve_sides import HOMES, penstock, real, why_not_real
+
+EXAMPLES = REPOSITORY / "examples" / "kserve"
+STARTS = 60.0
+"""Seconds that a real server may take to start."""
+
+PRINTS = {
+    "custom_model": "v1 [0, 2]\nv2 two INT64 [0, 2]\n",
+    "transformer": "they are ['bright', 'dark']\n",
+    "explainer": ("score [3.0]\nmade of [[1.0, -2.0, 4.0]]\nrefused 400 rows of 3 numbers are expected, not [1, 2]\n"),
+    "repository": (
+        "models ['steep']\nsteep [3, 6]\nflat, not loaded 404\nload flat {'name': 'flat', 'load': True}\nflat [7, 7]\n"
+        "unload flat {'name': 'flat', 'unload': True}\nflat, unloaded 404\nload what is not there 503\n"
+    ),
+    "openai": ("completion AS YOU LIKE IT 8\nchat GOOD DAY\npieces ['IN', 'PIECES'] [DONE]\n"),
+}
+SIDES = [f"{product} {dialect}" for product in ("KServe", "Penstock") for dialect in HOMES]
+
+
+@pytest.fixture(params=SIDES)
+def side(request: pytest.FixtureRequest) -> Side:
+    product, dialect = request.param.split()
+    if product == "Penstock":
+        return penstock(dialect)
+    if reason := why_not_real(dialect):
+        pytest.skip(reason)
+    return real(dialect)
+
+
+@contextmanager
+def running(side: Side, script: Path, *arguments: str) -> Iterator[str]:
+    """A script that serves, until it is interrupted as from a keyboard; gives its address."""
+    http, grpc = free_ports(2)
+    with tempfile.TemporaryFile("w+") as log:
+        ports = ("--http_port", str(http), "--grpc_port", str(grpc))
+        process = side.start(script, *ports, *arguments, log=log)
+        try:
+            until(lambda: alive(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=STARTS)
+            yield f"http://127.0.0.1:{http}"
+            assert process.poll() is None, "it has ended by itself"
+            process.send_signal(signal.SIGINT)
+            process.wait(STARTS)
+        except BaseException:
+            log.seek(0)
+            print(log.read()[-4000:])
+            raise
+        finally:
+            process.kill()
+            process.wait()
+
+
+def alive(url: str, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, "it has ended by itself"
+    try:
+        with urllib.request.urlopen(url, timeout=STARTS) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_prints_what_it_should(name: str, side: Side, request: pytest.FixtureRequest) -> None:
+    if name == "openai" and "KServe 0.21" in request.node.name:
+        pytest.skip("KServe 0.21 has OpenAI's routes only with vLLM")
+    folder = EXAMPLES / name
+    with ExitStack() as stack:
+        if name == "transformer":
+            predictor = stack.enter_context(running(side, folder / "predictor.py"))
+            host = ("--predictor_host", predictor.removeprefix("http://"))
+            url = stack.enter_context(running(side, folder / "transformer.py", *host))
+        else:
+            url = stack.enter_context(running(side, folder / "server.py"))
+        assert side.printed(folder / "client.py", url, patience=STARTS) == PRINTS[name]
+
+
+def test_every_example_has_a_test() -> None:
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(PRINTS)
