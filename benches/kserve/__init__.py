@@ -1,0 +1,1 @@
+"""KServe and Penstock side by side: the same scripts under both."""

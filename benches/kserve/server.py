@@ -1,0 +1,68 @@
+"""The server under test: what it imports is KServe, or Penstock in its place. Its arguments are a pod's flags."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+# Neither product is measured while it writes a line for each request.
+sys.argv.append("--enable_latency_logging=false")
+from kserve import InferOutput, InferResponse, Model, ModelServer, model_server  # noqa: E402
+from kserve.logging import configure_logging  # noqa: E402
+
+
+class Double(Model):
+    """Hardly any work: what is measured is the way to it."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:
+        """Twice as much, in the request's protocol."""
+        if isinstance(payload, dict):
+            return {"predictions": [[2 * number for number in row] for row in payload["instances"]]}
+        values = payload.inputs[0].as_numpy() * np.float32(2)
+        output = InferOutput("y", list(values.shape), "FP32")
+        output.set_data_from_numpy(values, binary_data=True)
+        return InferResponse(
+            payload.id or "1",
+            self.name,
+            [output],
+            use_binary_outputs=payload.use_binary_outputs,
+            requested_outputs=payload.request_outputs,
+        )
+
+
+class Blocking(Model):
+    """A library that computes for 50 ms and lets other threads run meanwhile."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """What came."""
+        time.sleep(0.05)
+        return {"predictions": payload["instances"]}
+
+
+class Transformer(Model):
+    """Passes on to the predictor."""
+
+    async def preprocess(self, payload: Any, headers: Any = None) -> Any:
+        """As it came."""
+        return payload
+
+    async def postprocess(self, result: Any, headers: Any = None) -> Any:
+        """As it came back."""
+        return result
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(parents=[model_server.parser])
+    args, _ = parser.parse_known_args()
+    configure_logging()
+    for logger in ("uvicorn.access", "kserve.trace", "kserve"):
+        logging.getLogger(logger).setLevel(logging.WARNING)
+    models = [Transformer("double")] if args.predictor_host else [Double("double"), Blocking("blocking")]
+    for model in models:
+        model.load()
+    ModelServer().start(models)

@@ -1,0 +1,71 @@
+"""The two products: how each runs the script."""
+
+from __future__ import annotations
+
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches.load.processes import Processes, free_ports
+from benches.load.systems import SYSTEMS, VENVS
+
+SCRIPT = Path(__file__).parent / "server.py"
+STARTS = 60.0
+"""Seconds that a server may take to start."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two."""
+
+    name: str
+    python: list[str]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers."""
+
+    http: str
+    grpc: str
+    started: float
+    """Seconds from its start until its model was ready."""
+    processes: Processes
+
+
+def both() -> list[Side]:
+    """KServe first; its environment is the one that benches/load has."""
+    if missing := SYSTEMS["kserve"].missing():
+        raise SystemExit(f"{missing}; see benches/load/README.md")
+    penstock = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable]
+    return [Side("kserve", [str(VENVS / "kserve" / "bin" / "python")]), Side("penstock", penstock)]
+
+
+@contextmanager
+def serving(side: Side, log: Path, *flags: str) -> Iterator[Running]:
+    """The server with a pod's flags."""
+    http, grpc = free_ports(2)
+    began = time.monotonic()
+    command = [*side.python, str(SCRIPT), f"--http_port={http}", f"--grpc_port={grpc}", *flags]
+    processes = Processes(command, environment={}, log=log)
+    try:
+        _await(f"http://127.0.0.1:{http}/v2/models/double/ready", processes)
+        yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", time.monotonic() - began, processes)
+    finally:
+        processes.stop()
+
+
+def _await(url: str, processes: Processes) -> None:
+    deadline = time.monotonic() + STARTS
+    while time.monotonic() < deadline and processes.ended() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.01)
+    raise RuntimeError(f"the server did not start: {processes.log.read_text(errors='replace')[-1000:]}")
