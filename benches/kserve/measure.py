@@ -100,15 +100,15 @@ def _all(side: Side, folder: Path, seconds: float, connections: int) -> Iterator
 
 
 def _calls(server: Running, folder: Path) -> Iterator[tuple[str, Call, Wish]]:
-    for name, wire, times in (("V2 JSON", "json", 12), ("V2 binary", "bin", 12), ("gRPC", "grpc", 8)):
-        message = request(wire, "double", Sent(ROW.shape, ROW))
-        body = _file(folder, wire, message.body)
-        if wire == "grpc":
-            yield name, Call("grpc", server.grpc, GRPC_PATH, body, message.headers, TIMEOUT), Wish(times)
-        else:
-            path = "/v2/models/double/infer"
-            yield name, Call("http", server.http, path, body, message.headers, TIMEOUT), Wish(times)
-    yield "V1", _v1(server.http, "double", folder), Wish(12)
+    for model, how in (("double", "def"), ("awaited", "async def")):
+        for name, wire, times in (("V2 JSON", "json", 12), ("V2 binary", "bin", 12), ("gRPC", "grpc", 8)):
+            message = request(wire, model, Sent(ROW.shape, ROW))
+            body = _file(folder, f"{model}.{wire}", message.body)
+            way = ("http", server.http, f"/v2/models/{model}/infer")
+            if wire == "grpc":
+                way = ("grpc", server.grpc, GRPC_PATH)
+            yield f"{name}, `{how} predict`", Call(*way, body, message.headers, TIMEOUT), Wish(times)
+        yield f"V1, `{how} predict`", _v1(server.http, model, folder), Wish(12)
 
 
 def _v1(address: str, model: str, folder: Path) -> Call:

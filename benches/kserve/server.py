@@ -19,7 +19,7 @@ from kserve.logging import configure_logging  # noqa: E402
 class Double(Model):
     """Hardly any work: what is measured is the way to it."""
 
-    async def predict(self, payload: Any, headers: Any = None) -> Any:
+    def predict(self, payload: Any, headers: Any = None) -> Any:
         """Twice as much, in the request's protocol."""
         if isinstance(payload, dict):
             return {"predictions": [[2 * number for number in row] for row in payload["instances"]]}
@@ -33,6 +33,14 @@ class Double(Model):
             use_binary_outputs=payload.use_binary_outputs,
             requested_outputs=payload.request_outputs,
         )
+
+
+class Awaited(Double):
+    """The same as a coroutine."""
+
+    async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
+        """Twice as much."""
+        return super().predict(payload, headers)
 
 
 class Blocking(Model):
@@ -62,7 +70,9 @@ if __name__ == "__main__":
     configure_logging()
     for logger in ("uvicorn.access", "kserve.trace", "kserve"):
         logging.getLogger(logger).setLevel(logging.WARNING)
-    models = [Transformer("double")] if args.predictor_host else [Double("double"), Blocking("blocking")]
+    models = (
+        [Transformer("double")] if args.predictor_host else [Double("double"), Awaited("awaited"), Blocking("blocking")]
+    )
     for model in models:
         model.load()
     ModelServer().start(models)
