@@ -128,7 +128,7 @@ class Client:
             sent["Inference-Header-Content-Length"] = str(json_length)
         path = f"/v2/models/{quote(model)}" + (f"/versions/{quote(version)}" if version is not None else "")
         response = self.post(f"{path}/infer", body, headers=sent)
-        if response.status != 200:
+        if not 200 <= response.status < 300:
             raise by_status(response.status)(response.error())
         length = response.headers.get(_HEADER_LENGTH)
         return _encoding.decode(response.body, None if length is None else int(length))

@@ -71,6 +71,9 @@ def _converted(
 ) -> tuple[Array, str | None]:
     if hasattr(value, "__array__"):
         return np.asarray(value), datatype
+    if known is not None and not known:
+        # The model takes any tensors, or none; it knows.
+        return _of_itself(name, value, datatype), datatype
     if known is None or name not in known:
         shown = ", ".join(known or ()) or "none that are known"
         raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}")
@@ -85,6 +88,18 @@ def _converted(
     if missing > 0 and all(size in (-1, 1) for size in shape[:missing]):
         array = array.reshape((1,) * missing + array.shape)
     return array, datatype
+
+
+def _of_itself(name: str, value: Any, datatype: str | None) -> Array:
+    if datatype is not None and datatype != _datatypes.BYTES:
+        try:
+            return _number_array(value, datatype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"input {name!r} cannot be made {datatype}: {error}") from None
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidInput(f"input {name!r} cannot be made an array: {error}") from None
 
 
 def _number_array(value: Any, datatype: str) -> Array:

@@ -226,9 +226,9 @@ impl Rest {
         })
     }
 
-    /// The connection, if the server has accepted the request.
+    /// The connection, if the server has accepted the request. Its model may have said how, with a status of its own.
     async fn accepted(&self, mut connection: Http1, mut head: Head) -> Result<(Http1, Head)> {
-        if head.status == 200 {
+        if matches!(head.status, 200..300) {
             return Ok((connection, head));
         }
         let read = connection.body(&mut head.framing, MAX_REFUSAL).await;

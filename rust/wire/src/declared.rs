@@ -155,3 +155,140 @@ fn check_name(role: &str, name: &str, place: usize) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Decoded, Limits, grpc,
+        rest::{self, EncodeOptions, bodies},
+    };
+    use penstock_core::{AnswerPlan, Batching, Buffer, InferResponse, Parameter, RequestedOutput, Tensor, Told};
+    use smallvec::smallvec;
+
+    fn open() -> ModelSpec {
+        let batching = Some(Batching::new(8));
+        ModelSpec { name: "m".into(), open: true, wants_context: true, batching, ..ModelSpec::default() }
+    }
+
+    fn read(json: &str, tail: &[u8]) -> Result<Decoded> {
+        let spec = open();
+        let mut decoder = rest::begin(&spec, json.as_bytes(), tail.len(), &Limits::default())?;
+        decoder.write(tail)?;
+        decoder.finish()
+    }
+
+    fn shown(decoded: &Decoded) -> Vec<(&str, Datatype, &[usize], &[u8])> {
+        let names = decoded.request.asked.as_ref().unwrap().names.iter();
+        let tensors = decoded.request.inputs.iter().flatten();
+        names.zip(tensors).map(|(name, t)| (&**name, t.datatype(), t.shape(), t.as_slice())).collect()
+    }
+
+    #[test]
+    fn a_request_names_its_own_tensors() {
+        let json = r#"{"id":"i","parameters":{"p":1},"outputs":[{"name":"r"},{"name":"q","parameters":{"binary_data":true}}],
+            "inputs":[{"name":"b","datatype":"INT8","shape":[2,1],"parameters":{"binary_data_size":2}},
+                      {"name":"a","datatype":"BYTES","shape":[],"data":["x"],"parameters":{"own":true}}]}"#;
+        let decoded = read(json, &[7, 8]).unwrap();
+        assert_eq!(
+            shown(&decoded),
+            [("b", Datatype::Int8, &[2, 1][..], &[7, 8][..]), ("a", Datatype::Bytes, &[], b"\x01\0\0\0x"),]
+        );
+        let Decoded { request, plan, .. } = decoded;
+        let asked = request.asked.unwrap();
+        assert_eq!(asked.outputs.as_deref(), Some(&["r".into(), "q".into()][..]));
+        assert_eq!(*asked.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
+        assert!(asked.binary && asked.http.is_none());
+        assert_eq!(plan.outputs, Some(smallvec![RequestedOutput::new(0, false), RequestedOutput::new(1, true)]));
+        // Its rows are not told apart.
+        assert_eq!((request.rows, request.caller.unwrap().id.as_str()), (1, "i"));
+        assert!(!read(r#"{"inputs":[]}"#, &[]).unwrap().request.asked.unwrap().binary);
+    }
+
+    #[test]
+    fn the_last_name_of_a_tensor_counts_and_every_name_once() {
+        let tensor = |names: &str| format!(r#"{{{names}"datatype":"INT8","shape":[1],"data":[1]}}"#);
+        let decoded = read(&format!(r#"{{"inputs":[{}]}}"#, tensor(r#""name":"x","name":"y","#)), &[]).unwrap();
+        assert_eq!(shown(&decoded)[0].0, "y");
+        let x = tensor(r#""name":"x","#);
+        let refused = |json: &str| read(json, &[]).unwrap_err().message().to_owned();
+        assert_eq!(refused(&format!(r#"{{"inputs":[{x},{x}]}}"#)), "input 'x' is given twice");
+        assert_eq!(refused(&format!(r#"{{"inputs":[{}]}}"#, tensor(""))), "'inputs[0]' has no 'name'");
+        let long = tensor(&format!(r#""name":"{}","#, "n".repeat(MAX_NAME + 1)));
+        let text = "'inputs[0]' has a name of 1025 bytes, at most 1024 are accepted";
+        assert_eq!(refused(&format!(r#"{{"inputs":[{long}]}}"#)), text);
+        let again = format!(r#"{{"inputs":[{x},{}],"inputs":[{x}]}}"#, tensor(r#""name":"y","#));
+        assert_eq!(shown(&read(&again, &[]).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn a_message_names_its_own_tensors_typed_or_raw() {
+        use crate::generated::inference::{
+            InferParameter, InferTensorContents, ModelInferRequest,
+            infer_parameter::ParameterChoice::StringParam,
+            model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+        };
+        let tensor = |name: &str, datatype: &str, contents| InferInputTensor {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: vec![2],
+            parameters: [("own".to_owned(), InferParameter { parameter_choice: Some(StringParam(name.to_owned())) })]
+                .into(),
+            contents,
+        };
+        let typed = |values: &[i32]| Some(InferTensorContents { int_contents: values.to_vec(), ..Default::default() });
+        let outputs = vec![InferRequestedOutputTensor { name: "o".to_owned(), ..Default::default() }];
+        let read = |message: ModelInferRequest| grpc::decode(&open(), message.into(), &Limits::default());
+        let inputs = vec![tensor("y", "INT8", typed(&[1, -1])), tensor("x", "UINT8", None)];
+        let message = ModelInferRequest { inputs: inputs[..1].to_vec(), outputs, ..Default::default() };
+        let decoded = read(message.clone()).unwrap();
+        assert_eq!(shown(&decoded), [("y", Datatype::Int8, &[2][..], &[1, 255][..])]);
+        let asked = decoded.request.asked.unwrap();
+        assert_eq!(asked.outputs.as_deref(), Some(&["o".into()][..]));
+        assert_eq!(*asked.parameters, [vec![("own".to_owned(), Parameter::String("y".to_owned()))]]);
+        assert!(!asked.binary);
+
+        let raw = vec![vec![1, 2].into(), vec![3, 4].into()];
+        let inputs = vec![tensor("y", "INT8", None), tensor("x", "UINT8", None)];
+        let decoded = read(ModelInferRequest { inputs, raw_input_contents: raw, ..Default::default() }).unwrap();
+        assert_eq!(shown(&decoded).iter().map(|one| one.0).collect::<Vec<_>>(), ["y", "x"]);
+        assert!(decoded.request.asked.unwrap().binary);
+
+        let refused = |inputs: Vec<InferInputTensor>| {
+            read(ModelInferRequest { inputs, ..message.clone() }).unwrap_err().message().to_owned()
+        };
+        let known = "expected one of BOOL, UINT8,";
+        assert!(
+            refused(vec![tensor("x", "int8", None)])
+                .starts_with(&format!("input 'x' has unknown datatype 'int8', {known}"))
+        );
+        assert_eq!(refused(vec![tensor("x", "INT8", typed(&[1, 2])); 2]), "input 'x' is given twice");
+        assert_eq!(refused(vec![tensor("", "INT8", typed(&[1, 2]))]), "'inputs[0]' has an empty 'name'");
+    }
+
+    fn answer() -> InferResponse {
+        let tensor =
+            |value: u8| Tensor::new(Datatype::Uint8, smallvec![1], Buffer::Shared(vec![value].into())).unwrap();
+        let told = Told { names: Box::new(["b".into(), "a".into()]), ..Told::default() };
+        InferResponse {
+            outputs: smallvec![tensor(1), tensor(2)],
+            told: Some(Box::new(told)),
+            ..InferResponse::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_has_the_names_that_it_tells() {
+        let (spec, plan, answer) = (open(), AnswerPlan::default(), answer());
+        let json = rest::encode(&spec, &plan, &answer, &EncodeOptions::default()).unwrap().chunks.concat();
+        let outputs = r#"[{"name":"b","datatype":"UINT8","shape":[1],"data":[1]},{"name":"a","datatype":"UINT8","shape":[1],"data":[2]}]"#;
+        let text = format!(r#"{{"model_name":"m","model_version":"1","outputs":{outputs}}}"#);
+        assert_eq!(String::from_utf8(json).unwrap(), text);
+        let message = grpc::response(&spec, &plan, &answer).unwrap();
+        assert_eq!(message.outputs.iter().map(|output| &*output.name).collect::<Vec<_>>(), ["b", "a"]);
+        let npz = bodies::encode(bodies::Format::Npz, &spec, &plan, &answer).unwrap().concat();
+        assert!(npz.windows(5).any(|part| part == b"a.npy"));
+        let error = bodies::encode(bodies::Format::Npy, &spec, &plan, &answer).unwrap_err();
+        assert!(error.message().starts_with("an npy answer is one output, the request asks for 2"), "{error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::request::by_name;
 use crate::parameters::parameter;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue};
 use penstock_core::{Parameter, Parameters};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -10,16 +10,6 @@ use pyo3::{
     types::{PyByteArray, PyBytes, PyDict, PyMapping, PyMemoryView, PyString, PyTuple},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The headers that say how an answer travels: the server's alone.
-const OWN: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::DATE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// An answer to one request.
 #[pyclass(frozen, module = "penstock._core")]
@@ -172,9 +162,6 @@ fn read_headers(given: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
 fn checked(name: &str, value: &str) -> PyResult<(String, String)> {
     let known = HeaderName::from_bytes(name.as_bytes())
         .map_err(|_| PyValueError::new_err(format!("{name:?} is not the name of a header")))?;
-    if OWN.contains(&known) {
-        return Err(PyValueError::new_err(format!("header '{known}' is set by the server")));
-    }
     if HeaderValue::from_bytes(value.as_bytes()).is_err() {
         return Err(PyValueError::new_err(format!("header '{known}' has a value with control characters: {value:?}")));
     }

@@ -37,7 +37,7 @@ impl PeerCall {
 
     fn outputs<'py>(&self, py: Python<'py>, answer: Result<InferResponse>, held: bool) -> PyResult<Bound<'py, PyDict>> {
         let response = answer.map_err(|error| raised(py, &error))?;
-        arrays_of(py, &self.spec, response.outputs, held)
+        arrays_of(py, &self.spec, response, held)
     }
 }
 

@@ -98,7 +98,7 @@ impl Link {
         parameters: Bound<'py, PyDict>,
     ) -> PyResult<PeerCall> {
         let model = self.find(py, &name, version.as_deref())?;
-        if model.spec().streams {
+        if model.spec().streams && !model.spec().open {
             let text =
                 format!("model '{0}' streams its answers: write ctx.models['{0}'].stream(...)", model.spec().name);
             return Err(raised(py, &Error::new(Kind::Unsupported, text)));

@@ -14,6 +14,7 @@
 mod call;
 mod held;
 mod link;
+mod open;
 mod pieces;
 mod post;
 mod request;

@@ -143,7 +143,7 @@ impl PeerPieces {
 
     fn arrays<'py>(&self, py: Python<'py>, pieces: Result<Vec<InferResponse>>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let pieces = pieces.map_err(|error| raised(py, &error))?;
-        pieces.into_iter().map(|piece| arrays_of(py, &self.spec, piece.outputs, false)).collect()
+        pieces.into_iter().map(|piece| arrays_of(py, &self.spec, piece, false)).collect()
     }
 }
 

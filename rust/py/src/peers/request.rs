@@ -1,9 +1,12 @@
 //! From what a handler passes to a called model's inputs.
 
-use super::held::{Held, Moved};
+use super::{
+    held::{Held, Moved},
+    open,
+};
 use crate::client::{form, given_away, lent, raised};
 use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
-use penstock_core::{Buffer, Error, InferRequest, ModelSpec, Protocol, Tensor};
+use penstock_core::{Buffer, Datatype, Error, InferRequest, InferResponse, ModelSpec, Protocol, Tensor};
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 /// The request of a call by position, in declared order, and by name.
@@ -15,6 +18,9 @@ pub(super) fn request(
     positional: Vec<Bound<'_, PyAny>>,
     named: &Bound<'_, PyDict>,
 ) -> PyResult<InferRequest> {
+    if spec.open {
+        return open::request(spec, &positional, named);
+    }
     let py = named.py();
     let raise = |error: Error| raised(py, &error);
     if positional.len() > spec.inputs.len() {
@@ -44,46 +50,49 @@ fn input(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult<Op
     if value.is_none() {
         return Ok(None);
     }
-    let py = value.py();
-    let tensor = if value.is_instance_of::<Held>() {
-        let tensor = Held::taken(&value);
-        tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.alone_or_shared()
-    } else if let Ok(moved) = value.cast::<Moved>() {
-        let array = moved.get().take().ok_or_else(|| {
-            let name = &spec.inputs[index].name;
-            PyValueError::new_err(format!("input '{name}': what was moved is gone, and cannot be moved again"))
-        })?;
-        moved_in(spec, index, array.into_bound(py))?
-    } else {
-        kept(spec, index, value)?
-    };
+    let (py, declared) = (value.py(), &spec.inputs[index]);
+    let tensor = tensor(&declared.name, Some(declared.datatype), value)?;
     spec.check_input(index, tensor.datatype(), tensor.shape()).map_err(|error| raised(py, &error))?;
     Ok(Some((index, tensor)))
 }
 
+/// The tensor of what a handler passes as the input `name`. Without a datatype it has that of its array.
+pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if value.is_instance_of::<Held>() {
+        let tensor = Held::taken(&value);
+        return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.alone_or_shared());
+    }
+    let Ok(moved) = value.cast::<Moved>() else { return kept(name, datatype, value) };
+    let array = moved.get().take().ok_or_else(|| {
+        PyValueError::new_err(format!("input '{name}': what was moved is gone, and cannot be moved again"))
+    })?;
+    moved_in(name, datatype, array.into_bound(value.py()))
+}
+
 /// A tensor over the memory of an array that its caller may still use: to be read, and to be copied before anybody
 /// writes to it.
-fn kept(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let (py, declared) = (value.py(), &spec.inputs[index]);
+fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let py = value.py();
     let value = if value.is_instance_of::<PyUntypedArray>() {
         value
     } else if value.hasattr("dtype")? {
         py.import("numpy")?.call_method1("asarray", (value,))?
     } else {
-        // Numbers, texts and lists of them take the declared type.
+        // Numbers, texts and lists of them take the declared type, if there is one.
         let numpy = py.import("numpy")?;
-        match form(py, declared.datatype).dtype {
-            Some(dtype) => numpy.call_method1("asarray", (value, dtype))?,
-            None => numpy.call_method1("asarray", (value, "O"))?,
+        match datatype.map(|datatype| form(py, datatype).dtype) {
+            Some(Some(dtype)) => numpy.call_method1("asarray", (value, dtype))?,
+            Some(None) => numpy.call_method1("asarray", (value, "O"))?,
+            None => numpy.call_method1("asarray", (value,))?,
         }
     };
-    lent(&declared.name, value, Some(declared.datatype.name()))
+    lent(name, value, datatype.map(Datatype::name))
 }
 
 /// A tensor over the memory of an array that its caller lets go. It is copied like any other if it cannot be handed
 /// over as it lies: if it may not be written to, is not contiguous, or its elements are not those of the input.
-fn moved_in(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let tensor = kept(spec, index, value.clone())?;
+fn moved_in(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let tensor = kept(name, datatype, value.clone())?;
     // BYTES are objects, and brain floats are float32: neither lies in the array as it is handed over.
     let Ok(array) = value.cast_into::<PyUntypedArray>() else { return Ok(tensor) };
     let flags = array.getattr("flags")?;
@@ -98,14 +107,22 @@ fn moved_in(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult
 }
 
 /// The outputs by name, as arrays, or `held` as they are.
+///
+/// # Errors
+/// What an open model told in place of outputs.
 pub(super) fn arrays_of<'py>(
     py: Python<'py>,
     spec: &ModelSpec,
-    outputs: impl IntoIterator<Item = Tensor>,
+    response: InferResponse,
     held: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let own = response.own_spec(spec);
+    if let Some(told) = &response.told {
+        open::check(py, spec, told)?;
+    }
+    let spec = own.as_ref().unwrap_or(spec);
     let named = PyDict::new(py);
-    for (declared, tensor) in spec.outputs.iter().zip(outputs).filter(|(_, tensor)| !tensor.is_absent()) {
+    for (declared, tensor) in spec.outputs.iter().zip(response.outputs).filter(|(_, tensor)| !tensor.is_absent()) {
         if held {
             named.set_item(&*declared.name, Bound::new(py, Held::new(tensor))?)?;
             continue;

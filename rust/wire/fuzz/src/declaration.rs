@@ -13,7 +13,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The model: inputs `x` and perhaps `z`, and outputs of the same names.
+    /// The model: inputs `x` and perhaps `z`, and outputs of the same names; or an open one.
     pub fn spec(self) -> ModelSpec {
         let flag = |bit: u8| self.flags & (1 << bit) != 0;
         let batching = flag(0).then(|| testing::batching(8));
@@ -29,6 +29,10 @@ impl Declaration {
                 ..TensorSpec::new("z", datatype(self.second_datatype), first.dims.clone())
             };
             spec.inputs.push(second);
+        }
+        if flag(6) {
+            spec.inputs.clear();
+            spec.open = true;
         }
         spec.outputs = spec.inputs.clone();
         spec
