@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import penstock
+from http_by_hand import metric_at
 from penstock import (
     Batching,
     Context,
@@ -28,7 +29,6 @@ from penstock import (
     Unsupported,
     model,
 )
-from http_by_hand import metric_at
 from penstock.testing import Client
 from waiting import Gate, at_once, until
 
@@ -121,7 +121,13 @@ def test_any_tensors_come_and_go_under_their_own_names(client: penstock.Client, 
 @pytest.mark.parametrize("name", ["echo", "echo_async", "echo_elsewhere"])
 def test_a_handler_is_told_what_came_with_the_tensors(client: penstock.Client, name: str) -> None:
     result = client.infer(
-        name, ARRAYS, request_id="r7", parameters={"p": 1, "q": "x"}, headers={"X-Mine": "h"}, outputs=["f4"], timeout=60
+        name,
+        ARRAYS,
+        request_id="r7",
+        parameters={"p": 1, "q": "x"},
+        headers={"X-Mine": "h"},
+        outputs=["f4"],
+        timeout=60,
     )
     assert list(result) == ["f4"]
     said = json.loads(str(result.parameters["told"]))

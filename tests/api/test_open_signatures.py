@@ -95,17 +95,33 @@ def beside(request: Request, x: int) -> Any: ...
 @pytest.mark.parametrize(
     ("handler", "options", "message"),
     [
-        (one, {"batching": Batching()}, "model 'm': parameter 'request' must be list[Request]: with batching= requests "),
+        (
+            one,
+            {"batching": Batching()},
+            "model 'm': parameter 'request' must be list[Request]: with batching= requests ",
+        ),
         (many, {}, "model 'm': parameter 'requests' is a list of requests, which needs batching="),
-        (beside, {}, "model 'm': parameter 'x' stands beside 'request', which is the whole request; only a `ctx: Context`"),
+        (
+            beside,
+            {},
+            "model 'm': parameter 'x' stands beside 'request', which is the whole request; only a `ctx: Context`",
+        ),
         (one, {"inputs": [X]}, f"{AS_THEY_ARE}inputs= does not go with that: a request brings any tensors"),
         (one, {"outputs": []}, f"{AS_THEY_ARE}outputs= does not go with that: an answer has any tensors"),
         (one, {"cache": Cache()}, f"{AS_THEY_ARE}cache= does not go with that: which requests are equal"),
-        (with_context, {"sequences": Sequences()}, f"{AS_THEY_ARE}sequences= does not go with that: state of a sequence"),
+        (
+            with_context,
+            {"sequences": Sequences()},
+            f"{AS_THEY_ARE}sequences= does not go with that: state of a sequence",
+        ),
         (one, {"warmup": True}, f"{AS_THEY_ARE}warmup= does not go with that: there are no declared inputs"),
         (one, {"check_shapes": False}, f"{AS_THEY_ARE}check_shapes= does not go with that: no shapes are declared"),
         (many, {"batching": Batching(sizes=[1, 4])}, f"{AS_THEY_ARE}Batching(sizes=...) does not go with that: rows "),
-        (many, {"batching": Batching(window=2.0)}, f"{AS_THEY_ARE}Batching(window=...) does not go with that: rows are"),
+        (
+            many,
+            {"batching": Batching(window=2.0)},
+            f"{AS_THEY_ARE}Batching(window=...) does not go with that: rows are",
+        ),
         (
             many,
             {"batching": Batching(split_on_memory=True)},
@@ -158,9 +174,7 @@ def test_a_handler_is_called_with_requests_made_by_hand() -> None:
     assert asked.tensor_parameters == {"x": {"q": 2.5}, "t": {}}
     assert (asked.protocol, asked.route, asked.body, asked.deadline) == ("inprocess", None, b"", None)
     assert repr(asked) == 'Request(id="i", tensors=["x", "t"])'
-    routed = Request(
-        route="PUT /a/{b}", method="PUT", path="/a/c", query="d=e", path_params={"b": "c"}, body=b"body"
-    )
+    routed = Request(route="PUT /a/{b}", method="PUT", path="/a/c", query="d=e", path_params={"b": "c"}, body=b"body")
     assert (routed.route, routed.method, routed.path, routed.query) == ("PUT /a/{b}", "PUT", "/a/c", "d=e")
     assert (routed.path_params, routed.body, routed.tensors) == ({"b": "c"}, b"body", {})
     assert repr(routed) == "Request(PUT /a/c, 4 bytes)"
