@@ -142,6 +142,8 @@ def _v2() -> Iterator[Ask]:
     yield Ask("v2 too few elements", double, {"id": "n", "inputs": [tensor([1, 2, 3], shape=[2, 2])]})
     yield Ask("v2 an unknown datatype", double, {"id": "n", "inputs": [tensor([1], "FP8")]})
     yield Ask("v2 UINT8 too large", double, {"id": "n", "inputs": [tensor([300], "UINT8")]})
+    yield Ask("v2 null for a number", double, {"id": "n", "inputs": [tensor([None, 1.5])]})
+    yield Ask("v2 NaN", double, {"id": "n", "inputs": [tensor([float("nan"), 1.5])]})
     yield Ask("v2 text in a number", double, {"id": "n", "inputs": [tensor(["one"])]})
     parameters = {"b": True, "i": 5, "t": "text", "f": 1.5}
     seen = {"id": "p", "parameters": parameters, "inputs": [tensor([1], parameters={"own": "one"})]}

@@ -50,6 +50,7 @@ _V2 = [
         "the same without the text of pydantic",
         '500, .*"error": "TypeError : the model answered a V2 request with|"status": 200.*raw',
     ),
+    Deviation("v2 null for a number", "what is no number is written NaN", '"status": 400'),
     Deviation("v2 gives a stream", "its pieces in one answer", '"status": 200'),
 ]
 
