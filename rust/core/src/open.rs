@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_what_wanswering_for_in_that_order() {
+    fn an_answer_has_what_was_asked_for_in_that_order() {
         let all = answer(&["a", "b", "c"]).answering("m", Some(&Asked::default())).unwrap();
         assert_eq!(all.outputs.len(), 3);
         let two = answer(&["a", "b", "c"]).answering("m", Some(&asked(&["c", "a"]))).unwrap();

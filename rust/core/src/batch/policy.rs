@@ -181,7 +181,9 @@ impl State {
         if self.limits.instances < 2 || view.busy == 0 {
             return None;
         }
-        let gap = (self.cost.fixed_ns() / self.limits.instances as u64).min(LONGEST_STAGGER_NS);
+        // What is done within that time is sooner done by whoever computes now than by one that has to wake up for it.
+        let gap = self.limits.max_duration_ns.unwrap_or(self.cost.fixed_ns() / self.limits.instances as u64);
+        let gap = gap.min(LONGEST_STAGGER_NS);
         // A tenth of what a deadline leaves is all that spreading may take.
         let gap = match view.deadline_ns {
             Some(deadline) => gap.min(deadline.saturating_sub(now_ns) / 10),
@@ -324,6 +326,21 @@ mod tests {
         assert!((30..=33).contains(&rows), "{rows}");
         (0..400).for_each(|batch| state.answered(batch, 1, 1, 3_000));
         assert_eq!(decide(0, &state, &view), Decision::Cut(40, Reason::Idle));
+    }
+
+    #[test]
+    fn short_batches_are_left_to_who_computes_now() {
+        let batching = Batching { max_duration_ns: Some(1_000_000), hold: false, ..Batching::new(64) };
+        let mut state = State::new(Some(&batching), 16);
+        let view = View { rows: 2, requests: 2, oldest_ns: 10_000_000, busy: 1, ..View::default() };
+        (0..99).for_each(|batch| state.answered(batch, 1, 1, 20_000));
+        state.started(10_000_000);
+        let wait = Decision::Wait { until_ns: Some(11_000_000), requests: 49 };
+        assert_eq!(decide(10_100_000, &state, &view), wait);
+        assert_eq!(decide(10_100_000, &state, &View { busy: 0, ..view }), Decision::Cut(2, Reason::Idle));
+        assert_eq!(decide(11_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
+        let many = View { rows: 60, requests: 60, ..view };
+        assert_eq!(decide(10_100_000, &state, &many), Decision::Cut(49, Reason::Duration));
     }
 
     #[test]
