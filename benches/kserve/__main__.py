@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -24,14 +25,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5, help="how long each measurement takes (default: 5)")
     parser.add_argument("--connections", type=int, default=64, help="of the loader (default: 64)")
     parser.add_argument("--repeats", type=int, default=3, help="turns of each; the table has the medians (default: 3)")
+    parser.add_argument("--logs", action="store_true", help="with the lines that both log for each request by default")
     parser.add_argument("--json", type=Path, help="a file for the numbers and where they are from")
     options = parser.parse_args()
+    os.environ["BENCH_LOGS"] = str(int(options.logs))
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(Path(folder), options.seconds, options.connections, options.repeats)
     print(table(rows))
     if options.json:
         told = [{**vars(row), "wish": str(row.wish), "ratio": row.ratio(), "good": row.good()} for row in rows]
-        options.json.write_text(json.dumps({**provenance(), "rows": told}, indent=1) + "\n")
+        options.json.write_text(json.dumps({**provenance(), "logs": options.logs, "rows": told}, indent=1) + "\n")
     return 0
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import time
 from typing import Any
 
 import numpy as np
 
-# Neither product is measured while it writes a line for each request.
-sys.argv.append("--enable_latency_logging=false")
+LOGS = os.environ.get("BENCH_LOGS") == "1"
+"""Whether both write their lines for each request, as they do unless told otherwise."""
+if not LOGS:
+    sys.argv.append("--enable_latency_logging=false")
 from kserve import InferOutput, InferResponse, Model, ModelServer, model_server  # noqa: E402
 from kserve.logging import configure_logging  # noqa: E402
 
@@ -67,9 +70,10 @@ class Transformer(Model):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(parents=[model_server.parser])
     args, _ = parser.parse_known_args()
-    configure_logging()
-    for logger in ("uvicorn.access", "kserve.trace", "kserve"):
-        logging.getLogger(logger).setLevel(logging.WARNING)
+    if not LOGS:
+        configure_logging()
+        for logger in ("uvicorn.access", "kserve.trace", "kserve"):
+            logging.getLogger(logger).setLevel(logging.WARNING)
     models = (
         [Transformer("double")] if args.predictor_host else [Double("double"), Awaited("awaited"), Blocking("blocking")]
     )

@@ -49,6 +49,13 @@ def test_files_fit_in_one_sitting() -> None:
     assert not short, "well below the soft limit: take it out of LONG_FOR_A_REASON"
 
 
+def test_modules_of_tests_have_names_of_their_own() -> None:
+    # pytest imports those of folders that are no packages by their bare names.
+    bare = [path for path in sources(".py", under="tests/") if not (path.parent / "__init__.py").exists()]
+    names = [path.stem for path in bare if path.parent.name != "scripts" and path.stem != "conftest"]
+    assert not {name for name in names if names.count(name) > 1}
+
+
 def test_lib_and_mod_files_only_declare() -> None:
     for path in sources(".rs", under="rust/"):
         if path.name == "mod.rs" or relative(path).endswith(

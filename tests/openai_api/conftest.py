@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from asking import Ask
+from asking_openai import Ask
 from openai import OpenAI
 
 from penstock import Server

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asking import Ask, post
+from asking_openai import Ask, post
 from openai import APIError, BadRequestError, InternalServerError, NotFoundError
 
 from penstock import Batching, Context, Final, InvalidInput, SignatureError, Tensor, model, openai

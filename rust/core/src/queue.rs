@@ -284,9 +284,10 @@ impl Queue {
         let now_ns = self.now_ns();
         let mut inner = self.lock();
         let lane = &mut inner.lanes[answered.lane];
-        lane.busy = lane.busy.saturating_sub(1);
         let Answered { reason, requests, rows, cost, waited, duration, .. } = *answered;
-        lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), nanoseconds(duration));
+        let own_ns = lane.policy.own_ns(nanoseconds(duration), lane.busy);
+        lane.busy = lane.busy.saturating_sub(1);
+        lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), own_ns);
         inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });
         let idle = inner.is_idle();
         inner.drain.answered(now_ns, answered.rows.max(answered.requests), idle);

@@ -155,6 +155,14 @@ impl State {
         self.returns.cut();
     }
 
+    /// What counts of a batch's duration where so many instances computed at once.
+    ///
+    /// Handlers that hold the interpreter wait for one another: by their own clocks each is slow, and would be the slower
+    /// the more of them share what they wait for. Together they finish a batch in that part of the time.
+    pub fn own_ns(&self, duration_ns: u64, computing: usize) -> u64 {
+        if self.limits.max_duration_ns.is_some() { duration_ns / computing.max(1) as u64 } else { duration_ns }
+    }
+
     /// A batch of `requests` with so many units (rows, or what they cost) was answered after `duration_ns`.
     pub fn answered(&mut self, now_ns: u64, requests: usize, units: u64, duration_ns: u64) {
         self.cost.observe(units, duration_ns);
@@ -339,6 +347,7 @@ mod tests {
         assert_eq!(decide(10_100_000, &state, &view), wait);
         assert_eq!(decide(10_100_000, &state, &View { busy: 0, ..view }), Decision::Cut(2, Reason::Idle));
         assert_eq!(decide(11_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
+        assert_eq!((state.own_ns(1_600_000, 16), State::new(None, 16).own_ns(1_600_000, 16)), (100_000, 1_600_000));
         let many = View { rows: 60, requests: 60, ..view };
         assert_eq!(decide(10_100_000, &state, &many), Decision::Cut(49, Reason::Duration));
     }

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from asking import Ask, post
+from asking_openai import Ask, post
 from openai import APIStatusError, BadRequestError, InternalServerError, NotFoundError, OpenAI, RateLimitError
 
 from penstock import Batching, Context, InvalidInput, Overloaded, Server, SignatureError, Tensor, model, openai
