@@ -189,6 +189,8 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "cache": None,
         "version_policy": None,
         "warmup": None,
+        "open": False,
+        "routes": (),
         "buckets": (),
     }
     handler = definition.factory()
