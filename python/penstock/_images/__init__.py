@@ -1,0 +1,1 @@
+"""Container images: a Dockerfile and its context, and the programs that build them."""
