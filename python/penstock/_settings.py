@@ -124,10 +124,11 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
     path = named or "penstock.toml"
     if not named and not os.path.exists(path):
         return {}
-    document = _read_toml(path)
+    document = read_toml(path)
     for table in document:
-        if table != "server":
-            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the table [server]")
+        # What an image needs stands in the same file, and is read where one is built.
+        if table not in ("server", "image"):
+            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]")
     server = document.get("server", {})
     if not isinstance(server, dict):
         raise ConfigError(f"{path}: server must be a table, written as [server]")
@@ -188,7 +189,8 @@ def _split(text: str, units: Mapping[str, float], expected: str) -> tuple[float,
     return float(match[1]) if "." in match[1] else int(match[1]), unit
 
 
-def _read_toml(path: str) -> dict[str, Any]:
+def read_toml(path: str) -> dict[str, Any]:
+    """All tables of a file."""
     try:
         import tomllib
     except ImportError:

@@ -1,4 +1,4 @@
-"""The `penstock` command: serves models, asks them, or has Penstock stand in for another product.
+"""The `penstock` command: serves models, asks them, makes images of them, or stands in for another product.
 
 Exit status of `penstock serve`: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
 second signal) cut requests off.
@@ -16,6 +16,8 @@ from typing import Any
 
 from penstock import _ask, _settings
 from penstock._attach import command as attach
+from penstock._doors import command as doors
+from penstock._images import command as images
 from penstock._reload import command
 from penstock._say import say
 from penstock._shim import command as shim
@@ -52,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return command.run(options)
         if options.command == "attach":
             return attach.run(options)
+        if options.command in doors.COMMANDS:
+            return doors.run(options)
+        if options.command == "build":
+            return images.run(options)
         return _serve(options)
     except StartupError as error:
         return _fail(error)
@@ -59,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from penstock import _run
+    from penstock._doors.serving import Loader, read_options
     from penstock._reload.code import Code
     from penstock._reload.reloader import Reloader
     from penstock.server import Server
@@ -73,7 +80,7 @@ def _serve(options: argparse.Namespace) -> int:
     if not options.targets and not config.repository and config.attach is None:
         print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
-    code = Code(options.targets)
+    code = Code(options.targets, Loader(options.door, read_options(options.option)))
     models = code.load()
     server = Server(*models, config=config)
     cut = _run.run(server, models, Reloader(server, code, watches=options.reload))
@@ -105,13 +112,20 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         allow_abbrev=False,
         usage="penstock serve [PATH[:object] ...] [SETTING ...]",
-        help="serve the models of files or modules",
-        description="Serves the models of files, modules and repositories until SIGINT or SIGTERM.",
+        help="serve the models of files, folders or modules",
+        description="Serves the models of files, folders, modules and repositories until SIGINT or SIGTERM.",
         epilog="Every setting can also be a PENSTOCK_* variable or a key of [server] in penstock.toml. "
         "Exit status: 0 drained, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
     )
     serve.add_argument(
-        "targets", nargs="*", metavar="PATH[:object]", help="a file or module; without an object, all its @models"
+        "targets",
+        nargs="*",
+        metavar="PATH[:object]",
+        help="a file or module; without an object, all its @models; or a folder",
+    )
+    serve.add_argument("--door", metavar="NAME", help="which door the paths are for (default: the one that knows it)")
+    serve.add_argument(
+        "--option", metavar="NAME=VALUE", action="append", default=[], help="what the door is told; any number of times"
     )
     serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
     for one in fields(ServerConfig):
@@ -121,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_parser(commands)
     attach.add_parser(commands)
+    doors.add_parsers(commands)
+    images.add_parser(commands)
     _ask.add_parser(commands)
     commands.add_parser("shim", help=shim.SUMMARY)
     return parser

@@ -228,7 +228,7 @@ def test_a_server_that_would_not_listen_is_refused() -> None:
     ("text", "message"),
     [
         ("[server", "penstock.toml: not valid TOML: "),
-        ("[sever]\n", "penstock.toml: unknown table or key 'sever', expected the table [server]"),
+        ("[sever]\n", "penstock.toml: unknown table or key 'sever', expected the tables [server] and [image]"),
         ("server = 3\n", "penstock.toml: server must be a table, written as [server]"),
         ("[server]\nhtpp = 'off'\n", "penstock.toml: unknown setting 'htpp' in [server], did you mean 'http'?"),
         ("[server]\nidle_timeout = 'x'\n", "penstock.toml: idle_timeout: 'x' is not a duration"),

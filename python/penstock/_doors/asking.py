@@ -15,7 +15,7 @@ from penstock.errors import StartupError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NATIVE", "chosen", "findings", "installed", "is_for_doors", "module", "native"]
+__all__ = ["NATIVE", "check_exists", "chosen", "findings", "installed", "is_for_doors", "module", "native"]
 
 NATIVE = own.NAME
 """What stands for no door in findings and in `--door`: a file with models of Penstock's own."""
@@ -43,7 +43,7 @@ def findings(path: Path) -> list[Finding]:
     Raises:
         StartupError: there is no such path.
     """
-    _check_exists(path)
+    check_exists(path)
     said = [own.detect(path), *(module(name).detect(path) for name in installed() if name != NATIVE)]
     # Of equals, the table's order: the same answer each time.
     return sorted((one for one in said if one is not None), key=lambda one: -one.confidence)
@@ -56,7 +56,7 @@ def chosen(path: Path, door: str | None = None) -> str:
         StartupError: there is none, two are equally sure, or there is no such path or door.
     """
     if door is not None:
-        _check_exists(path)
+        check_exists(path)
         if door != NATIVE:
             module(door)
         return door
@@ -89,7 +89,12 @@ def native(path: Path) -> Sequence[Any]:
     return _load.load(str(own.file_of(path)))
 
 
-def _check_exists(path: Path) -> None:
+def check_exists(path: Path) -> None:
+    """Refuses a path that is not there.
+
+    Raises:
+        StartupError: it is not.
+    """
     if not path.exists():
         raise StartupError(f"there is no file or folder {path}")
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock import _load
+from penstock._doors.serving import Loader, files_below
 from penstock._repository.fresh import freshly
 
 __all__ = ["Code"]
@@ -27,10 +28,12 @@ class Code:
 
     Args:
         targets: Each `PATH[:object]` or `module[:object]`.
+        loader: What makes models of a target.
     """
 
-    def __init__(self, targets: Sequence[str]) -> None:
+    def __init__(self, targets: Sequence[str], loader: Loader | None = None) -> None:
         self.targets = list(targets)
+        self._loader = loader or Loader()
         self._before = set(sys.modules)
         """Modules of nobody's project: they were there before the first import."""
         self._finder = _Finder()
@@ -39,10 +42,10 @@ class Code:
         """The models of all targets; of files that are imported already, those that are there.
 
         Raises:
-            LoadError: as `_load.load`.
-            StartupError: as `_load.load`.
+            LoadError: as `Loader.load`.
+            StartupError: as `Loader.load`.
         """
-        return [one for target in self.targets for one in _load.load(target)]
+        return [one for target in self.targets for one in self._loader.load(target)]
 
     def load_anew(self) -> list[Any]:
         """Imports the project's files again, as they are now. If that fails, those of before stay imported."""
@@ -64,7 +67,8 @@ class Code:
     def files(self) -> set[str]:
         """The project's files: those that are imported, and those that the last import came to before it failed."""
         named = {os.path.realpath(path) for target in self.targets if (path := _load.file_of(target))}
-        return named | {_file(sys.modules[name]) for name in self._modules()} | self._finder.seen
+        below = {file for target in self.targets for file in files_below(target)}
+        return named | below | {_file(sys.modules[name]) for name in self._modules()} | self._finder.seen
 
     def _modules(self) -> list[str]:
         # A copy: handlers import while this looks.

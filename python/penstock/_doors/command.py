@@ -1,0 +1,93 @@
+"""`penstock detect`, `penstock check` and `penstock init`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from penstock._doors import asking, checking, scaffolding
+from penstock.errors import StartupError
+
+__all__ = ["COMMANDS", "add_parsers", "run"]
+
+COMMANDS = ("detect", "check", "init")
+
+
+def add_parsers(commands: Any) -> None:
+    """Adds the commands."""
+    detect = commands.add_parser(
+        "detect",
+        allow_abbrev=False,
+        help="say what a folder or file is, and why",
+        description="Says which door knows a folder or file, and by what. Nothing of it is run.",
+        epilog="Exit status: 0 one is surest, 1 none is, or two are.",
+    )
+    detect.add_argument("path", metavar="PATH", help="a folder or file")
+    detect.add_argument("--json", action="store_true", help="as JSON: all that know it, the surest first")
+    check = commands.add_parser(
+        "check",
+        allow_abbrev=False,
+        help="look for what is wrong with a folder or file, without serving it",
+        description="Looks for what would keep a folder or file from being served or made an image. Its code is "
+        "imported.",
+        epilog="Exit status: 0 nothing is wrong, 1 something is.",
+    )
+    check.add_argument("path", metavar="PATH[:object]", help="a folder or file that penstock serve takes")
+    check.add_argument("--door", metavar="NAME", help="which door it is for (default: the one that knows it)")
+    init = commands.add_parser(
+        "init",
+        allow_abbrev=False,
+        help="write a first example to start from",
+        description="Writes a first example into a new folder, one that can be served as it is.",
+    )
+    init.add_argument("folder", metavar="FOLDER", help="a folder that is empty, or not there yet")
+    init.add_argument("--door", metavar="NAME", default=asking.NATIVE, help="whose kind it is (default: penstock)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries one out, and gives the exit status.
+
+    Raises:
+        StartupError: it cannot be; the message says why.
+    """
+    if options.command == "detect":
+        return _detect(Path(options.path), as_json=options.json)
+    if options.command == "check":
+        return _check(options.path, options.door)
+    return _init(Path(options.folder), options.door)
+
+
+def _detect(path: Path, *, as_json: bool) -> int:
+    found = asking.findings(path)
+    try:
+        door, failure = asking.chosen(path), None
+    except StartupError as error:
+        door, failure = None, error
+    if as_json:
+        print(json.dumps({"path": str(path), "door": door, "findings": [asdict(one) for one in found]}, indent=2))
+        return 0 if door else 1
+    if failure is not None:
+        raise failure
+    print(f"{path} is for the door {door}: {found[0].why} (confidence {found[0].confidence})")
+    for one in found[1:]:
+        print(f"  it could be for {one.door}: {one.why} (confidence {one.confidence})")
+    return 0
+
+
+def _check(target: str, door: str | None) -> int:
+    found, problems = checking.check(target, door)
+    for text in problems:
+        print(f"{target}: {text}")
+    if not problems:
+        print(f"{target}: nothing is wrong with it (door {found})")
+    return 1 if problems else 0
+
+
+def _init(folder: Path, door: str) -> int:
+    for path in scaffolding.write(folder, door):
+        print(f"wrote {path}")
+    print(f"serve it with: penstock serve {folder}\nlook at it with: penstock check {folder}")
+    return 0
