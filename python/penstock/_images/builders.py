@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -53,8 +54,14 @@ class Builder:
             id_file = Path(folder, "id")
             command = self.command(context, name, id_file, epoch, fresh=fresh)
             said: list[str] = []
+            # The others reuse what has not changed by themselves.
             with subprocess.Popen(  # noqa: S603 - that is what was asked for
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+                command,
+                env={"BUILDAH_LAYERS": "true", **os.environ},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
             ) as process:
                 assert process.stdout is not None
                 try:
@@ -74,9 +81,9 @@ class Builder:
 
 BUILDERS = {
     "docker": Builder("docker", ("build", "--progress=plain"), ("version", "--format", "{{.Server.Version}}"), False),
-    "podman": Builder("podman", ("build", "--format", "docker", "--layers"), ("info",), True),
+    "podman": Builder("podman", ("build", "--format", "docker"), ("info",), True),
     # A health check is no part of the other format.
-    "buildah": Builder("buildah", ("build", "--format", "docker", "--layers"), ("version",), True, False),
+    "buildah": Builder("buildah", ("build", "--format", "docker"), ("version",), True, False),
 }
 
 

@@ -65,7 +65,9 @@ def default_python() -> str:
 
 def _environment(spec: ImageSpec) -> list[str]:
     own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1", "PYTHONUNBUFFERED": "1"}
-    return [f"ENV {name}={_quoted(value)}" for name, value in {**own, **spec.env}.items()]
+    # Ours in one, as each is a step; the user's one to a line, to be read.
+    fixed = " ".join(f"{name}={value}" for name, value in own.items() if name not in spec.env)
+    return [f"ENV {fixed}", *(f"ENV {name}={_quoted(value)}" for name, value in spec.env.items())]
 
 
 def _system(spec: ImageSpec) -> list[str]:

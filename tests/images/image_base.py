@@ -1,0 +1,100 @@
+"""What a real build starts from, without any registry: an image of the Python that runs the tests, and a wheel."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+import penstock
+
+PROGRAMS = ("sh", "env", "id", "ls", "cat", "mkdir", "chown", "chmod", "rm", "touch")
+LEFT_OUT = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "__pycache__", "site-packages", "config-*")
+
+
+def write_system(root: Path) -> None:
+    """A file system with a shell, a few programs, and this Python with its NumPy."""
+    for name in ("tmp", "etc", "usr/local/bin", "usr/bin", "proc", "sys", "dev", "run", "var"):
+        (root / name).mkdir(parents=True)
+    (root / "tmp").chmod(0o1777)
+    for link, target in (("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64")):
+        (root / target).mkdir(exist_ok=True)
+        (root / link).symlink_to(target)
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    python = root / "usr/local/bin" / version
+    shutil.copyfile(Path(sys.executable).resolve(), python)
+    python.chmod(0o755)
+    (root / "usr/local/bin/python3").symlink_to(version)
+    library = root / "usr/local/lib" / version
+    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+    _copy_numpy(library / "site-packages")
+    programs = [Path(found).resolve() for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
+    for name, program in zip(PROGRAMS, programs, strict=True):
+        shutil.copy(program, root / "usr/bin" / name)
+    _copy_libraries([*programs, Path(sys.executable).resolve(), *library.rglob("*.so")], root)
+
+
+def write_wheel(folder: Path) -> Path:
+    """A wheel of the package under test, with its compiled part."""
+    tag = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    about = f"penstock-{penstock.__version__}.dist-info"
+    package = Path(penstock.__file__).parent
+    contents = {
+        f"penstock/{path.relative_to(package).as_posix()}": path.read_bytes()
+        for path in sorted(package.rglob("*"))
+        if path.is_file() and path.suffix in (".py", ".so", ".typed")
+    }
+    contents[f"{about}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\nRequires-Dist: numpy>=1.24\n".encode()
+    )
+    contents[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    contents[f"{about}/entry_points.txt"] = b"[console_scripts]\npenstock = penstock.cli:main\n"
+    lines = [f"{name},sha256={_hash(content)},{len(content)}" for name, content in contents.items()]
+    contents[f"{about}/RECORD"] = "\n".join([*lines, f"{about}/RECORD,,", ""]).encode()
+    wheel = folder / f"penstock-{penstock.__version__}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED, 1)
+    return wheel
+
+
+def _copy_numpy(there: Path) -> None:
+    here = Path(np.__file__).parent.parent
+    for name in ("numpy", "numpy.libs"):
+        if (here / name).is_dir():
+            shutil.copytree(here / name, there / name, ignore=shutil.ignore_patterns("tests", "__pycache__", "*.pyi"))
+    about = metadata.distribution("numpy")
+    known = Path(str(about.locate_file("."))) / f"numpy-{about.version}.dist-info"
+    shutil.copytree(known, there / known.name)
+
+
+def _copy_libraries(programs: list[Path], root: Path) -> None:
+    found: set[str] = set()
+    for program in programs:
+        done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+        found.update(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
+    libc = next(path for path in found if "/libc.so" in path)
+    for path in sorted(found):
+        if path.startswith(str(root)):
+            continue
+        # The loader has a fixed place; all else goes where it looks first.
+        place = Path(path) if "/ld-" in path else Path(libc).parent / Path(path).name
+        there = root / str(place).lstrip("/")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(os.path.realpath(path), there)
+
+
+def _hash(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -1,0 +1,126 @@
+"""What Dockerfiles say: golden ones, and what no Dockerfile could."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StartupError
+from penstock._images.dockerfile import default_python, dockerfile
+from penstock.images import ImageSpec
+
+GOLDEN = Path(__file__).parent / "golden"
+
+SPECS: dict[str, ImageSpec] = {
+    "plain": ImageSpec(python_version="3.12", files=((Path("app"), "."),), serve=("app.py",)),
+    "everything": ImageSpec(
+        base_image="nvidia/cuda:12.4.1-runtime-ubuntu22.04",
+        python_version="3.10",
+        env={"MODEL": 'a "quoted" $HOME\\path', "PIP_NO_CACHE_DIR": "0"},
+        system_packages=("libgomp1", "ffmpeg", "libgomp1"),
+        commands_before=("pip install --upgrade pip", "--not-a-flag", "two\nlines"),
+        requirements=("scikit-learn==1.5.2", "torch>=2 ; python_version >= '3.10'"),
+        commands_after=("python -c 'import sklearn'", 'echo "[it is a list]" \\', "[ -e /x ] || true"),
+        files=((Path("here"), "/data/weights"), (Path("app.py"), "app.py"), (Path("x"), "/with space/x")),
+        writable=("/data/cache", "logs"),
+        serve=("--door", "inferless", ".", "--option", "name=ä"),
+        http_port=8080,
+        grpc_port=9000,
+    ),
+    "hashes": ImageSpec(
+        python_version="3.11", requirements=(f"numpy==2.0.0 --hash=sha256:{'0' * 64}",), grpc_port=None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_i22_m17_d15_the_dockerfile_is_the_golden_one(name: str) -> None:
+    wheel = "penstock-9.9-py3-none-any.whl" if name == "hashes" else None
+    made = dockerfile(SPECS[name], version="9.9", wheel=wheel)
+    golden = GOLDEN / f"{name}.Dockerfile"
+    if "PENSTOCK_WRITE_GOLDEN" in os.environ:
+        golden.write_text(made)
+    assert made == golden.read_text()
+
+
+def test_the_python_is_the_one_that_builds() -> None:
+    assert f"FROM python:{default_python()}-slim" in dockerfile(ImageSpec(), version="1")
+
+
+def test_d15_the_layers_come_in_the_order_that_the_doors_ask_for() -> None:
+    text = dockerfile(SPECS["everything"], version="9.9")
+    marks = [
+        "FROM nvidia",
+        "ENV MODEL",
+        "apt-get install -y --no-install-recommends \\\n      ffmpeg",
+        "RUN pip install --upgrade pip",
+        "-r /opt/penstock/requirements.txt",
+        "import sklearn",
+        "COPY files/app/",
+        "USER 10001:10001",
+        "HEALTHCHECK",
+        "ENTRYPOINT",
+    ]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"base_image": "Debian 12"}, "base_image 'Debian 12' is no name of an image, expected one such as debian:12"),
+    ({"base_image": "a\nRUN b"}, r"base_image 'a\nRUN b' is no name of an image, expected one such as debian:12"),
+    ({"python_version": "three"}, "python_version 'three': expected one such as 3.12"),
+    ({"python_version": "3.8"}, "python_version 3.8: Penstock runs on Python 3.10 and newer"),
+    ({"python_version": "2.12"}, "python_version 2.12: Penstock runs on Python 3.10 and newer"),
+    ({"env": {"A-B": "x"}}, "env: 'A-B' is no name of a variable"),
+    (
+        {"env": {"KEY": "secret\nRUN x"}},
+        "env: the value of KEY has a line break or is no text, which a Dockerfile cannot say",
+    ),
+    (
+        {"system_packages": ("a; rm -rf /",)},
+        "system_packages: 'a; rm -rf /' is no name of a package, expected one such as libgomp1",
+    ),
+    ({"commands_after": (" ",)}, "commands: ' ' is no command of a shell"),
+    ({"requirements": ("a\nb",)}, r"requirements: 'a\nb' is no requirement, expected one to a line"),
+    (
+        {"requirements": ("-e .",)},
+        "requirements: '-e .' is about files of this machine, which an image does not have; name packages, and have "
+        "files copied",
+    ),
+    (
+        {"requirements": ("./wheels/x.whl",)},
+        "requirements: './wheels/x.whl' is about files of this machine, which an image does not have; name packages, "
+        "and have files copied",
+    ),
+    (
+        {"requirements": ("mine @ file:///srv/mine",)},
+        "requirements: 'mine @ file:///srv/mine' is about files of this machine, which an image does not have; name "
+        "packages, and have files copied",
+    ),
+    (
+        {"requirements": ("mine @ https://me:hidden@example.org/mine.whl",)},
+        "requirements: 'mine @ https://***@example.org/mine.whl' has a password in its address, which everybody who "
+        "has the image could read",
+    ),
+    ({"files": ((Path("a"), "../a"),)}, "files: '../a' is no place in an image, expected a path without '..'"),
+    ({"files": ((Path("a"), "/"),)}, "files: '/' is taken, expected a place below /app, for example"),
+    ({"files": ((Path("a"), "/opt/venv/x"),)}, "files: '/opt/venv/x' is taken, expected a place below /app, for example"),
+    ({"writable": ("/a\nb",)}, r"files: '/a\nb' is no place in an image, expected a path without '..'"),
+    ({"http_port": 80}, "http_port 80: expected 1024 to 65535, the server is not root"),
+    ({"grpc_port": 8000}, "http_port and grpc_port are both 8000, expected two ports"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+def test_what_cannot_be_said_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(StartupError) as refused:
+        dockerfile(ImageSpec(**fields), version="1")
+    assert str(refused.value) == message
+
+
+def test_addresses_of_git_and_indexes_are_no_secrets() -> None:
+    lines = ("mine @ git+ssh://git@example.org/mine", "torch", "numpy==2.*")
+    assert "requirements.txt" in dockerfile(ImageSpec(requirements=lines), version="1")
