@@ -107,7 +107,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"files": ((Path("a"), "../a"),)}, "files: '../a' is no place in an image, expected a path without '..'"),
     ({"files": ((Path("a"), "/"),)}, "files: '/' is taken, expected a place below /app, for example"),
-    ({"files": ((Path("a"), "/opt/venv/x"),)}, "files: '/opt/venv/x' is taken, expected a place below /app, for example"),
+    (
+        {"files": ((Path("a"), "/opt/venv/x"),)},
+        "files: '/opt/venv/x' is taken, expected a place below /app, for example",
+    ),
     ({"writable": ("/a\nb",)}, r"files: '/a\nb' is no place in an image, expected a path without '..'"),
     ({"http_port": 80}, "http_port 80: expected 1024 to 65535, the server is not root"),
     ({"grpc_port": 8000}, "http_port and grpc_port are both 8000, expected two ports"),

@@ -1,0 +1,252 @@
+"""Which door is for what, and what the commands say of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_door
+
+from penstock import StartupError, cli, doors
+from penstock._doors.table import DOORS
+from penstock.doors import Finding
+from penstock.testing import Client
+
+NATIVE = "import numpy as np\nfrom penstock import Tensor, model\n" + (
+    "@model(inputs=[Tensor('x', np.int32, [1])], outputs=[Tensor('y', np.int32, [1])])\ndef one(x):\n    return x\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def only_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(DOORS):
+        monkeypatch.delitem(DOORS, name)
+    monkeypatch.setitem(DOORS, "toy", "toy_door")
+    # One that this Penstock does not have.
+    monkeypatch.setitem(DOORS, "absent", "penstock_door_that_is_not_there")
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    folder = tmp_path / "toys"
+    folder.mkdir()
+    (folder / "toy.txt").write_text("3")
+    return folder
+
+
+def test_g06_a_folder_is_its_door_s_and_it_is_said_why(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doors.detect(toy) == [Finding("toy", "it has toy.txt", 90)]
+    assert cli.main(["detect", str(toy)]) == 0
+    assert capsys.readouterr().out == f"{toy} is for the door toy: it has toy.txt (confidence 90)\n"
+    assert cli.main(["detect", "--json", str(toy)]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "path": str(toy),
+        "door": "toy",
+        "findings": [{"door": "toy", "why": "it has toy.txt", "confidence": 90}],
+    }
+
+
+def test_g06_penstock_s_own_folders_and_files_are_known(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(NATIVE)
+    assert doors.detect(tmp_path) == [Finding("penstock", "its app.py imports penstock", 95)]
+    assert doors.detect(tmp_path / "app.py") == [Finding("penstock", "it imports penstock", 95)]
+    (tmp_path / "app.py").write_text("from penstock.compat.kserve import Model\n")
+    assert doors.detect(tmp_path) == []
+    (tmp_path / "app.py").write_text("this is no Python\n")
+    assert doors.detect(tmp_path) == []
+
+
+def test_the_surest_door_is_chosen_and_the_others_are_named(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (toy / "app.py").write_text(NATIVE)
+    assert cli.main(["detect", str(toy)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{toy} is for the door penstock: its app.py imports penstock (confidence 95)",
+        "  it could be for toy: it has toy.txt (confidence 90)",
+    ]
+
+
+def test_of_two_that_are_as_sure_none_is_chosen(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (toy / "app.py").write_text(NATIVE)
+    monkeypatch.setattr(toy_door, "CONFIDENCE", 95)
+    message = (
+        f"{toy} could be for penstock (its app.py imports penstock), or toy (it has toy.txt); "
+        "choose with --door penstock for example"
+    )
+    assert cli.main(["serve", str(toy)]) == 1
+    assert capsys.readouterr().err == f"penstock: error: {message}\n"
+    assert cli.main(["detect", "--json", str(toy)]) == 1
+    assert json.loads(capsys.readouterr().out)["door"] is None
+
+
+def test_nobody_s_folder_is_refused_with_what_could_be_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.md").write_text("x")
+    assert cli.main(["serve", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"penstock: error: {tmp_path} is nothing that can be served: it has no app.py with models of Penstock's, and "
+        "no door knows it (doors: toy); name the file in it, or a door with --door\n"
+    )
+    assert cli.main(["detect", str(tmp_path / "notes.md")]) == 1
+    assert capsys.readouterr().err == (
+        f"penstock: error: no door knows {tmp_path / 'notes.md'} (doors: toy); name one with --door, or give a file "
+        "whose name ends in .py\n"
+    )
+    assert cli.main(["detect", str(tmp_path / "gone")]) == 1
+    assert capsys.readouterr().err == f"penstock: error: there is no file or folder {tmp_path / 'gone'}\n"
+
+
+def test_a_model_repository_is_told_how_it_is_served(tmp_path: Path) -> None:
+    (tmp_path / "digits/1").mkdir(parents=True)
+    (tmp_path / "digits/1/model.py").write_text(NATIVE)
+    with pytest.raises(StartupError) as refused:
+        doors.load(tmp_path)
+    assert str(refused.value) == f"{tmp_path} is a model repository: give it as --repository {tmp_path}"
+
+
+def test_what_a_door_makes_of_a_folder_is_served(toy: Path) -> None:
+    with Client(*doors.load(toy, {"times": "2"})) as client:
+        assert client.infer("toy", {"x": np.array([7], np.int32)})["y"].tolist() == [42]
+    with Client(*doors.load(toy, door="toy")) as client:
+        assert client.infer("toy", {"x": np.array([7], np.int32)})["y"].tolist() == [21]
+
+
+def test_a_folder_of_penstock_s_own_is_served(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(NATIVE)
+    assert [one.name for one in doors.load(tmp_path)] == ["one"]
+    with pytest.raises(StartupError, match=f"^{re.escape(str(tmp_path))} is served without a door, which takes no"):
+        doors.load(tmp_path, {"times": "2"})
+
+
+@pytest.mark.parametrize("name", ["nobody", "absent"])
+def test_a_door_that_is_not_there_is_refused(toy: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--door", name, str(toy)]) == 1
+    assert capsys.readouterr().err == f"penstock: error: there is no door {name!r}; there are penstock, toy\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--option", "times"], "--option times: expected NAME=VALUE"),
+        (["--option", "=2"], "--option =2: expected NAME=VALUE"),
+    ],
+)
+def test_options_are_pairs(toy: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", str(toy), *options]) == 1
+    assert capsys.readouterr().err == f"penstock: error: {message}\n"
+
+
+def test_options_are_for_doors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.py").write_text(NATIVE)
+    assert cli.main(["serve", str(tmp_path / "one.py"), "--option", "a=b"]) == 1
+    said = f"--option a: {tmp_path / 'one.py'} is served without a door, which takes no options"
+    assert capsys.readouterr().err == f"penstock: error: {said}\n"
+
+
+def test_a_python_file_is_a_door_s_only_without_penstock_in_it(tmp_path: Path) -> None:
+    from penstock._doors import asking
+
+    (tmp_path / "plain.py").write_text("from models import double\n")
+    # No door knows it, so it is imported, and may hold models that it got from elsewhere.
+    assert not asking.is_for_doors(str(tmp_path / "plain.py"))
+    assert not asking.is_for_doors("a.module")
+    assert asking.is_for_doors(str(tmp_path))
+
+
+def test_a_confidence_is_a_share_of_a_hundred() -> None:
+    with pytest.raises(ValueError, match=r"^a finding's confidence is from 1 to 100, not 0$"):
+        Finding("toy", "it is", 0)
+
+
+def test_check_says_what_is_wrong(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(toy)]) == 0
+    assert capsys.readouterr().out == f"{toy}: nothing is wrong with it (door toy)\n"
+    (toy / "toy.txt").write_text("many")
+    assert cli.main(["check", str(toy)]) == 1
+    assert capsys.readouterr().out == f"{toy}: toys: 'many' is no number\n"
+
+
+def test_check_asks_the_door_s_own(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(toy_door, "check", lambda path: [f"{path.name} is a toy"], raising=False)
+    assert cli.main(["check", str(toy)]) == 1
+    assert capsys.readouterr().out == f"{toy}: toys is a toy\n"
+
+
+def test_check_finds_what_no_image_could_have(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from penstock.images import ImageSpec
+
+    gone = toy / "gone"
+    monkeypatch.setattr(toy_door, "describe", lambda _: ImageSpec(files=((gone, "x"),)))
+    assert cli.main(["check", str(toy)]) == 1
+    assert capsys.readouterr().out == f"{toy}: its image needs {gone}, which is not there\n"
+    monkeypatch.setattr(toy_door, "describe", lambda _: ImageSpec(python_version="2.7"))
+    assert cli.main(["check", str(toy)]) == 1
+    said = f"{toy}: no image can be made of it: python_version 2.7: Penstock runs on Python 3.10 and newer\n"
+    assert capsys.readouterr().out == said
+
+
+def test_check_imports_penstock_s_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "app.py").write_text(NATIVE + "undefined_name\n")
+    assert cli.main(["check", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == (
+        f"{tmp_path}: cannot import {tmp_path}/app.py: NameError: name 'undefined_name' is not defined\n"
+    )
+    assert "line 6" in told.err
+
+
+def test_check_compares_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "twice.py").write_text(NATIVE + NATIVE.replace("def one", "@model(name='one')\ndef two"))
+    (tmp_path / "twice.py").write_text(NATIVE + "other = one.with_options(description='again')\n")
+    assert cli.main(["check", str(tmp_path / "twice.py")]) == 1
+    assert "'one'" in capsys.readouterr().out
+
+
+def test_i33_init_writes_what_can_be_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new/one"
+    assert cli.main(["init", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert f"wrote {folder / 'app.py'}\n" in out
+    assert f"serve it with: penstock serve {folder}\n" in out
+    assert cli.main(["check", str(folder)]) == 0
+    with Client(*doors.load(folder)) as client:
+        answer = client.infer("Score", {"x": np.ones((2, 4), np.float32)})
+    np.testing.assert_allclose(answer["y"], [[1.0], [1.0]])
+
+
+def test_the_test_that_init_writes_passes(tmp_path: Path) -> None:
+    import subprocess
+
+    assert cli.main(["init", str(tmp_path / "new")]) == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path / "new",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_init_writes_a_door_s_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", "--door", "toy", str(tmp_path / "t")]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {tmp_path / 't/toy.txt'}\n")
+    assert [one.name for one in doors.load(tmp_path / "t")] == ["toy"]
+
+
+def test_init_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    assert cli.main(["init", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"penstock: error: {tmp_path} is there already and not empty; name a new folder\n"
+    )
+    assert cli.main(["init", "--door", "nobody", str(tmp_path / "x")]) == 1
+    assert not (tmp_path / "x").exists()
