@@ -17,6 +17,7 @@ from typing import Any
 from penstock import _ask, _settings
 from penstock._attach import command as attach
 from penstock._doors import command as doors
+from penstock._export import command as export
 from penstock._images import command as images
 from penstock._reload import command
 from penstock._say import say
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return doors.run(options)
         if options.command == "build":
             return images.run(options)
+        if options.command == "export":
+            return export.run(options)
         return _serve(options)
     except StartupError as error:
         return _fail(error)
@@ -137,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     attach.add_parser(commands)
     doors.add_parsers(commands)
     images.add_parser(commands)
+    export.add_parser(commands)
     _ask.add_parser(commands)
     commands.add_parser("shim", help=shim.SUMMARY)
     return parser

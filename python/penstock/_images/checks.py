@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from penstock.errors import StartupError
 from penstock.images import ImageSpec
 
-__all__ = ["HOME", "VENV", "WORKDIR", "check_name", "check_spec", "place_of"]
+__all__ = ["HOME", "VENV", "WORKDIR", "check_image", "check_name", "check_spec", "place_of"]
 
 WORKDIR, HOME, VENV = "/app", "/home/penstock", "/opt/venv"
 """Where in an image the code is, where its user may write, and where packages are installed."""
@@ -62,6 +62,16 @@ def check_name(name: str) -> str:
     if not _REFERENCE.fullmatch(name) or "@" in name:
         raise StartupError(f"{name!r} is no name for an image, expected one in lower case such as digits:1.0")
     return name
+
+
+def check_image(name: str) -> None:
+    """The name of an image that is to be run.
+
+    Raises:
+        StartupError: it is none.
+    """
+    if not _REFERENCE.fullmatch(name):
+        raise StartupError(f"{name!r} is no name of an image, expected one such as registry.example/digits:1.0")
 
 
 def place_of(place: str) -> str:

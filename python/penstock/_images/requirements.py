@@ -27,7 +27,7 @@ def read_requirements(file: Path, depth: int = 0) -> tuple[str, ...]:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise StartupError(f"the requirements {file} cannot be read: {why}") from None
     found: list[str] = []
-    for whole in re.sub(r"\\\r?\n\s*", " ", text).splitlines():
+    for whole in re.sub(r"\s*\\\r?\n\s*", " ", text).splitlines():
         # A `#` within an address is part of it.
         line = re.sub(r"(^|\s)#.*$", "", whole).strip()
         named = re.fullmatch(r"(?:-r|--requirement)[ =]*(\S+)", line)

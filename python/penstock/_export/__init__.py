@@ -1,0 +1,1 @@
+"""Manifests for platforms that run containers."""

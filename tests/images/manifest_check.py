@@ -1,0 +1,44 @@
+"""Run by a Python with KServe's package: fails where a manifest has a field that Kubernetes' or KServe's types have not.
+
+The types of both packages are generated from the published API, so these are the names that a cluster knows.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import kserve.models
+import kubernetes.client.models as kubernetes
+import yaml
+
+ROOTS = {"Deployment": "V1Deployment", "Service": "V1Service", "InferenceService": "V1beta1InferenceService"}
+SIMPLE = {"str": str, "int": int, "bool": bool, "float": float, "object": object, "datetime": str}
+
+
+def check(value: Any, kind: str, where: str) -> None:
+    if inner := re.fullmatch(r"(?i:list)\[(.+)\]", kind):
+        assert isinstance(value, list), f"{where}: expected a list"
+        for number, one in enumerate(value):
+            check(one, inner[1], f"{where}[{number}]")
+    elif inner := re.fullmatch(r"(?i:dict)[(\[](.+?), (.+)[)\]]", kind):
+        for key, one in value.items():
+            check(one, inner[2], f"{where}.{key}")
+    elif kind in SIMPLE:
+        fits = isinstance(value, SIMPLE[kind]) and (kind == "bool") == isinstance(value, bool)
+        assert fits or kind == "object", f"{where}: {value!r} is no {kind}"
+    else:
+        type_ = getattr(kserve.models, kind, None) or getattr(kubernetes, kind)
+        names = {shown: name for name, shown in type_.attribute_map.items()}
+        assert isinstance(value, dict), f"{where}: expected a table"
+        for key, one in value.items():
+            assert key in names, f"{where}: there is no field {key!r} in {kind}"
+            check(one, type_.openapi_types[names[key]], f"{where}.{key}")
+        # Refuses a missing field that is required, and values that are out of range.
+        type_(**{names[key]: one for key, one in value.items()})
+
+
+for document in yaml.safe_load_all(sys.stdin):
+    check(document, ROOTS[document["kind"]], document["kind"])
+    print(f"{document['kind']} {document['metadata']['name']}")
