@@ -185,7 +185,7 @@ def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str], arguments: 
 
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "serve the models of files or modules" in capsys.readouterr().out
+    assert "serve the models of files, folders or modules" in capsys.readouterr().out
 
 
 def test_every_setting_has_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:

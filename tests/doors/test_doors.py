@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,16 @@ def only_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DOORS, "toy", "toy_door")
     # One that this Penstock does not have.
     monkeypatch.setitem(DOORS, "absent", "penstock_door_that_is_not_there")
+
+
+@pytest.fixture(autouse=True)
+def no_module_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if hasattr(sys.modules[name], "__penstock_file__"):
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ LONG_FOR_A_REASON = {
 UNPICKLERS_ALLOWED_IN = {"python/penstock/_by_value.py", "python/penstock/compat/kserve/_carrying.py"}
 """Reads what its own parent process has written, and nothing else."""
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
-OF_A_MACHINE = re.compile(r"/root/|/home/(?!me/)\w|/Users/\w|/work/(?:main|shared)|/tmp/[a-z]+/")
+OF_A_MACHINE = re.compile(r"/root/|/home/(?!me/|penstock\b)\w|/Users/\w|/work/(?:main|shared)|/tmp/[a-z]+/")
 OF_A_REGISTRY = re.compile(r"--?(?:extra-)?index-url|\[registries|replace-with|https?://[^/\s]*@")
 
 

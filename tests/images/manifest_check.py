@@ -1,4 +1,4 @@
-"""Run by a Python with KServe's package: fails where a manifest has a field that Kubernetes' or KServe's types have not.
+"""Run by a Python with KServe's package: fails where a manifest has a field that no type has.
 
 The types of both packages are generated from the published API, so these are the names that a cluster knows.
 """

@@ -1,4 +1,4 @@
-"""Which program builds, how it is asked, and what is shown meanwhile. The programs are stand-ins that note their words."""
+"""Which program builds, how it is asked, and what is shown meanwhile. The programs are stand-ins that note words."""
 
 from __future__ import annotations
 
