@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(options: argparse.Namespace) -> int:
     from penstock import _run
     from penstock._doors.serving import Loader, read_options
+    from penstock._images import running
     from penstock._reload.code import Code
     from penstock._reload.reloader import Reloader
     from penstock.server import Server
@@ -83,6 +84,8 @@ def _serve(options: argparse.Namespace) -> int:
     if not options.targets and not config.repository and config.attach is None:
         print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
+    if options.in_image:
+        return running.run(options.targets, config, given)
     code = Code(options.targets, Loader(options.door, read_options(options.option)))
     models = code.load()
     server = Server(*models, config=config)
@@ -135,6 +138,11 @@ def _parser() -> argparse.ArgumentParser:
         _add_setting(serve, one.name, one.metadata["kind"], one.metadata["help"], one.default)
     serve.add_argument(
         "--reload", action="store_true", help="load the code anew when its files change; for development"
+    )
+    serve.add_argument(
+        "--in-image",
+        action="store_true",
+        help="serve the image that penstock build made of the path, with docker or podman",
     )
     command.add_parser(commands)
     attach.add_parser(commands)

