@@ -36,7 +36,7 @@ class ImageSpec:
     files: tuple[tuple[Path, str], ...] = ()
     """Files and folders here, each with its place in the image; one that is relative is below `/app`."""
     writable: tuple[str, ...] = ()
-    """Folders in the image that the server may write to, beside its home and `/tmp`."""
+    """Folders in the image in which the server may make files, beside its home and `/tmp`."""
     serve: tuple[str, ...] = ()
     """Arguments of `penstock serve`, which runs in `/app`. Addresses are added from the ports."""
     http_port: int = 8000

@@ -49,6 +49,7 @@ commands_before = ["echo before > /opt/marker"]
 commands_after = ["echo after >> /opt/marker"]
 http_port = {port}
 grpc_port = "off"
+writable = ["kept"]
 [image.env]
 GREETING = 'say "$HOME"'
 """
@@ -186,6 +187,9 @@ class TestAnImage:
         assert said.splitlines()[1].startswith("-rw-r--r-- 1 root root")
         assert said.splitlines()[-1] == "/home/penstock"
         image.store.buildah("run", container, "--", "touch", "/app/app.py", status=1)
+        image.store.buildah("run", container, "--", "touch", "/app/new", status=1)
+        # But where it was said that it may write.
+        image.store.buildah("run", container, "--", "touch", "/app/kept/new")
 
     def test_the_same_files_make_the_same_layers(self, image: Image) -> None:
         for path in image.folder.rglob("*"):
@@ -218,11 +222,16 @@ class TestAnImage:
         assert not (tmp_path / "app/.penstock").exists()
 
 
+def children(thread: Path) -> list[str]:
+    """The processes that a thread has started, and that run."""
+    return (thread / "children").read_text().split()
+
+
 def stop(process: subprocess.Popen[str]) -> str:
     """Ends what the container runs, as `docker stop` does, and gives what it said."""
     # What is under buildah's own processes; that passes no signals on.
     number = str(process.pid)
-    while below := Path(f"/proc/{number}/task/{number}/children").read_text().split():
+    while below := [child for thread in Path(f"/proc/{number}/task").iterdir() for child in children(thread)]:
         number = below[0]
     os.kill(int(number), signal.SIGTERM)
     try:

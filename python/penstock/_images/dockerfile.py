@@ -116,19 +116,23 @@ def _packages(spec: ImageSpec, version: str, wheel: str | None) -> list[str]:
 
 
 def _user(spec: ImageSpec) -> list[str]:
-    folders = " ".join(_shell(place) for place in [HOME, *sorted({place_of(one) for one in spec.writable})])
     return [
         # Not useradd: small images have none.
         f"RUN echo 'penstock:x:{USER}:{USER}::{HOME}:/bin/sh' >> /etc/passwd \\",
         f" && echo 'penstock:x:{USER}:' >> /etc/group \\",
-        f" && mkdir -p {WORKDIR} {folders} \\",
-        f" && chown {USER}:{USER} {folders}",
+        f" && mkdir -p {WORKDIR} {HOME} \\",
+        f" && chown {USER}:{USER} {HOME}",
     ]
 
 
 def _files(spec: ImageSpec) -> list[str]:
     tops = sorted({place_of(place).split("/")[1] for _, place in spec.files})
-    return [_copy(f"files/{top}/", f"/{top}/") for top in tops]
+    copied = [_copy(f"files/{top}/", f"/{top}/") for top in tops]
+    if not spec.writable:
+        return copied
+    folders = " ".join(_shell(place) for place in sorted({place_of(one) for one in spec.writable}))
+    # After the copies, which make the folders root's. Not what is in them: that would copy it once more.
+    return [*copied, f"RUN mkdir -p {folders} && chown {USER}:{USER} {folders}"]
 
 
 def _start(spec: ImageSpec) -> list[str]:

@@ -31,12 +31,13 @@ RUN ["/bin/sh", "-c", "[ -e /x ] || true"]
 
 RUN echo 'penstock:x:10001:10001::/home/penstock:/bin/sh' >> /etc/passwd \
  && echo 'penstock:x:10001:' >> /etc/group \
- && mkdir -p /app /home/penstock /app/logs /data/cache \
- && chown 10001:10001 /home/penstock /app/logs /data/cache
+ && mkdir -p /app /home/penstock \
+ && chown 10001:10001 /home/penstock
 
 COPY files/app/ /app/
 COPY files/data/ /data/
 COPY ["files/with space/", "/with space/"]
+RUN mkdir -p /app/logs /data/cache && chown 10001:10001 /app/logs /data/cache
 
 WORKDIR /app
 USER 10001:10001
