@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,10 +75,14 @@ def is_for_doors(target: str) -> bool:
     """Whether a target of the command line is to be shown to the doors, rather than imported.
 
     A folder is, and a file that is no Python. A Python file is where a door knows it and it has nothing of Penstock in
-    it: then an import could only tell that it has no model.
+    it: then an import could only tell that it has no model. A package that is named as a module is imported, unless
+    somebody knows it.
     """
     path = Path(target)
-    if path.is_dir() or (path.is_file() and path.suffix != ".py"):
+    if path.is_dir():
+        is_module = os.sep not in target and (path / "__init__.py").is_file()
+        return not is_module or bool(findings(path))
+    if path.is_file() and path.suffix != ".py":
         return True
     return path.is_file() and not own.imports_penstock(path) and bool(findings(path))
 
