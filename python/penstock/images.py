@@ -44,7 +44,7 @@ class ImageSpec:
     grpc_port: int | None = 8001
     """Where gRPC listens; None for nowhere."""
     record: Callable[[str], None] | None = None
-    """Told the image's name when it is built. None has it recorded in `.penstock/image.json` beside what is served."""
+    """Told the image's name when it is built, for a door that writes it down in a file of its own."""
 
 
 def write_context(spec: ImageSpec, folder: str | Path, *, wheel: str | Path | None = None) -> Path:
@@ -79,7 +79,7 @@ def build(
     Args:
         spec: What it needs.
         name: Its name, `digits:1.0` for example.
-        of: The folder or file that it is of: remembered beside it, if `spec.record` is None.
+        of: The folder or file that it is of, beside which it is remembered.
         builder: `docker`, `podman` or `buildah`; None for the first that is here and answers.
         wheel: Penstock's wheel, as in `write_context`.
 

@@ -118,9 +118,8 @@ def test_d15_the_image_is_remembered_or_told(programs: Programs, app: Path) -> N
     assert recorded(app) == built
     assert (built.http_port, built.grpc_port) == (8080, None)
     told: list[str] = []
-    build(ImageSpec(record=told.append), "digits:2", of=app)
+    assert build(ImageSpec(record=told.append), "digits:2", of=app) == recorded(app)
     assert told == ["digits:2"]
-    assert recorded(app) == built
 
 
 def test_files_of_one_folder_have_images_of_their_own(app: Path) -> None:

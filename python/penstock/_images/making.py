@@ -49,6 +49,6 @@ def make(spec: ImageSpec, name: str, wanted: Wanted, *, of: Path | None = None) 
         built = Built(name, id_, builder.name, context.digest(where), spec.http_port, spec.grpc_port)
     if spec.record is not None:
         spec.record(name)
-    elif of is not None:
+    if of is not None:
         recording.write(of, built)
     return built
