@@ -123,8 +123,10 @@ class Model(Generic[P, R]):
         self.open = self._signature.open
         self.routes = read_routes(options, self.batching, where, is_open=self.open)
         self._explainer = self._read_explainer(where)
-        self.inputs = tuple(slot.tensor for slot in self._signature.inputs)
-        self.outputs = tuple(slot.tensor for slot in self._signature.outputs)
+        signature = self._signature
+        inputs, outputs = signature.shown if self.open else (signature.inputs, signature.outputs)
+        self.inputs = tuple(slot.tensor for slot in inputs)
+        self.outputs = tuple(slot.tensor for slot in outputs)
         both, processes = (self.inputs, self.outputs), self.processes is not None
         check_batching(self.batching, both, where, streams=self.streams, processes=processes)
         check_cache(self.cache, streams=self.streams, sequences=self.sequences is not None, where=where)
@@ -264,8 +266,9 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         version: The version on the wire.
         description: What it does, for its callers: shown at /docs and in /openapi.json. Else the docstring
             of the function or class; "" shows none.
-        inputs: What the handler takes, as arrays. Without it, its annotations say.
-        outputs: What it returns, as arrays. Without it, its return annotation says.
+        inputs: What the handler takes, as arrays. Without it, its annotations say. Of a handler of requests as they
+            are: what its metadata says that it takes, which nothing checks.
+        outputs: What it returns, as arrays. Without it, its return annotation says. Likewise.
         batching: How requests share a call. Without it each request is one call and no axis is added.
         instances: How many calls may run at once, as a number or `Threads(n)`; or `Processes(n)`.
         max_concurrency: How many calls of an async handler run at once on each instance's event loop.

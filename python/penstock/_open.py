@@ -21,8 +21,6 @@ _ONE = ("Request", "penstock.Request")
 _MANY = re.compile(r"(?:list|List|Sequence|typing\.\w+)\[\s*(?P<item>[\w.]+)\s*\]")
 
 _NEEDS_TENSORS = {
-    "inputs": "a request brings any tensors, under its own names",
-    "outputs": "an answer has any tensors, under its own names",
     "sequences": "state of a sequence is for models that declare their inputs",
     "cache": "which requests are equal is known of declared inputs only",
     "warmup": "there are no declared inputs to make samples for; warm up where the handler is built",
@@ -31,6 +29,11 @@ _NEEDS_TENSORS = {
 
 _JOINS: dict[str, object] = {"sizes": (), "cost": None, "window": None, "split_on_memory": False}
 """What a batching says of joined rows, and how it is left out."""
+
+
+def takes_requests(hints: Mapping[str, Any]) -> bool:
+    """Whether a handler with these annotations takes requests as they are."""
+    return any(_kind(hint) for name, hint in hints.items() if name != "return")
 
 
 def request_of(

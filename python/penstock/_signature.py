@@ -14,7 +14,7 @@ from typing import Any
 from penstock import _hints
 from penstock._adapt import Adapter, adapter
 from penstock._definition import Document
-from penstock._open import request_of
+from penstock._open import request_of, takes_requests
 from penstock.errors import SignatureError
 from penstock.tensor import Tensor
 
@@ -47,6 +47,8 @@ class Signature:
     wants_context: bool
     open: bool = False
     """Whether it takes requests as they are, its only argument but for the context. It has no inputs and outputs."""
+    shown: tuple[tuple[Slot, ...], tuple[Slot, ...]] = ((), ())
+    """What the metadata of a model that takes requests as they are says of its inputs and outputs."""
 
     @property
     def is_direct(self) -> bool:
@@ -86,15 +88,18 @@ def read_signature(
     Raises:
         SignatureError: it cannot be served so; the message names the parameter and what to write.
     """
-    declared = None if inputs is None else _checked(inputs, "inputs", where)
-    everything = _parameters(handler, where, is_method=is_method, declared=declared is not None)
     hints = _hints.resolve(handler)
+    # What an open model declares is for its readers, and no parameter's.
+    is_open = takes_requests(hints)
+    declared = None if inputs is None or is_open else _checked(inputs, "inputs", where)
+    everything = _parameters(handler, where, is_method=is_method, declared=declared is not None)
     context = _find_context(everything, hints, declared or [], where)
     parameters = {name: one for name, one in everything.items() if name != context}
     request = request_of(parameters, hints, where, batched=batched)
     if request is not None:
         positional, keywords = _arrange(everything, [request], context)
-        return Signature((), (), positional, keywords, context is not None, open=True)
+        shown = (_shown(inputs, "input", where), _shown(outputs, "output", where))
+        return Signature((), (), positional, keywords, context is not None, open=True, shown=shown)
     names: list[str | None]
     if declared is not None:
         slots, names = _bind_declared(declared, parameters, where)
@@ -286,6 +291,12 @@ def _checked(tensors: Iterable[Tensor], kind: str, where: str) -> list[Tensor]:
         if not tensor.name:
             raise SignatureError(f"{where}: {kind}[{index}] needs a name")
     return found
+
+
+def _shown(tensors: Iterable[Tensor] | None, kind: str, where: str) -> tuple[Slot, ...]:
+    slots = [Slot(tensor) for tensor in _checked(tensors or (), f"{kind}s", where)]
+    _check_names(slots, kind, where)
+    return tuple(slots)
 
 
 def _check_names(slots: list[Slot], kind: str, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import logging
@@ -23,10 +24,19 @@ __all__ = ["Spawning", "in_folder", "received", "spawning"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from penstock._child import main; main()"
 
+# Another interpreter has its own packages: of the server's, it gets Penstock alone.
+_ELSEWHERE = (
+    "import sys, importlib.util as util; "
+    "spec = util.spec_from_file_location('penstock', sys.argv[2] + '/__init__.py', "
+    "submodule_search_locations=[sys.argv[2]]); "
+    "sys.modules['penstock'] = package = util.module_from_spec(spec); spec.loader.exec_module(package); "
+    "from penstock._child import main; main()"
+)
+
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Where numeric libraries look for how many threads they may use; torch reads the first two."""
 
-_BY_NAME, _IN_FOLDER, _BY_VALUE = b"name ", b"fold ", b"code "
+_BY_NAME, _IN_FOLDER, _BY_VALUE, _MADE = b"name ", b"fold ", b"code ", b"made "
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +69,24 @@ def spawning(processes: Processes, definition: Definition, model: Model[..., Any
     """
     if not sys.executable:
         raise SignatureError(f"model {definition.name!r}: this interpreter does not know its own program")
-    flags = [*subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
     return Spawning(
-        program=sys.executable,
-        arguments=[*flags, "-c", _PROGRAM, f"penstock: model {definition.name!r}", *filter(_is_text, sys.path)],
+        program=processes.python or sys.executable,
+        arguments=_arguments(f"penstock: model {definition.name!r}", elsewhere=processes.python is not None),
         environments=_environments(processes, definition.name),
-        payload=_payload(definition, model) if payload is None else payload,
+        payload=_payload(processes, definition, model) if payload is None else payload,
         hang_after=processes.hang_after,
         abandoned_after=processes.abandoned_after,
         max_rss=processes.max_rss,
         max_age=processes.max_age,
         max_batches=processes.max_batches,
     )
+
+
+def _arguments(title: str, *, elsewhere: bool) -> list[str]:
+    if elsewhere:
+        return ["-c", _ELSEWHERE, title, os.path.dirname(os.path.abspath(__file__))]
+    flags = [*subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
+    return [*flags, "-c", _PROGRAM, title, *filter(_is_text, sys.path)]
 
 
 def received(payload: bytes) -> Definition:
@@ -91,6 +107,11 @@ def received(payload: bytes) -> Definition:
 
         told = json.loads(content)
         return Native().define(Path(told["folder"]), told["name"], told["version"])
+    if kind == _MADE:
+        told = json.loads(content)
+        module, _, name = told["function"].partition(":")
+        bare: Definition = getattr(importlib.import_module(module), name)(**told["arguments"]).bare_definition()
+        return bare
     if kind != _BY_VALUE:
         raise StartupError("the server sent nothing that can be loaded")
     from penstock import _by_value
@@ -105,7 +126,10 @@ def _model_of(target: Any) -> Model[..., Any]:
     return made
 
 
-def _payload(definition: Definition, model: Model[..., Any]) -> bytes:
+def _payload(processes: Processes, definition: Definition, model: Model[..., Any]) -> bytes:
+    if processes.made_by is not None:
+        function, arguments = processes.made_by
+        return _MADE + json.dumps({"function": function, "arguments": json.loads(arguments)}).encode()
     if (place := _place(model)) is not None:
         path, name = place
         return _BY_NAME + json.dumps({"path": path, "name": name}).encode()

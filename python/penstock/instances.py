@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 __all__ = ["Processes", "Threads"]
 
@@ -51,6 +54,11 @@ class Processes:
         threads: How many threads the numeric libraries of each process may use. None shares the cores
             out evenly, where the environment does not say otherwise.
         env: What else is different in the environment of the processes.
+        python: The interpreter that runs them, of a virtual environment of its own, say; None for the server's. It is
+            CPython 3.10 or later, has numpy, and needs no Penstock. What it imports is its own.
+        made_by: Where a process finds the model: a function, as "module:name", and the keyword arguments that it is
+            called with, of JSON's types. It returns the same model. None to find what is at the top level of a module,
+            or to send code.
 
     Processes are replaced one at a time: the new one has loaded before the old one goes.
 
@@ -79,6 +87,10 @@ class Processes:
     """Threads of the numeric libraries of each process."""
     env: tuple[tuple[str, str], ...]
     """What else is different in their environment."""
+    python: str | None
+    """The interpreter that runs them; None for the server's."""
+    made_by: tuple[str, str] | None
+    """The function that makes the model in a process, and its keyword arguments as JSON; None for no such."""
 
     def __init__(
         self,
@@ -92,6 +104,8 @@ class Processes:
         gpus: Iterable[int | str] = (),
         threads: int | None = None,
         env: Mapping[str, str] | None = None,
+        python: str | os.PathLike[str] | None = None,
+        made_by: tuple[str, Mapping[str, Any]] | None = None,
     ) -> None:
         _check_count("Processes", count)
         for name, number in (("max_rss", max_rss), ("max_batches", max_batches), ("threads", threads)):
@@ -107,6 +121,8 @@ class Processes:
             tuple(_devices(one) for one in gpus),
             threads,
             tuple(_environment(env or {})),
+            None if python is None else os.fspath(python),
+            None if made_by is None else _maker(*made_by),
         )
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
@@ -115,6 +131,13 @@ class Processes:
 def _check_count(kind: str, count: object) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 4096:
         raise ValueError(f"{kind}: count must be an integer from 1 to 4096, not {count!r}")
+
+
+def _maker(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    module, _, name = function.partition(":")
+    if not module or not name.isidentifier():
+        raise ValueError(f"Processes: made_by names no function, as 'module:name': {function!r}")
+    return function, json.dumps(dict(arguments))
 
 
 def _is_int(value: object) -> bool:

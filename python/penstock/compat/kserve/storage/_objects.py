@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.archives import checked, staged
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.storage import _stores
 from penstock.compat.kserve.storage._archives import unpack_only_file
 from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
-from penstock.compat.kserve.storage._staging import checked, staged
 
 __all__ = ["download", "get", "refuse_shares"]
 

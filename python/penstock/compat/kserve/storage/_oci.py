@@ -7,11 +7,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.kserve.storage._archives import unpack_layer
-from penstock.compat.kserve.storage._bounds import Bounds
+from penstock.archives import Bounds, staged, unpack_layer
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._registry import Registry
-from penstock.compat.kserve.storage._staging import staged
 
 __all__ = ["download"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from penstock.archives import checked, staged
 from penstock.compat.kserve.storage._archives import is_archive, unpack
 from penstock.compat.kserve.storage._patterns import Patterns
-from penstock.compat.kserve.storage._staging import checked, staged
 
 __all__ = ["Redirects", "download"]
 
