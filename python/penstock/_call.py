@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import replace
 from typing import Any
 
-from penstock._signature import Signature, Slot
+from penstock._slots import Signature, Slot
 from penstock.errors import HandlerError
 from penstock.streaming import Final
 

@@ -14,7 +14,8 @@ from penstock import _hints
 from penstock._batching import check_batching
 from penstock._call import bind
 from penstock._definition import BoundHandler, Definition, Handler
-from penstock._signature import Signature, documents, read_signature
+from penstock._signature import read_signature
+from penstock._slots import Signature, documents
 from penstock.batching import Batching
 from penstock.errors import Unavailable
 from penstock.tensor import Tensor

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock._explain import Explainer, Shared
-    from penstock._signature import Signature
+    from penstock._slots import Signature
 
 __all__ = ["Model", "ModelOptions", "model"]
 
@@ -123,10 +123,7 @@ class Model(Generic[P, R]):
         self.open = self._signature.open
         self.routes = read_routes(options, self.batching, where, is_open=self.open)
         self._explainer = self._read_explainer(where)
-        signature = self._signature
-        inputs, outputs = signature.shown if self.open else (signature.inputs, signature.outputs)
-        self.inputs = tuple(slot.tensor for slot in inputs)
-        self.outputs = tuple(slot.tensor for slot in outputs)
+        self.inputs, self.outputs = self._signature.tensors
         both, processes = (self.inputs, self.outputs), self.processes is not None
         check_batching(self.batching, both, where, streams=self.streams, processes=processes)
         check_cache(self.cache, streams=self.streams, sequences=self.sequences is not None, where=where)
@@ -152,7 +149,7 @@ class Model(Generic[P, R]):
 
     def bare_definition(self) -> Definition:
         """What each of its instances loads, wherever that runs."""
-        from penstock._signature import documents
+        from penstock._slots import documents
 
         explainer = None
         factory: Callable[[], Handler] = self._build
@@ -193,7 +190,7 @@ class Model(Generic[P, R]):
 
     def examples(self) -> dict[str, str | None]:
         """A valid JSON document for each input that carries one; None where none can be made."""
-        from penstock._signature import documents
+        from penstock._slots import documents
 
         return {name: document.example for name, document in documents(self._signature.inputs).items()}
 

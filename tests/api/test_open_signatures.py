@@ -106,8 +106,7 @@ def beside(request: Request, x: int) -> Any: ...
             {},
             "model 'm': parameter 'x' stands beside 'request', which is the whole request; only a `ctx: Context`",
         ),
-        (one, {"inputs": [X]}, f"{AS_THEY_ARE}inputs= does not go with that: a request brings any tensors"),
-        (one, {"outputs": []}, f"{AS_THEY_ARE}outputs= does not go with that: an answer has any tensors"),
+        (one, {"inputs": [X, X]}, "model 'm': input 'x' is declared twice"),
         (one, {"cache": Cache()}, f"{AS_THEY_ARE}cache= does not go with that: which requests are equal"),
         (
             with_context,
