@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock import _datatypes
 
@@ -19,9 +19,14 @@ _INLINE_ELEMENTS = 32
 
 _SAMPLES: dict[str, Any] = {"BOOL": True, "BYTES": "text"}
 _VARIABLE_AXIS = 2
+_MOST_ROUTES = 3
+"""Routes of a model that the table shows; all of them are in `/docs`."""
+
+Greetings: TypeAlias = Callable[[Sequence[Any], str], Sequence[str]]
+"""What is shown to whoever has started a server with these models, and where it serves HTTP: requests to try."""
 
 
-def describe(server: Server, models: Iterable[Any]) -> str:
+def describe(server: Server, models: Sequence[Any], greetings: Greetings | None = None) -> str:
     """The lines that a started server prints."""
     rows: list[tuple[str, ...]] = [("MODEL", "VERSION", "INPUTS", "OUTPUTS", "BATCHING", "INSTANCES")]
     rows += [_row(definition) for definition in server.definitions]
@@ -36,15 +41,24 @@ def describe(server: Server, models: Iterable[Any]) -> str:
         lines.append(f"attach  {server.attach_address}")
     for folder in server.config.repository:
         lines.append(f"repository  {folder} ({server.config.model_control})")
-    if server.http_address and not server.definitions:
-        # A repository from which nothing is loaded yet.
-        lines.append(f"try   {_client(server.http_url)} -X POST {_base(server.http_url)}/v2/repository/index")
-    elif server.http_address:
-        first = server.definitions[0]
-        versioned = sum(other.name == first.name for other in server.definitions) > 1
-        path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
-        lines.append(f"try   {curl(first, server.http_url, _examples(first, models), path=path)}")
+    lines += [f"try   {text}" for text in _to_try(server, models, greetings)]
     return "\n".join([_title(), *lines, ""])
+
+
+def _to_try(server: Server, models: Sequence[Any], greetings: Greetings | None) -> Sequence[str]:
+    """Shell lines that ask the server for something."""
+    url = server.http_url if server.http_address else ""
+    if not url:
+        return ()
+    if greetings and not url.startswith("unix:") and (said := greetings(models, url)):
+        return said
+    if not server.definitions:
+        # A repository from which nothing is loaded yet.
+        return [f"{_client(url)} -X POST {_base(url)}/v2/repository/index"]
+    first = server.definitions[0]
+    versioned = sum(other.name == first.name for other in server.definitions) > 1
+    path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
+    return [curl(first, url, _examples(first, models), path=path)]
 
 
 def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *, path: str) -> str:
@@ -151,22 +165,27 @@ def _examples(definition: Definition, models: Iterable[Any]) -> dict[str, str | 
 
 
 def _row(definition: Definition) -> tuple[str, ...]:
-    batched = definition.batching is not None
     return (
         definition.name,
         definition.version,
         _taken(definition),
-        "any" if definition.open else _tensors(definition.outputs, batched=batched),
+        _shown(definition, definition.outputs),
         _batching(definition.batching),
         str(definition.instances),
     )
 
 
 def _taken(definition: Definition) -> str:
-    """The inputs; of a model that takes requests as they are, its routes beside them."""
-    if definition.open:
-        return ", ".join(["any", *definition.routes])
-    return _tensors(definition.inputs, batched=definition.batching is not None)
+    """The inputs, and a model's own routes, if they are not too many."""
+    first, more = definition.routes[:_MOST_ROUTES], definition.routes[_MOST_ROUTES:]
+    rest = [f"and {len(more)} more"] if more else []
+    return ", ".join([_shown(definition, definition.inputs), *first, *rest])
+
+
+def _shown(definition: Definition, tensors: Sequence[Tensor]) -> str:
+    if definition.open and not tensors:
+        return "any"
+    return _tensors(tensors, batched=definition.batching is not None)
 
 
 def _tensors(tensors: Iterable[Tensor], *, batched: bool) -> str:

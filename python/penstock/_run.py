@@ -70,7 +70,12 @@ class _Signals:
                 signal.signal(number, handler)
 
 
-def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> list[str]:
+def run(
+    server: Server,
+    models: list[Any],
+    reloader: Reloader | None = None,
+    greetings: _present.Greetings | None = None,
+) -> list[str]:
     """Starts the server, prints what it serves, and blocks until it has stopped.
 
     The first SIGINT or SIGTERM drains, a second one stops at once. One that comes while models load
@@ -80,6 +85,7 @@ def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> 
         server: What to run.
         models: What it was made with. Emptied, so that the code of what is replaced is not held here.
         reloader: Loads them anew.
+        greetings: What is shown in place of the request to try, if it gives anything.
 
     Returns:
         The names of what was cut off; empty when all requests finished.
@@ -95,7 +101,7 @@ def run(server: Server, models: list[Any], reloader: Reloader | None = None) -> 
             return server.stop(0.0)
         if reloader is not None:
             reloader.start()
-        say(_present.describe(server, models), sys.stdout)
+        say(_present.describe(server, models, greetings), sys.stdout)
         models.clear()
         try:
             while signals.count == 0:

@@ -148,6 +148,23 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
     return values
 
 
+def read_texts(given: Mapping[str, str], where: str, known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """The values of settings that are given as text by name, by somebody whom the messages name.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong.
+    """
+    values = {}
+    for name, text in given.items():
+        if name not in known:
+            raise ConfigError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
+        try:
+            values[name] = parse(known[name].metadata["kind"], text)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {name}: {error}") from None
+    return values
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`, did you mean ...?` if a known name is near, else nothing."""
     import difflib

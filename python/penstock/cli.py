@@ -80,16 +80,18 @@ def _serve(options: argparse.Namespace) -> int:
         if (text := getattr(options, one.name)) is not None
     }
     # Before the user's code is imported, which may take minutes.
-    config = load_config(command_line=given, file=options.config)
+    loader = Loader(options.door, read_options(options.option))
+    defaults = loader.settings(options.targets)
+    config = load_config(command_line=given, file=options.config, defaults=defaults)
     if not options.targets and not config.repository and config.attach is None:
         print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
     if options.in_image:
         return running.run(options.targets, config, given)
-    code = Code(options.targets, Loader(options.door, read_options(options.option)))
+    code = Code(options.targets, loader)
     models = code.load()
     server = Server(*models, config=config)
-    cut = _run.run(server, models, Reloader(server, code, watches=options.reload))
+    cut = _run.run(server, models, Reloader(server, code, watches=options.reload), loader.greetings)
     if not cut:
         return OK
     say(f"penstock: cut off: {', '.join(cut)}")

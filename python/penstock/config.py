@@ -272,6 +272,7 @@ def load_config(
     command_line: Mapping[str, str] | None = None,
     file: str | None = None,
     environ: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> ServerConfig:
     """Settles every setting in the documented order.
 
@@ -281,6 +282,7 @@ def load_config(
         command_line: The flags that were given, as text by field name.
         file: The configuration file; else `PENSTOCK_CONFIG`, else `penstock.toml` if it is there.
         environ: The environment; `os.environ` by default.
+        defaults: What holds where none of these says otherwise, as text by field name.
 
     Raises:
         ConfigError: a setting is unknown or wrong; the message names it and where it came from.
@@ -298,7 +300,9 @@ def load_config(
     values.update(given)
     if base is None and values.get("vertex"):
         values = {**_from_vertex(environ or {}), **values}
-    return ServerConfig(**values) if base is None else replace(base, **values)
+    if base is not None:
+        return replace(base, **values)
+    return ServerConfig(**{**_settings.read_texts(defaults or {}, "defaults", _FIELDS), **values})
 
 
 _VERTEX_ROUTES = {

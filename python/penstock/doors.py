@@ -9,6 +9,12 @@ A door is a module with these functions, which `penstock serve PATH` and its sis
 | `describe(path) -> ImageSpec` | says what an image of it needs, see `penstock.images` |
 | `scaffold(folder) -> list of paths` | writes a first example for `penstock init`; gives the files that it wrote |
 | `check(path) -> list of texts` | may be missing: what is wrong with it, one sentence each; nothing if all is well |
+| `settings(path) -> mapping of texts` | may be missing: the server's settings, behind every other source |
+| `greeting(models, url) -> list of texts` | may be missing: shell lines to try, shown when the server has started |
+
+`settings` has them by name, such as `{"http": "127.0.0.1:8080"}`, and runs none of the path's code. `greeting` gets the
+models that `load` made and where HTTP is, `http://127.0.0.1:8000` for example. What it gives is shown in place of
+Penstock's own line to try.
 
 Each `path` is a `pathlib.Path` that exists. A door raises `StartupError` where it cannot do what it is asked, with a
 message for whoever typed the command.
@@ -17,7 +23,7 @@ message for whoever typed the command.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.images import ImageSpec
     from penstock.pipeline import Pipeline
 
-__all__ = ["Door", "Finding", "detect", "load"]
+__all__ = ["Door", "Finding", "detect", "load", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Finding:
 
 
 class Door(Protocol):
-    """What a door's module offers. `check` may be missing."""
+    """What a door's module offers, beside `check`, `settings` and `greeting`, which may be missing."""
 
     def detect(self, path: Path) -> Finding | None:
         """Says whether it knows the path. It reads, and runs nothing of what it reads."""
@@ -68,7 +74,7 @@ class Door(Protocol):
 
 
 def detect(path: str | Path) -> list[Finding]:
-    """Which doors know a folder or file, the surest first.
+    """Which doors know a folder or file, the surest first. A door that fails to look at it is logged, and left out.
 
     Raises:
         StartupError: there is no such folder or file.
@@ -100,3 +106,29 @@ def load(
             raise StartupError(f"{path} is served without a door, which takes no option {next(iter(options))!r}")
         return list(asking.native(where))
     return list(asking.module(chosen).load(where, dict(options or {})))
+
+
+def settings(path: str | Path, *, door: str | None = None) -> dict[str, str]:
+    """Settings of the server that the door of a folder or file has as its defaults, as text by name.
+
+    `penstock serve PATH` puts them behind every other source; see `defaults` of `penstock.config.load_config`.
+
+    Args:
+        path: The folder or file.
+        door: The door's name; else the one that is surest to know the path.
+
+    Raises:
+        StartupError: no door knows it, two are equally sure, or what it says of them cannot be read.
+        ConfigError: the door names a setting that there is not.
+    """
+    from penstock import _settings
+    from penstock._doors import asking
+    from penstock.config import ServerConfig
+
+    where = Path(path)
+    chosen = asking.chosen(where, door)
+    wanted: Any = None if chosen == asking.NATIVE else getattr(asking.module(chosen), "settings", None)
+    found = dict(wanted(where)) if wanted else {}
+    # Here, where it is known whose they are.
+    _settings.read_texts(found, f"the door {chosen}", {one.name: one for one in fields(ServerConfig)})
+    return found

@@ -43,7 +43,7 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_present, "describe", lambda server, models: "described")
+    monkeypatch.setattr(_present, "describe", lambda server, models, greetings: "described")
     monkeypatch.setattr(_run, "_AT_ONCE_GRACE", 0.5)
     before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
     yield

@@ -6,14 +6,19 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 import toy_door
 
 from penstock import StartupError, cli, doors
+from penstock._doors import asking
+from penstock._doors.serving import Loader
 from penstock._doors.table import DOORS
+from penstock.config import load_config
 from penstock.doors import Finding
 from penstock.testing import Client
 
@@ -58,7 +63,125 @@ def test_g06_a_folder_is_its_door_s_and_it_is_said_why(toy: Path, capsys: pytest
         "path": str(toy),
         "door": "toy",
         "findings": [{"door": "toy", "why": "it has toy.txt", "confidence": 90}],
+        "problems": [],
     }
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second door, which fails at whatever it is shown."""
+
+    def detect(path: Path) -> None:
+        raise KeyError("spec")
+
+    # Before the toy: it is asked first.
+    monkeypatch.delitem(DOORS, "toy")
+    monkeypatch.setitem(DOORS, "broken", "broken_door")
+    monkeypatch.setitem(DOORS, "toy", "toy_door")
+    module = ModuleType("broken_door")
+    module.__spec__ = ModuleSpec("broken_door", None)
+    module.detect = detect  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "broken_door", module)
+
+
+FAILED = "the door broken could not look at it: KeyError: 'spec'"
+
+
+@pytest.mark.usefixtures("broken")
+def test_g06_a_door_that_fails_to_look_is_told_and_stops_no_other(
+    toy: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert cli.main(["detect", str(toy)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{toy} is for the door toy: it has toy.txt (confidence 90)",
+        f"  {FAILED}",
+    ]
+    assert cli.main(["detect", "--json", str(toy)]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == [{"door": "broken", "error": "KeyError: 'spec'"}]
+    assert caplog.messages == []
+    # Whatever serves it is told once, and goes on.
+    loader = Loader()
+    assert loader.settings([str(toy)]) == {}
+    assert [one.name for one in loader.load(str(toy))] == ["toy"]
+    assert caplog.messages == [f"penstock: {toy}: {FAILED}"]
+
+
+@pytest.mark.usefixtures("broken")
+def test_where_no_door_knows_a_path_those_that_failed_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "notes.md").write_text("x")
+    assert cli.main(["detect", str(tmp_path / "notes.md")]) == 1
+    assert capsys.readouterr().err.endswith(f"a file whose name ends in .py; {FAILED}\n")
+    # A Python file is imported all the same.
+    (tmp_path / "plain.py").write_text("from models import double\n")
+    assert Loader().door_of(str(tmp_path / "plain.py")) is None
+    assert caplog.messages == [f"penstock: {tmp_path / 'plain.py'}: {FAILED}"]
+    # Asked for by name, it is the user's affair.
+    with pytest.raises(KeyError):
+        asking.module("broken").detect(tmp_path)
+
+
+def test_x5_a_door_s_settings_are_behind_every_other_source(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {"http": "127.0.0.1:8080", "grpc": "127.0.0.1:9000", "drain_timeout": "5m", "server_name": "toys"}
+    monkeypatch.setattr(toy_door, "settings", lambda path: wanted, raising=False)
+    monkeypatch.chdir(tmp_path)
+    defaults = Loader().settings([str(toy)])
+    assert defaults == wanted == doors.settings(toy)
+    (tmp_path / "some.toml").write_text("[server]\nserver_name = 'of the file'\n")
+    config = load_config(
+        {"drain_timeout": 7.0},
+        command_line={"http": "127.0.0.1:1"},
+        environ={"PENSTOCK_GRPC": "off"},
+        file=str(tmp_path / "some.toml") if sys.version_info >= (3, 11) else None,
+        defaults=defaults,
+    )
+    assert (config.http, config.grpc, config.drain_timeout) == ("127.0.0.1:1", None, 7.0)
+    if sys.version_info >= (3, 11):
+        assert config.server_name == "of the file"
+    alone = load_config(environ={}, defaults=defaults)
+    assert (alone.http, alone.grpc, alone.drain_timeout) == ("127.0.0.1:8080", "127.0.0.1:9000", 300.0)
+    # What Vertex AI says comes over them too.
+    vertex = {"AIP_HEALTH_ROUTE": "/h", "AIP_PREDICT_ROUTE": "/p", "AIP_HTTP_PORT": "8082"}
+    assert load_config(environ={"PENSTOCK_VERTEX": "on", **vertex}, defaults=defaults).http == "0.0.0.0:8082"
+
+
+def test_of_several_paths_the_first_s_settings_count(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.toy"
+    other.write_text("2")
+    monkeypatch.setattr(
+        toy_door,
+        "settings",
+        lambda path: {"http": "127.0.0.1:1", "log_level": "info"} if path == other else {"http": "127.0.0.1:2"},
+        raising=False,
+    )
+    assert Loader().settings([str(toy), str(other)]) == {"http": "127.0.0.1:2", "log_level": "info"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"htp": "1"}, "the door toy: unknown setting 'htp', did you mean 'http'?"),
+        (
+            {"http": "here"},
+            "the door toy: http: 'here' is not HOST:PORT with a port from 0 to 65535, unix:/path, or off",
+        ),
+    ],
+)
+def test_a_door_s_settings_are_checked(
+    toy: Path,
+    wanted: dict[str, str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(toy_door, "settings", lambda path: wanted, raising=False)
+    assert cli.main(["serve", str(toy)]) == 1
+    assert capsys.readouterr().err == f"penstock: error: {message}\n"
 
 
 def test_g06_penstock_s_own_folders_and_files_are_known(tmp_path: Path) -> None:
@@ -159,8 +282,6 @@ def test_options_are_for_doors(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_python_file_is_a_door_s_only_without_penstock_in_it(tmp_path: Path) -> None:
-    from penstock._doors import asking
-
     (tmp_path / "plain.py").write_text("from models import double\n")
     # No door knows it, so it is imported, and may hold models that it got from elsewhere.
     assert not asking.is_for_doors(str(tmp_path / "plain.py"))

@@ -61,19 +61,27 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _detect(path: Path, *, as_json: bool) -> int:
-    found = asking.findings(path)
+    asked = asking.ask(path)
     try:
-        door, failure = asking.chosen(path), None
+        door, failure = asking.choice(path, asked), None
     except StartupError as error:
         door, failure = None, error
+    found = asked.findings
     if as_json:
-        print(json.dumps({"path": str(path), "door": door, "findings": [asdict(one) for one in found]}, indent=2))
+        said = {
+            "door": door,
+            "findings": [asdict(one) for one in found],
+            "problems": [asdict(one) for one in asked.problems],
+        }
+        print(json.dumps({"path": str(path), **said}, indent=2))
         return 0 if door else 1
     if failure is not None:
         raise failure
     print(f"{path} is for the door {door}: {found[0].why} (confidence {found[0].confidence})")
     for one in found[1:]:
         print(f"  it could be for {one.door}: {one.why} (confidence {one.confidence})")
+    for problem in asked.problems:
+        print(f"  {problem}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,9 @@ _WATCHED = {".json", ".py", ".toml", ".txt", ".yaml", ".yml"}
 _MOST_WATCHED = 10_000
 
 
+_log = logging.getLogger("penstock.doors")
+
+
 @dataclass(frozen=True, slots=True)
 class Loader:
     """Loads targets.
@@ -29,6 +33,21 @@ class Loader:
 
     door: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    _chosen: dict[str, str | None] = field(default_factory=dict, init=False, repr=False)
+    """The door of each target that was asked about: one question, one answer, one warning."""
+    _made: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
+    """Which models were made of each target last. Not the models, which may be replaced and are to go then."""
+
+    def door_of(self, target: str) -> str | None:
+        """The door that a target is for; None for what is imported as it is.
+
+        Raises:
+            StartupError: no door knows it.
+        """
+        if target not in self._chosen:
+            asked = self.door not in (None, asking.NATIVE) or asking.is_for_doors(target)
+            self._chosen[target] = asking.chosen(Path(target), self.door) if asked else None
+        return self._chosen[target]
 
     def load(self, target: str) -> list[Any]:
         """The models of a target.
@@ -37,12 +56,39 @@ class Loader:
             LoadError: its code cannot be imported.
             StartupError: it has no model, or no door knows it.
         """
-        if self.door not in (None, asking.NATIVE) or asking.is_for_doors(target):
-            return list(doors.load(target, self.options, door=self.door))
+        if (door := self.door_of(target)) is not None:
+            models = list(doors.load(target, self.options, door=door))
+            self._made[target] = [*map(id, models)]
+            return models
         if self.options:
             name = next(iter(self.options))
             raise StartupError(f"--option {name}: {target} is served without a door, which takes no options")
         return _load.load(target)
+
+    def settings(self, targets: Sequence[str]) -> dict[str, str]:
+        """What the doors want the server to be like, where nobody says otherwise; of several, the first decides.
+
+        Raises:
+            StartupError: no door knows a target, or its settings cannot be read.
+            ConfigError: a door names a setting that there is not, or its value is none.
+        """
+        found: dict[str, str] = {}
+        for target in targets:
+            if (door := self.door_of(target)) is not None:
+                found = {**doors.settings(target, door=door), **found}
+        return found
+
+    def greetings(self, models: Sequence[Any], url: str) -> list[str]:
+        """What doors tell whoever has started the server with these models: requests to try."""
+        found: list[str] = []
+        for target, made in self._made.items():
+            door = self._chosen[target]
+            greeting: Any = door not in (None, asking.NATIVE) and getattr(asking.module(door), "greeting", None)
+            try:
+                found += greeting([one for one in models if id(one) in made], url) if greeting else ()
+            except Exception:  # the server runs, and goes on
+                _log.exception("the door %s could not greet", door)
+        return found
 
 
 def files_below(target: str) -> set[str]:
