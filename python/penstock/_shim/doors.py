@@ -7,6 +7,7 @@ __all__ = ["DOORS"]
 DOORS = {
     "kserve": "penstock.compat.kserve",
     "kserve_storage": "penstock.compat.kserve.storage",
+    "modelbit": "penstock.compat.modelbit",
     "pytriton": "penstock.compat.pytriton",
 }
 """The package that stands in for a top-level name, by that name."""

@@ -1,0 +1,81 @@
+"""`Deployment`: one version of a function, and where its code lies."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.compat.modelbit._metadata import Column
+
+__all__ = ["MAIN", "Deployment"]
+
+MAIN = "main"
+"""The branch of which nothing is said."""
+_VARIABLE = "PENSTOCK_MODELBIT"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One version of a function. Its process learns of it by its environment, so it is made of what JSON has."""
+
+    name: str
+    version: int
+    folder: str
+    """Where source.py and metadata.yaml lie."""
+    main_function: str
+    branch: str = MAIN
+    root: str = ""
+    """The folder that has `deployments/`, `common/` and the like; empty if the deployment stands alone."""
+    columns: tuple[Column, ...] | None = None
+    extra: str = "drop"
+    """What becomes of columns that are not declared: `drop` or `error`."""
+    nan: str = "null"
+    tracebacks: bool = False
+    """Whether callers see the traceback of what the function raised."""
+    secrets: str = ""
+    images: str = ""
+    """The folder for images that the function logs; empty to leave them out."""
+    token: str = ""
+    """What the door says to its processes, so that nobody goes around it."""
+
+    @property
+    def model(self) -> str:
+        """The name of the Penstock model that computes it; its version is the deployment's."""
+        return self.name if self.branch == MAIN else f"{self.name}.{self.branch.replace('/', '~')}"
+
+    def environment(self) -> dict[str, str]:
+        """What is different in the environment of its processes."""
+        return {
+            _VARIABLE: json.dumps(asdict(self)),
+            "DEPLOYMENT_NAME": self.name,
+            "DEPLOYMENT_VERSION": str(self.version),
+        }
+
+    @classmethod
+    def of_this_process(cls) -> Deployment | None:
+        """The one that this process computes; None where it is no such process."""
+        told = os.environ.get(_VARIABLE)
+        if not told:
+            return None
+        values: dict[str, Any] = json.loads(told)
+        columns = values.pop("columns")
+        return cls(columns=None if columns is None else tuple(Column(**one) for one in columns), **values)
+
+    def inside(self, name: str) -> Path:
+        """A file of the deployment's own, or of the folder that it belongs to.
+
+        Raises:
+            ValueError: it lies elsewhere.
+        """
+        homes = [Path(one).resolve() for one in (self.folder, self.root) if one]
+        for home in homes:
+            path = (home / name).resolve()
+            if any(path.is_relative_to(one) for one in homes) and path.exists():
+                return path
+        path = (homes[0] / name).resolve()
+        if not any(path.is_relative_to(one) for one in homes):
+            raise ValueError(f"{name!r} lies outside of the deployment's folder")
+        return path

@@ -1,0 +1,213 @@
+"""`Gate`: the model that has the door's routes, and asks the deployments."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock import Context, Request, Response
+from penstock.compat.modelbit import _webhooks
+from penstock.compat.modelbit._arguments import body_of
+from penstock.compat.modelbit._computing import Asked, Computed, compute
+from penstock.compat.modelbit._deployment import MAIN, Deployment
+from penstock.compat.modelbit._endpoints import Backend, Endpoint
+from penstock.compat.modelbit._links import Links
+from penstock.compat.modelbit._record import Entry, RequestLog
+from penstock.compat.modelbit._settings import Settings
+from penstock.compat.modelbit._table import Table
+from penstock.compat.modelbit._wishes import Wishes, wishes_of
+from penstock.compat.modelbit.errors import BadCall
+
+__all__ = ["Gate"]
+
+_JSON = "application/json"
+
+
+class Gate:
+    """Answers the door's routes.
+
+    Args:
+        name: The name of its model.
+        table: Which deployments there are.
+        settings: How they are served.
+    """
+
+    def __init__(self, name: str, table: Table, settings: Settings) -> None:
+        self._name, self._table, self._settings = name, table, settings
+        self._links = Links(settings.links or None, settings.link_seconds)
+        self._log = RequestLog(settings.log) if settings.log else None
+        self._keys = [one.encode() for one in settings.keys]
+        self._running: Counter[tuple[str, str, int]] = Counter()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def routes(self) -> list[str]:
+        """Its routes: literal ones, so that several of these models can be in one server."""
+        return [
+            *(
+                route
+                for name in self._table.names
+                for route in (f"POST /v1/{name}/{{version}}", f"POST /v1/{name}/{{branch}}/{{version}}", f"GET /v1/{name}")
+            ),
+            *(f"POST /v1/endpoint/{one.name}" for one in self._table.endpoints),
+            f"GET /v1/links/{self._name}/{{token}}",
+        ]
+
+    async def answer(self, request: Request, ctx: Context) -> Response:
+        """Answers a request to one of the routes."""
+        try:
+            return await self._answer(request, ctx)
+        except BadCall as error:
+            return Response(json.dumps({"error": str(error)}), status=error.status, content_type=_JSON)
+
+    async def _answer(self, request: Request, ctx: Context) -> Response:
+        route, params = request.route, request.path_params
+        if route is None:
+            raise BadCall("the door takes no tensors; ask a deployment by its own path, /v1/DEPLOYMENT/VERSION")
+        method, _, path = route.partition(" ")
+        if method == "GET" and "token" in params:
+            # A link is its own key.
+            return Response(self._links.fetch(params["token"]), content_type=_JSON)
+        headers = request.headers
+        self._check_key(headers.get("authorization"))
+        name = path.split("/")[2]
+        if method == "GET":
+            return Response(json.dumps(self._states(name)), content_type=_JSON)
+        body = request.body or b""
+        if name == "endpoint":
+            return await self._endpoint(self._table.endpoint(path.split("/")[3]), body, headers, ctx)
+        version, branch = params["version"], params.get("branch", MAIN).replace("~", "/")
+        deployment = self._table.find(name, version, branch)
+        alias = None if version.isdigit() else version
+        return await self._respond(deployment, alias, "rest", body, headers, ctx)
+
+    def _check_key(self, given: str | None) -> None:
+        if not self._keys:
+            return
+        if given is None:
+            if self._settings.require_key:
+                raise BadCall("an API key is needed: send it as the header Authorization", 401)
+            return
+        key = given.removeprefix("Bearer ").strip().encode()
+        if not any([hmac.compare_digest(key, one) for one in self._keys]):
+            raise BadCall("the API key is not valid", 401)
+
+    async def _endpoint(self, endpoint: Endpoint, body: bytes, headers: dict[str, str], ctx: Context) -> Response:
+        chosen = endpoint.choose(body_of(body) if endpoint.supplied_key else None)
+        for mirror in endpoint.mirrors:
+            self._begin(self._mirror(mirror, endpoint, body, headers, ctx))
+        if not chosen.name:
+            return Response(json.dumps({"data": chosen.value}), content_type=_JSON)
+        deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
+        return await self._respond(deployment, chosen.label, endpoint.name, body, headers, ctx)
+
+    async def _mirror(
+        self, mirror: Backend, endpoint: Endpoint, body: bytes, headers: dict[str, str], ctx: Context
+    ) -> None:
+        """What comes of it is in the log alone."""
+        try:
+            deployment = self._table.find(mirror.name, mirror.version, mirror.branch)
+            asked = Asked(self._settings.timeout, headers.get("x-single") == "true", self._log is not None)
+            await self._computed(deployment, mirror.label, f"{endpoint.name} (mirror)", body, asked, ctx)
+        except BadCall as error:
+            ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, endpoint.name, error)
+
+    async def _respond(
+        self,
+        deployment: Deployment,
+        alias: str | None,
+        source: str,
+        body: bytes,
+        headers: dict[str, str],
+        ctx: Context,
+    ) -> Response:
+        wishes = wishes_of(body, self._settings)
+        asked = Asked(wishes.seconds, headers.get("x-single", "").lower() == "true", self._log is not None)
+        base = self._settings.public_url or f"http://{headers.get('host', 'localhost')}"
+        if wishes.webhook is None:
+            computed = await self._computed(deployment, alias, source, body, asked, ctx)
+            return self._response(self._linked(computed, base) if wishes.links else computed)
+        batch_id = str(uuid.uuid4())
+
+        async def later() -> None:
+            computed = await self._computed(deployment, alias, source, body, asked, ctx, batch_id)
+            await self._post(self._linked(computed, base) if wishes.links else computed, wishes, batch_id)
+
+        self._begin(later())
+        return Response(json.dumps({"batchId": batch_id}), content_type=_JSON)
+
+    async def _post(self, computed: Computed, wishes: Wishes, batch_id: str) -> None:
+        await asyncio.to_thread(
+            _webhooks.post_until_taken,
+            wishes.webhook or "",
+            computed.body,
+            batch_id,
+            ignores_timeout=wishes.ignores_timeout,
+        )
+
+    async def _computed(
+        self,
+        deployment: Deployment,
+        alias: str | None,
+        source: str,
+        body: bytes,
+        asked: Asked,
+        ctx: Context,
+        batch_id: str | None = None,
+    ) -> Computed:
+        key = deployment.name, deployment.branch, deployment.version
+        began = time.time()
+        self._running[key] += 1
+        try:
+            computed = await compute(deployment, body, asked, self._settings, ctx)
+        finally:
+            self._running[key] -= 1
+        if self._log is not None:
+            entry = Entry(
+                *(deployment.name, deployment.version, deployment.branch, alias, source),
+                *(began, time.time(), computed.runtimes, computed.rows, computed.error, batch_id),
+                workers=self._settings.workers,
+            )
+            await asyncio.to_thread(self._log.write, entry)
+        return computed
+
+    def _linked(self, computed: Computed, base: str) -> Computed:
+        if computed.status >= 400:
+            return computed
+        url = f"{base}/v1/links/{self._name}/{self._links.keep(computed.body)}"
+        return Computed(json.dumps({"data": url}).encode())
+
+    @staticmethod
+    def _response(computed: Computed) -> Response:
+        retry = {"Retry-After": "1"} if computed.status in (429, 503) else {}
+        return Response(computed.body, status=computed.status, headers=retry, content_type=_JSON)
+
+    def _states(self, name: str) -> dict[str, Any]:
+        """What there is of a deployment, and what it does now."""
+        branches = {}
+        for branch, versions, aliases in self._table.of(name):
+            branches[branch] = {
+                "latest": max(versions),
+                "aliases": aliases,
+                "versions": [
+                    {
+                        "version": number,
+                        "state": "Executing" if self._running[name, branch, number] > 0 else "Ready",
+                        "keepWarm": self._settings.workers,
+                    }
+                    for number in sorted(versions)
+                ],
+            }
+        return {"name": name, "branches": branches}
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        # The loop itself would let go of it.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

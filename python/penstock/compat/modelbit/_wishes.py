@@ -1,0 +1,78 @@
+"""What a request says beside its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.compat.modelbit._arguments import body_of, shown
+from penstock.compat.modelbit._settings import Settings
+from penstock.compat.modelbit.errors import BadCall
+
+__all__ = ["Wishes", "wishes_of"]
+
+_MARKS = (b'"timeout_seconds"', b'"response_', b"\\u")
+"""Without any of these a body wishes nothing: an escape may stand for any letter."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How a request wants to be answered."""
+
+    seconds: float
+    """When it is given up."""
+    links: bool = False
+    webhook: str | None = None
+    ignores_timeout: bool = False
+    """Whether a webhook that is slow is not asked again."""
+
+
+def wishes_of(body: bytes, settings: Settings) -> Wishes:
+    """What a request says beside its data. It is parsed only if it says something.
+
+    Raises:
+        BadCall: it wishes what there is not.
+    """
+    if not any(mark in body for mark in _MARKS):
+        return Wishes(settings.timeout)
+    return _read(body_of(body), settings)
+
+
+def _read(body: Mapping[str, Any], settings: Settings) -> Wishes:
+    format_ = body.get("response_format")
+    if format_ not in (None, "links"):
+        raise BadCall(f'response_format is {shown(format_)}, expected "links", or nothing')
+    webhook = body.get("response_webhook")
+    if webhook is not None:
+        _check_webhook(webhook, settings.webhooks)
+    ignores = body.get("response_webhook_ignore_timeout", False)
+    if not isinstance(ignores, bool):
+        raise BadCall(f"response_webhook_ignore_timeout is {shown(ignores)}, expected true or false")
+    most = settings.timeout if webhook is None else max(settings.timeout, settings.webhook_timeout)
+    seconds = body.get("timeout_seconds")
+    if seconds is None:
+        return Wishes(settings.timeout, format_ == "links", webhook, ignores)
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= most:
+        longer = "" if webhook is not None else f", or {settings.webhook_timeout:g} with a response_webhook"
+        raise BadCall(f"timeout_seconds is {shown(seconds)}, expected a number above 0, up to {most:g}{longer}")
+    return Wishes(float(seconds), format_ == "links", webhook, ignores)
+
+
+def _check_webhook(url: Any, hosts: tuple[str, ...]) -> None:
+    if not hosts:
+        raise BadCall("response_webhook: this server posts answers to nobody; its option webhooks says to whom it may")
+    if not isinstance(url, str):
+        raise BadCall(f"response_webhook is {shown(url)}, expected an https URL")
+    try:
+        parts = urlsplit(url)
+        host, named = parts.hostname, {parts.hostname, parts.netloc}
+        _ = parts.port
+    except ValueError:
+        host, named = None, set()
+    # Without encryption only to hosts that whoever serves has named.
+    if not host or parts.username or parts.scheme not in (("https", "http") if named & {*hosts} else ("https",)):
+        raise BadCall(f"response_webhook is {shown(url)}, expected an https URL")
+    if "*" not in hosts and not named & {*hosts}:
+        raise BadCall(f"response_webhook: this server posts no answers to {host!r}")

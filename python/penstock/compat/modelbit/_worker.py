@@ -1,0 +1,60 @@
+"""What the processes of a deployment load."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import numpy as np
+
+from penstock import Context, Forbidden, LoadError
+from penstock.compat.modelbit._deployment import Deployment
+from penstock.compat.modelbit._running import Answer, Runner
+from penstock.compat.modelbit._source import function_of
+
+__all__ = ["JoiningWorker", "Worker"]
+
+
+class Worker:
+    """Answers bodies of requests, one at a time."""
+
+    def __init__(self) -> None:
+        deployment = Deployment.of_this_process()
+        if deployment is None:
+            raise LoadError("this process is no deployment's")
+        self._token = deployment.token
+        self._runner = Runner(deployment, function_of(deployment))
+
+    def __call__(self, body: Any, ctx: Context) -> Any:
+        (answer,) = self._runner.answer([bytes(body[0])], [self._told(ctx.parameters)])
+        return _arrays([answer], 1)
+
+    def _told(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        # Its model can be asked over V2 as any can; keys and the like are looked at by the door alone.
+        if not hmac.compare_digest(str(parameters.get("token", "")), self._token):
+            raise Forbidden("a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION")
+        return parameters
+
+
+class JoiningWorker(Worker):
+    """Answers bodies of several requests by one call."""
+
+    def __call__(self, body: Any, ctx: Context) -> Any:
+        told = [self._told(one.parameters) for one in ctx.requests]
+        return _arrays(self._runner.answer([bytes(one[0]) for one in body], told), 2)
+
+
+def _arrays(answers: list[Answer], axes: int) -> tuple[Any, Any, Any]:
+    """The answers as the outputs of a model."""
+
+    def texts(values: list[bytes]) -> Any:
+        made = np.empty(len(values), object)
+        made[:] = values
+        return made if axes == 1 else made.reshape(-1, 1)
+
+    status = np.array([one.status for one in answers], np.int64)
+    return (
+        texts([one.body for one in answers]),
+        status if axes == 1 else status.reshape(-1, 1),
+        texts([one.record for one in answers]),
+    )
