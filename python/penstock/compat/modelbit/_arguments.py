@@ -34,7 +34,7 @@ def body_of(body: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadCall(f"the body is not JSON ({error}); expected {{\"data\": ...}}") from None
+        raise BadCall(f'the body is not JSON ({error}); expected {{"data": ...}}') from None
     if not isinstance(parsed, dict) or "data" not in parsed:
         raise BadCall(f'the body must be an object with the key "data", not {shown(parsed)}')
     return parsed
@@ -67,7 +67,9 @@ def calls_of(data: Any, *, single: bool = False) -> Calls:
         return Calls(None, [data])
     for place, row in enumerate(data):
         if not isinstance(row, list):
-            raise BadCall(f"row {place} of data is {shown(row)}, expected a list [id, argument, ...] like the first row")
+            raise BadCall(
+                f"row {place} of data is {shown(row)}, expected a list [id, argument, ...] like the first row"
+            )
         if not row:
             raise BadCall(f"row {place} of data is empty, expected [id, argument, ...]")
         if isinstance(row[0], (list, dict)):

@@ -77,7 +77,9 @@ def describe(path: Path) -> ImageSpec:
     """
     found = folders(path)
     if not found:
-        raise StartupError(f"{path} has no deployments of which an image could be made; a script is to be deployed first")
+        raise StartupError(
+            f"{path} has no deployments of which an image could be made; a script is to be deployed first"
+        )
     metadata = {one.folder: read_metadata(one.folder / "metadata.yaml") for one in found}
     system = {name for one in metadata.values() for name in one.system_packages}
     target = path.resolve().name
@@ -109,7 +111,11 @@ def check(path: Path) -> list[str]:
                 problems.append(f"{file} stands for a file that is not here: clone the repository with its files")
         program = "from penstock.compat.modelbit import _checking; _checking.main()"
         done = subprocess.run(
-            [sys.executable, "-c", program], env=_environment(one.environment()), capture_output=True, text=True, check=False
+            [sys.executable, "-c", program],
+            env=_environment(one.environment()),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"its process ended with {done.returncode}"]
@@ -179,13 +185,13 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 _EXAMPLE = {
-    "source.py": '''import modelbit
+    "source.py": """import modelbit
 
 
 # The function that answers: each row of a request is a call.
 def doubler(half: float):
     return half * 2
-''',
+""",
     "metadata.yaml": """owner: you@example.com
 runtimeInfo:
   mainFunction: doubler

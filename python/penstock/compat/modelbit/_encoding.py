@@ -126,4 +126,3 @@ def _is_missing(value: Any) -> bool:
     if pandas is not None and (value is pandas.NaT or value is pandas.NA):
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
-

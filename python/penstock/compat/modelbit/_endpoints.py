@@ -67,7 +67,7 @@ class Endpoint:
                 text = json.dumps(place[self.supplied_key], sort_keys=True)
                 digest = hashlib.sha256(f"{self.name}\0{text}".encode()).digest()
                 return int.from_bytes(digest[:7], "big") / (1 << 56)
-        raise BadCall(f"endpoint {self.name!r} needs the key {self.supplied_key!r} beside \"data\", to choose by")
+        raise BadCall(f'endpoint {self.name!r} needs the key {self.supplied_key!r} beside "data", to choose by')
 
 
 def read_endpoint(path: Path) -> Endpoint:

@@ -52,7 +52,11 @@ class Gate:
             *(
                 route
                 for name in self._table.names
-                for route in (f"POST /v1/{name}/{{version}}", f"POST /v1/{name}/{{branch}}/{{version}}", f"GET /v1/{name}")
+                for route in (
+                    f"POST /v1/{name}/{{version}}",
+                    f"POST /v1/{name}/{{branch}}/{{version}}",
+                    f"GET /v1/{name}",
+                )
             ),
             *(f"POST /v1/endpoint/{one.name}" for one in self._table.endpoints),
             f"GET /v1/links/{self._name}/{{token}}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import tempfile
 import time
 from pathlib import Path
 
+from penstock.compat.modelbit._own_folder import own_folder
 from penstock.compat.modelbit.errors import BadCall
 
 __all__ = ["Links"]
@@ -23,17 +23,17 @@ class Links:
     """
 
     def __init__(self, folder: str | None, seconds: float) -> None:
-        self._own = None if folder else tempfile.TemporaryDirectory(prefix="penstock-links-")
-        self._folder = Path(folder or (self._own.name if self._own else "."))
+        self._folder = Path(folder) if folder else None
         self._seconds = seconds
         self._key = secrets.token_bytes(32)
 
     def keep(self, body: bytes) -> str:
         """Keeps an answer, and gives what it is fetched by."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._sweep()
+        folder = self._folder = self._folder or own_folder("penstock-links-")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._sweep(folder)
         name, until = secrets.token_hex(16), int(time.time() + self._seconds) + 1
-        path = self._folder / f"{name}.json"
+        path = folder / f"{name}.json"
         path.touch(mode=0o600)
         path.write_bytes(body)
         return f"{name}.{until}.{self._signed(name, until)}"
@@ -46,22 +46,26 @@ class Links:
         """
         name, _, rest = token.partition(".")
         until, _, signed = rest.partition(".")
-        if not until.isascii() or not until.isdigit() or not hmac.compare_digest(signed, self._signed(name, int(until))):
+        if (
+            not until.isascii()
+            or not until.isdigit()
+            or not hmac.compare_digest(signed, self._signed(name, int(until)))
+        ):
             raise BadCall("there is no such link", 404)
         if time.time() >= int(until):
             raise BadCall("the link is not valid any more", 410)
         try:
-            return (self._folder / f"{name}.json").read_bytes()
+            return ((self._folder or Path()) / f"{name}.json").read_bytes()
         except OSError:
             raise BadCall("the link is not valid any more", 410) from None
 
     def _signed(self, name: str, until: int) -> str:
         return hmac.new(self._key, f"{name}.{until}".encode(), hashlib.sha256).hexdigest()
 
-    def _sweep(self) -> None:
+    def _sweep(self, folder: Path) -> None:
         """Lets go of what nobody can fetch any more."""
         oldest = time.time() - self._seconds - 1
-        for path in self._folder.glob("*.json"):
+        for path in folder.glob("*.json"):
             try:
                 if len(path.stem) == 32 and path.stat().st_mtime < oldest:
                     path.unlink()

@@ -76,7 +76,9 @@ def read_metadata(path: Path) -> Metadata:
     reader = _Reader(path, {**runtime, **{key: value for key, value in found.items() if key not in runtime}})
     main = reader.text("mainFunction")
     if main is None or not main.isidentifier():
-        raise StartupError(f"{path}: runtimeInfo.mainFunction is {main!r}, expected the name of a function in source.py")
+        raise StartupError(
+            f"{path}: runtimeInfo.mainFunction is {main!r}, expected the name of a function in source.py"
+        )
     return Metadata(
         main_function=main,
         main_function_args=reader.texts("mainFunctionArgs"),
@@ -115,6 +117,12 @@ class _Reader:
         value = self._values.get(key)
         if value is None:
             return None
-        if not isinstance(value, list) or not value or not all(isinstance(one, dict) and "name" in one for one in value):
-            raise StartupError(f"{self._path}: {key} is {value!r}, expected a list of columns, each with a name and a dtype")
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(one, dict) and "name" in one for one in value)
+        ):
+            raise StartupError(
+                f"{self._path}: {key} is {value!r}, expected a list of columns, each with a name and a dtype"
+            )
         return tuple(Column(str(one["name"]), None if one.get("dtype") is None else str(one["dtype"])) for one in value)

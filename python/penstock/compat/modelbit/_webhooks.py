@@ -55,9 +55,7 @@ def post(url: str, body: bytes, batch_id: str) -> int:
     )
     try:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request(
-            "POST", path, body, {"Content-Type": "application/json", "x-mb-batch-id": batch_id}
-        )
+        connection.request("POST", path, body, {"Content-Type": "application/json", "x-mb-batch-id": batch_id})
         return connection.getresponse().status
     finally:
         connection.close()

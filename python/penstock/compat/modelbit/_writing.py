@@ -16,11 +16,11 @@ from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = ["Wanted", "name_of", "write"]
 
-_SOURCE = '''import modelbit
+_SOURCE = """import modelbit
 
 # The function as it was deployed, with the objects that it uses: see docs/modelbit.md.
 {main} = modelbit.load_value("data/{main}.pkl")
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,9 @@ def _requirements(wanted: Wanted) -> str:
         return Path(wanted.requirements_txt_path).read_text(encoding="utf-8")
     for one in wanted.python_packages:
         if "==" not in one and not one.startswith(("https://", "git+https://")):
-            raise UserFacingError(f"python_packages has {one!r}, expected an exact version like pandas==2.2.3, or a URL")
+            raise UserFacingError(
+                f"python_packages has {one!r}, expected an exact version like pandas==2.2.3, or a URL"
+            )
     return "".join(f"{one}\n" for one in wanted.python_packages)
 
 

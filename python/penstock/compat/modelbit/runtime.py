@@ -65,7 +65,7 @@ def switch_branch(branch: str) -> None:
     _branch = branch
 
 
-def load_value(name: str, restoreClass: type | None = None) -> Any:  # noqa: N803
+def load_value(name: str, restoreClass: type | None = None) -> Any:
     """What a pickle of the deployment's own folder holds.
 
     Such files are code: as trusted as source.py beside them. Nothing that came over the network is read so, and no file
@@ -200,7 +200,7 @@ def setup(name: str) -> Iterator[None]:
     yield
 
 
-def parseArg(s: str) -> Any:  # noqa: N802
+def parseArg(s: str) -> Any:
     """What a text stands for: JSON, or else itself."""
     try:
         return json.loads(s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from penstock.compat.modelbit._binding import gate_model, model_of
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._folders import fill
 from penstock.compat.modelbit._gate import Gate
+from penstock.compat.modelbit._own_folder import own_folder
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
 from penstock.compat.modelbit._writing import Wanted, name_of, write
@@ -56,8 +56,7 @@ class Workspace:
     """
 
     def __init__(self, folder: str | Path | None = None, *, address: str = "127.0.0.1:5000", **options: Any) -> None:
-        self._own = tempfile.TemporaryDirectory(prefix="penstock-modelbit-") if folder is None else None
-        self.folder = Path(self._own.name if self._own is not None else str(folder))
+        self.folder = own_folder("penstock-modelbit-") if folder is None else Path(folder)
         self._address, self._settings = address, Settings.of(options)
         self._token, self._lock = secrets.token_hex(16), threading.RLock()
         self._table = Table()
@@ -110,7 +109,9 @@ class Workspace:
         branch = runtime.get_branch()
         with self._lock:
             version = self._table.next_version(name, branch)
-            home = self.folder / ("deployments" if branch == "main" else f"branches/{branch.replace('/', '~')}/deployments")
+            home = self.folder / (
+                "deployments" if branch == "main" else f"branches/{branch.replace('/', '~')}/deployments"
+            )
             folder = home / name / "versions" / str(version)
             try:
                 write(function, name, folder, what)
@@ -135,7 +136,7 @@ class Workspace:
 
 
 def deploy(
-    deployableObj: Callable[..., Any],  # noqa: N803
+    deployableObj: Callable[..., Any],
     name: str | None = None,
     python_version: str | None = None,
     base_image: str | None = None,

@@ -1,0 +1,74 @@
+"""Asks a server by plain HTTP, and reads answers strictly."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body, parse_constant=_refuse)
+
+    @property
+    def data(self) -> Any:
+        assert self.status == 200, self.body
+        return self.json["data"]
+
+    @property
+    def error(self) -> str:
+        assert self.status >= 400, self.body
+        assert set(self.json) == {"error"}
+        return str(self.json["error"])
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks a server."""
+
+    url: str
+    folder: Path
+
+    def raw(
+        self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str | None = None
+    ) -> Answered:
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
+        try:
+            method = method or ("GET" if body is None else "POST")
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return Answered(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def ask(self, path: str, data: Any, headers: Mapping[str, str] | None = None, **more: Any) -> Answered:
+        path = path if path.startswith("/") else f"/v1/{path}"
+        path = path if path.count("/") > 2 else f"{path}/latest"
+        return self.raw(path, json.dumps({"data": data, **more}).encode(), headers)
+
+
+def _refuse(name: str) -> Any:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def until(said: Any, seconds: float = 20.0) -> Any:
+    """What `said()` gives once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := said()):
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+    return found

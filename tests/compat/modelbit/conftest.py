@@ -1,0 +1,34 @@
+"""A repository of deployments, and a server that serves it for a module's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import Asker
+from repository import write
+
+from penstock import Server
+from penstock.compat import modelbit
+
+
+@pytest.fixture(scope="module")
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    """A server of the deployments that the test module names in DEPLOYMENTS, with the OPTIONS it names."""
+    folder = write(tmp_path_factory.mktemp("modelbit"), getattr(request.module, "DEPLOYMENTS"))
+    for name, text in getattr(request.module, "FILES", {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    options = {name: text.format(folder=folder) for name, text in getattr(request.module, "OPTIONS", {}).items()}
+    settings = getattr(request.module, "SETTINGS", {})
+    with Server(*modelbit.load(folder, options), http="127.0.0.1:0", grpc=None, **settings) as server:
+        yield Asker(server.http_url, folder)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[modelbit.Workspace]:
+    """A workspace of one test's own."""
+    with modelbit.Workspace(tmp_path / "workspace", address="127.0.0.1:0") as made:
+        yield made

@@ -1,0 +1,137 @@
+"""DataFrame mode: one call for the rows of a request, or of several."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from asking import Asker
+from repository import Written, write
+
+from penstock import Server
+from penstock.compat import modelbit
+
+SOURCE = """
+import time
+import numpy as np
+import pandas as pd
+
+CALLS = []
+
+def frame(df):
+    CALLS.append(len(df))
+    how = df["how"].iloc[0]
+    if how == "calls":
+        return [list(CALLS)] * len(df)
+    if how == "seen":
+        return [[list(df.columns), [str(one) for one in df.dtypes], df.index.tolist()]] * len(df)
+    if how == "list":
+        return [x * 2 for x in df["x"]]
+    if how == "array":
+        return (df["x"] * 2).to_numpy()
+    if how == "matrix":
+        return np.stack([df["x"], df["x"] * 2], axis=1)
+    if how == "series":
+        return df["x"] * 2
+    if how == "frame":
+        return pd.DataFrame({"twice": df["x"] * 2})
+    if how == "short":
+        return [1]
+    if how == "number":
+        return 3
+    if how == "sleep":
+        time.sleep(0.3)
+        return df["x"].tolist()
+    raise KeyError(how)
+"""
+COLUMNS = {
+    "dataframeModeColumns": [
+        {"name": "x", "dtype": "float64", "example": "1"},
+        {"name": "n", "dtype": "int64", "example": "1"},
+        {"name": "how", "dtype": "object", "example": "list"},
+    ]
+}
+FRAME = Written(SOURCE, "frame", COLUMNS)
+DEPLOYMENTS = {"frame": FRAME}
+
+
+def rows(how: str, count: int = 3, **more: Any) -> list[Any]:
+    return [[place * 10, {"n": place, "how": how, "x": place + 0.5, **more}] for place in range(count)]
+
+
+def test_m14_one_call_for_a_request(served: Asker) -> None:
+    before = served.ask("frame", rows("calls")).data
+    after = served.ask("frame", rows("calls", 5)).data
+    assert [row[0] for row in after] == [0, 10, 20, 30, 40]
+    assert after[0][1] == [*before[0][1], 5]
+
+
+def test_m14_columns_types_and_index(served: Asker) -> None:
+    columns, dtypes, index = served.ask("frame", rows("seen", extra=1)).data[0][1]
+    assert columns == ["x", "n", "how"]
+    assert dtypes == ["float64", "int64", "object"]
+    assert index == [0, 10, 20]
+    dtypes = served.ask("frame", [[1, {"x": None, "n": None, "how": "seen"}], [2, rows("a")[0][1]]]).data[0][1][1]
+    assert dtypes == ["float64", "float64", "object"], "whole numbers have no value that is missing"
+
+
+@pytest.mark.parametrize("how", ["list", "array", "series"])
+def test_m14_values(served: Asker, how: str) -> None:
+    assert served.ask("frame", rows(how)).data == [[0, 1.0], [10, 3.0], [20, 5.0]]
+
+
+def test_m14_values_that_are_rows(served: Asker) -> None:
+    assert served.ask("frame", rows("frame", 2)).data == [[0, {"twice": 1.0}], [10, {"twice": 3.0}]]
+    assert served.ask("frame", rows("matrix", 2)).data == [[0, [0.5, 1.0]], [10, [1.5, 3.0]]]
+
+
+def test_m14_a_single_row_and_none(served: Asker) -> None:
+    assert served.ask("frame", rows("list")[1][1]).data == 3.0
+    assert served.ask("frame", []).data == []
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (rows("short"), "the function gave 1 values for a frame of 3 rows, expected as many"),
+        (rows("number"), "the function gave int for a frame of 3 rows, expected a value for each row"),
+        (rows("what"), "KeyError: 'what'"),
+        ([[7, {"x": 1, "how": "list"}]], "row id 7: the column 'n' is missing; expected x, n, how"),
+        ([[7, 3]], "row id 7: expected one object with the columns x, n, how, not 3"),
+        (3, "expected one object with the columns x, n, how, not 3"),
+        (rows("list", x="many"), "the column 'x' must be float64: could not convert string to float: 'many'"),
+    ],
+)
+def test_m14_mistakes(served: Asker, data: Any, said: str) -> None:
+    answered = served.ask("frame", data)
+    assert answered.status == 400
+    assert answered.error.startswith(said)
+
+
+def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
+    with Server(*modelbit.load(folder, {"join": "32"}), http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, folder)
+
+        def ask(place: int) -> Any:
+            return asker.ask("frame", [[f"{place}{letter}", {"x": place, "n": 1, "how": "sleep"}] for letter in "ab"])
+
+        with ThreadPoolExecutor(12) as threads:
+            answers = [*threads.map(ask, range(12))]
+        for place, answered in enumerate(answers):
+            assert answered.data == [[f"{place}a", float(place)], [f"{place}b", float(place)]]
+        calls = asker.ask("frame", rows("calls")).data[0][1][:-1]
+        assert sum(calls) == 24
+        assert len(calls) <= 4, "the first few may have begun before the others came"
+
+
+def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
+    with Server(*modelbit.load(folder, {"join": 32}), http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, folder)
+        asked = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
+        with ThreadPoolExecutor(5) as threads:
+            answers = [*threads.map(lambda data: asker.ask("frame", data), asked)]
+        assert [one.status for one in answers] == [200, 200, 400, 400, 200]
+        assert answers[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]

@@ -1,0 +1,150 @@
+"""Paths: versions, aliases, branches, endpoints; keys; several folders in one server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from asking import Asker, until
+from repository import Written, write
+
+from penstock import Server
+from penstock.compat import modelbit
+
+ONE = Written("def f(x):\n    return [1, x]\n", "f")
+TWO = Written("def f(x):\n    return [2, x]\n", "f")
+BRANCH = Written("def f(x):\n    return ['branch', x]\n", "f")
+SEEN = Written(
+    "import pathlib\ndef seen(x):\n"
+    "    path = pathlib.Path('count')\n"
+    "    if x == 'count':\n        return path.read_text() if path.exists() else ''\n"
+    "    path.write_text((path.read_text() if path.exists() else '') + x)\n"
+    "    raise ValueError('a mirror that fails')\n",
+    "seen",
+)
+DEPLOYMENTS = {"f@1": ONE, "f@2": TWO, "feature/x:f": BRANCH, "seen": SEEN}
+FILES = {
+    "aliases.yaml": "f:\n  official: 1\n  v1.2: 2\n",
+    "endpoints/alias.yaml": "backends:\n  a:\n    deployment: {branch: main, name: f, version: 1}\nschemaVersion: 1\n",
+    "endpoints/split.yaml": "backends:\n  a:\n    deployment: {name: f, version: 1}\n    weight: 3\n"
+    "  b:\n    deployment: {name: f, version: latest}\n    weight: 1\nschemaVersion: 1\n",
+    "endpoints/sticky.yaml": "suppliedKey: user\nbackends:\n  a:\n    deployment: {name: f, version: 1}\n"
+    "  b:\n    deployment: {name: f, version: 2}\n  c:\n    value: {'none': true}\n",
+    "endpoints/mirror.yaml": "backends:\n  a:\n    deployment: {name: f, version: 1}\n"
+    "mirrors:\n  m:\n    deployment: {name: seen}\n  gone:\n    deployment: {name: gone}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("f/latest", 2),
+        ("f/1", 1),
+        ("f/2", 2),
+        ("f/official", 1),
+        ("f/v1.2", 2),
+        ("f/main/latest", 2),
+        ("f/main/1", 1),
+        ("f/main/official", 1),
+        ("f/feature~x/latest", "branch"),
+        ("f/feature~x/1", "branch"),
+        ("endpoint/alias", 1),
+    ],
+)
+def test_m05_paths(served: Asker, path: str, answer: int | str) -> None:
+    assert served.ask(f"/v1/{path}", 5).data == [answer, 5]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("f/3", "deployment 'f' has no version '3'; it has latest, 1, 2, official, v1.2"),
+        ("f/other", "deployment 'f' has no version 'other'"),
+        ("f/other/latest", "deployment 'f' has no branch 'other'; it has main, feature/x"),
+        ("g/latest", ""),
+        ("endpoint/g", ""),
+    ],
+)
+def test_m05_what_there_is_not(served: Asker, path: str, said: str) -> None:
+    answered = served.ask(f"/v1/{path}", 5)
+    assert answered.status == 404
+    assert answered.error.startswith(said)
+
+
+def test_m25_states(served: Asker) -> None:
+    states = served.raw("/v1/f").json
+    assert states["branches"]["main"] == {
+        "latest": 2,
+        "aliases": {"official": 1, "v1.2": 2},
+        "versions": [
+            {"version": 1, "state": "Ready", "keepWarm": 1},
+            {"version": 2, "state": "Ready", "keepWarm": 1},
+        ],
+    }
+
+
+def test_m21_splits_by_weight() -> None:
+    from penstock.compat.modelbit._endpoints import Backend, Endpoint
+
+    endpoint = Endpoint("e", (Backend("a", "f", weight=3), Backend("b", "f", weight=1)))
+    counts = Counter(endpoint.choose(None).label for _ in range(20_000))
+    assert abs(counts["a"] / 20_000 - 0.75) < 0.02
+
+
+def test_m21_a_split_answers(served: Asker) -> None:
+    versions = Counter(served.ask("/v1/endpoint/split", 5).data[0] for _ in range(60))
+    assert versions[1] > versions[2] > 0
+
+
+def test_m21_a_supplied_key_is_sticky(served: Asker) -> None:
+    first = [served.ask("/v1/endpoint/sticky", 5, user=user).data for user in range(30)]
+    assert [served.ask("/v1/endpoint/sticky", 5, user=user).data for user in range(30)] == first
+    assert {str(one) for one in first} == {"[1, 5]", "[2, 5]", "{'none': True}"}
+    assert served.ask("/v1/endpoint/sticky", {"user": 3}).data is not None, "the key may be in the data"
+    missing = served.ask("/v1/endpoint/sticky", 5)
+    assert missing.status == 400
+    assert missing.error == "endpoint 'sticky' needs the key 'user' beside \"data\", to choose by"
+
+
+def test_m21_mirrors_are_not_seen(served: Asker) -> None:
+    assert served.ask("/v1/endpoint/mirror", "z").data == [1, "z"]
+    until(lambda: served.ask("seen", "count").data == "z")
+
+
+def test_m16_keys(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"f": ONE})
+    with Server(*modelbit.load(folder, {"keys": "k1,k2"}), http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, folder)
+        for key in ("k1", "k2", "Bearer k1"):
+            assert asker.ask("f", 1, {"Authorization": key}).data == [1, 1]
+        refused = asker.ask("f", 1, {"Authorization": "k3"})
+        assert (refused.status, refused.error) == (401, "the API key is not valid")
+        missing = asker.ask("f", 1)
+        assert (missing.status, missing.error) == (401, "an API key is needed: send it as the header Authorization")
+        assert asker.raw("/v1/f").status == 401
+        inputs = {"inputs": [{"name": "body", "datatype": "BYTES", "shape": [1], "data": ['{"data": 1}']}]}
+        around = asker.raw("/v2/models/f/infer", __import__("json").dumps(inputs).encode())
+        assert around.status == 403, "nobody goes around the keys"
+
+
+def test_m16_a_key_that_is_sent_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path, {"f": ONE})
+    monkeypatch.setenv("MB_API_KEYS", "k1")
+    with Server(*modelbit.load(folder, {"require_key": "off"}), http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, folder)
+        assert asker.ask("f", 1).data == [1, 1]
+        assert asker.ask("f", 1, {"Authorization": "k1"}).data == [1, 1]
+        assert asker.ask("f", 1, {"Authorization": "k3"}).status == 401
+
+
+def test_g01_two_folders_in_one_server(tmp_path: Path) -> None:
+    """Each has modules, a working folder and an environment of its own."""
+    helper = "import helper, os\ndef {0}(x):\n    return [helper.NAME, os.path.basename(os.getcwd()), x]\n"
+    for name in ("a", "b"):
+        write(tmp_path / name, {name: Written(helper.format(name), name, files={"helper.py": f"NAME = {name!r}\n"})})
+    models = [*modelbit.load(tmp_path / "a", {}), *modelbit.load(tmp_path / "b", {})]
+    with Server(*models, http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, tmp_path)
+        assert asker.ask("a", 1).data == ["a", "a", 1]
+        assert asker.ask("b", 1).data == ["b", "b", 1]
