@@ -53,6 +53,8 @@ class Asked:
     seconds: float
     single: bool = False
     log: bool = False
+    sent: asyncio.Event | None = None
+    """Is set once its deployment has it. Until then it is given up if its caller leaves, and from then on by time alone."""
 
 
 async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: Settings, ctx: Context) -> Computed:
@@ -71,7 +73,12 @@ async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: S
 
     try:
         wanted = [part(part=one, parts=parts) for one in range(parts)] if parts else [part()]
-        done = await asyncio.wait_for(asyncio.gather(*wanted), asked.seconds)
+        begun = [asyncio.ensure_future(one) for one in wanted]
+        if asked.sent is not None:
+            # By then each has run up to where it waits.
+            await asyncio.sleep(0)
+            asked.sent.set()
+        done = await asyncio.wait_for(asyncio.gather(*begun), asked.seconds)
     except asyncio.TimeoutError:
         text = f"deployment {deployment.name!r} did not answer within {asked.seconds:g} seconds, and was stopped"
         return failure(text, 408)

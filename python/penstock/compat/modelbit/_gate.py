@@ -104,19 +104,26 @@ class Gate:
     async def _endpoint(self, endpoint: Endpoint, body: bytes, headers: dict[str, str], ctx: Context) -> Response:
         chosen = endpoint.choose(body_of(body) if endpoint.supplied_key else None)
         for mirror in endpoint.mirrors:
-            self._begin(self._mirror(mirror, endpoint, body, headers, ctx))
+            sent = asyncio.Event()
+            await self._begin(self._mirror(mirror, endpoint, body, headers, ctx, sent), sent)
         if not chosen.name:
             return Response(json.dumps({"data": chosen.value}), content_type=_JSON)
         deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
         return await self._respond(deployment, chosen.label, endpoint.name, body, headers, ctx)
 
     async def _mirror(
-        self, mirror: Backend, endpoint: Endpoint, body: bytes, headers: dict[str, str], ctx: Context
+        self,
+        mirror: Backend,
+        endpoint: Endpoint,
+        body: bytes,
+        headers: dict[str, str],
+        ctx: Context,
+        sent: asyncio.Event,
     ) -> None:
         """What comes of it is in the log alone."""
         try:
             deployment = self._table.find(mirror.name, mirror.version, mirror.branch)
-            asked = Asked(self._settings.timeout, headers.get("x-single") == "true", self._log is not None)
+            asked = Asked(self._settings.timeout, _is_single(headers), self._log is not None, sent)
             await self._computed(deployment, mirror.label, f"{endpoint.name} (mirror)", body, asked, ctx)
         except BadCall as error:
             ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, endpoint.name, error)
@@ -131,9 +138,10 @@ class Gate:
         ctx: Context,
     ) -> Response:
         wishes = wishes_of(body, self._settings)
-        asked = Asked(wishes.seconds, headers.get("x-single", "").lower() == "true", self._log is not None)
+        sent = None if wishes.webhook is None else asyncio.Event()
+        asked = Asked(wishes.seconds, _is_single(headers), self._log is not None, sent)
         base = self._settings.public_url or f"http://{headers.get('host', 'localhost')}"
-        if wishes.webhook is None:
+        if sent is None:
             computed = await self._computed(deployment, alias, source, body, asked, ctx)
             return self._response(self._linked(computed, base) if wishes.links else computed)
         batch_id = str(uuid.uuid4())
@@ -142,7 +150,7 @@ class Gate:
             computed = await self._computed(deployment, alias, source, body, asked, ctx, batch_id)
             await self._post(self._linked(computed, base) if wishes.links else computed, wishes, batch_id)
 
-        self._begin(later())
+        await self._begin(later(), sent)
         return Response(json.dumps({"batchId": batch_id}), content_type=_JSON)
 
     async def _post(self, computed: Computed, wishes: Wishes, batch_id: str) -> None:
@@ -209,9 +217,15 @@ class Gate:
             }
         return {"name": name, "branches": branches}
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does something that nobody waits for."""
+    async def _begin(self, work: Coroutine[Any, Any, None], sent: asyncio.Event) -> None:
+        """Does something that nobody waits for, but for its being sent: a caller may leave then."""
         task = asyncio.get_running_loop().create_task(work)
         # The loop itself would let go of it.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: sent.set())
+        await sent.wait()
+
+
+def _is_single(headers: dict[str, str]) -> bool:
+    return headers.get("x-single", "").lower() == "true"

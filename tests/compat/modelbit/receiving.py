@@ -1,0 +1,83 @@
+"""A server that keeps what is posted to it, and answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Got:
+    """A request."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Receiver:
+    """What came, and how it is answered: a status and a body for the number of a request."""
+
+    answer: Callable[[int, Got], tuple[int, Any]]
+    got: list[Got] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    most_at_once: int = 0
+    at_once: int = 0
+    url: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@contextmanager
+def receiving(answer: Callable[[int, Got], tuple[int, Any]] = lambda _, __: (200, {})) -> Iterator[Receiver]:
+    receiver = Receiver(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:  # noqa: N802
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            got = Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            with receiver.lock:
+                receiver.got.append(got)
+                number = len(receiver.got)
+                receiver.at_once += 1
+                receiver.most_at_once = max(receiver.most_at_once, receiver.at_once)
+            try:
+                status, answered = receiver.answer(number, got)
+            finally:
+                with receiver.lock:
+                    receiver.at_once -= 1
+            text = json.dumps(answered).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(text)), **receiver.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    receiver.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def echo_rows(_: int, got: Got) -> tuple[int, Any]:
+    """Answers a batch by its rows' first arguments, a little later for earlier ones."""
+    time.sleep(0.05 if got.body["data"][0][0] == 0 else 0.0)
+    return 200, {"data": [row[:2] for row in got.body["data"]]}
