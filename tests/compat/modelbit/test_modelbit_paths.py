@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def test_m16_keys(tmp_path: Path) -> None:
         assert (missing.status, missing.error) == (401, "an API key is needed: send it as the header Authorization")
         assert asker.raw("/v1/f").status == 401
         inputs = {"inputs": [{"name": "body", "datatype": "BYTES", "shape": [1], "data": ['{"data": 1}']}]}
-        around = asker.raw("/v2/models/f/infer", __import__("json").dumps(inputs).encode())
+        around = asker.raw("/v2/models/f/infer", json.dumps(inputs).encode())
         assert around.status == 403, "nobody goes around the keys"
 
 

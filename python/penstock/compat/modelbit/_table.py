@@ -11,7 +11,19 @@ from penstock.compat.modelbit._endpoints import Endpoint
 from penstock.compat.modelbit._metadata import NAME
 from penstock.compat.modelbit.errors import BadCall
 
-__all__ = ["Table"]
+__all__ = ["Table", "check_name"]
+
+
+def check_name(name: str) -> None:
+    """Refuses a deployment's name that cannot stand in a path.
+
+    Raises:
+        StartupError: it is one.
+    """
+    if not NAME.fullmatch(name):
+        raise StartupError(f"a deployment's name has letters, digits and underscores, not {name!r}")
+    if name in ("endpoint", "links", "models"):
+        raise StartupError(f"a deployment cannot be called {name!r}: that is a path of the server's")
 
 
 class Table:
@@ -39,10 +51,7 @@ class Table:
         Raises:
             StartupError: it has a name that cannot stand in a path.
         """
-        if not NAME.fullmatch(deployment.name):
-            raise StartupError(f"a deployment's name has letters, digits and underscores, not {deployment.name!r}")
-        if deployment.name in ("endpoint", "links"):
-            raise StartupError(f"a deployment cannot be called {deployment.name!r}: that is a path of the server's")
+        check_name(deployment.name)
         with self._lock:
             versions = self._versions.setdefault((deployment.name, deployment.branch), {})
             # Replaced whole: readers have no lock.

@@ -18,7 +18,7 @@ from penstock.compat.modelbit._folders import fill
 from penstock.compat.modelbit._gate import Gate
 from penstock.compat.modelbit._own_folder import own_folder
 from penstock.compat.modelbit._settings import Settings
-from penstock.compat.modelbit._table import Table
+from penstock.compat.modelbit._table import Table, check_name
 from penstock.compat.modelbit._writing import Wanted, name_of, write
 from penstock.compat.modelbit.errors import UserFacingError
 
@@ -105,6 +105,7 @@ class Workspace:
     def deploy(self, function: Callable[..., Any], name: str | None = None, **wanted: Any) -> Deployed:
         """Serves a function, as the next version of its name. Versions before it go on. Takes what `deploy` takes."""
         name = name or name_of(function)
+        check_name(name)
         what = _wanted(**wanted)
         branch = runtime.get_branch()
         with self._lock:

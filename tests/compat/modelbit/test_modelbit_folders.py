@@ -1,0 +1,201 @@
+"""M-17: a deployment's folder as it is exported, with its pickles, its helpers and its `import modelbit`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+from asking import Asker
+from repository import Written, write, write_one
+
+from penstock import LoadError, Server, StartupError
+from penstock.compat import modelbit
+
+SOURCE = '''
+import modelbit, sys
+import helper
+from shared import SHARED
+
+weights = modelbit.load_value("data/weights.pkl")
+
+with modelbit.setup("once"):
+    LOADED = modelbit.load_value("data/more.pkl")
+
+def predict(what):
+    if what == "weights":
+        return [weights, LOADED, helper.name(), SHARED]
+    if what == "info":
+        return [modelbit.get_deployment_info(), modelbit.in_modelbit(), modelbit.get_branch()]
+    if what == "secret":
+        return [modelbit.get_secret("TOKEN"), modelbit.get_secret("FROM_ENV"), modelbit.get_secret("NO", ignore_missing=True)]
+    if what == "no secret":
+        return modelbit.get_secret("NO")
+    if what == "model":
+        return [modelbit.get_model("scores"), modelbit.get_models(prefix="sc")]
+    if what == "outside":
+        return modelbit.load_value("../../../etc/passwd.pkl")
+    if what == "parse":
+        return [modelbit.parseArg("[1]"), modelbit.parseArg("a b"), modelbit.login() is modelbit]
+    if what == "trace":
+        with modelbit.trace("step"):
+            return modelbit.__name__
+    if what == "save":
+        modelbit.save_value({"a": 1}, "made/value.pkl")
+        return modelbit.load_value("made/value.pkl")
+
+# to run locally via git & terminal
+if __name__ == "__main__":
+    print(predict(*(modelbit.parseArg(v) for v in sys.argv[1:])))
+'''
+DEPLOYMENTS = {
+    "predict": Written(
+        SOURCE,
+        "predict",
+        {"runtimeInfo": {"mainFunctionArgs": ["what:str", "return:Any"]}, "tags": ["a"]},
+        {
+            "data/weights.pkl": pickle.dumps([1, 2, 3]),
+            "data/more.pkl": pickle.dumps({"a": 1}),
+            "helper.py": "def name():\n    return 'helper'\n",
+            "requirements.txt": "numpy\n",
+        },
+    )
+}
+FILES = {"common/shared.py": "SHARED = 'shared'\n", "secrets.yaml": "TOKEN: s3cret\n"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def variable() -> None:
+    os.environ["FROM_ENV"] = "of the environment"
+
+
+def test_m17_pickles_helpers_and_common_files(served: Asker) -> None:
+    assert served.ask("predict", "weights").data == [[1, 2, 3], {"a": 1}, "helper", "shared"]
+
+
+def test_m17_secrets(served: Asker) -> None:
+    assert served.ask("predict", "secret").data == ["s3cret", "of the environment", ""]
+    assert served.ask("predict", "no secret").error.startswith("UserFacingError: there is no secret 'NO'")
+
+
+def test_m17_the_module_of_the_worker(served: Asker) -> None:
+    assert served.ask("predict", "parse").data == [[1], "a b", True]
+    assert served.ask("predict", "trace").data == "penstock.compat.modelbit"
+    assert served.ask("predict", "save").data == {"a": 1}
+
+
+def test_m17_pickles_are_of_the_folder_alone(served: Asker) -> None:
+    error = served.ask("predict", "outside").error
+    assert error == "UserFacingError: '../../../etc/passwd.pkl' lies outside of the deployment's folder"
+
+
+def test_m17_models_of_the_registry(served: Asker) -> None:
+    home = served.folder / "registry"
+    home.mkdir()
+    (home / "scores.pkl").write_bytes(pickle.dumps(7))
+    assert served.ask("predict", "model").data == [7, {"scores": 7}]
+
+
+def test_m27_deployment_info(served: Asker) -> None:
+    info = {"branch": "main", "name": "predict", "version": "1"}
+    assert served.ask("predict", "info").data == [info, True, "main"]
+
+
+def test_m17_one_deployment_alone(served: Asker) -> None:
+    folder = served.folder / "deployments" / "predict"
+    with Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None) as server:
+        assert Asker(server.http_url, folder).ask("predict", "weights").data[3] == "shared"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (Written("def f(x):\n    return x\n", "g"), "has no function 'g'"),
+        (Written("import not_there\ndef f(x):\n    return x\n", "f"), "No module named 'not_there'"),
+    ],
+)
+def test_m17_what_cannot_start(tmp_path: Path, written: Written, said: str) -> None:
+    folder = write(tmp_path, {"f": written})
+    with pytest.raises(LoadError) as raised:
+        Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None).start()
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"runtimeInfo": {"mainFunctionArgs": ["y:int"]}}, "mainFunctionArgs has y, but f takes x"),
+        ({"runtimeInfo": {"mainFunctionArgs": "x"}}, "mainFunctionArgs is 'x', expected a list of texts"),
+        ({"dataframeModeColumns": []}, "dataframeModeColumns is [], expected a list of columns"),
+    ],
+)
+def test_m17_metadata_that_is_wrong(tmp_path: Path, metadata: dict[str, object], said: str) -> None:
+    folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata)})
+    with pytest.raises(StartupError) as raised:
+        modelbit.load(folder, {})
+    assert said in str(raised.value)
+
+
+def test_m17_options_that_are_wrong(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f")})
+    for options, said in (
+        ({"speed": "1"}, "the Modelbit door has no option 'speed'; it has workers"),
+        ({"workers": "many"}, "workers must be a whole number, not 'many'"),
+        ({"workers": 0}, "workers must be 1 or more, not 0"),
+        ({"require_key": "perhaps"}, "require_key must be on or off, not 'perhaps'"),
+        ({"nan": "no"}, "nan must be null or error, not 'no'"),
+    ):
+        with pytest.raises(StartupError) as raised:
+            modelbit.load(folder, options)
+        assert str(raised.value).startswith(said)
+
+
+def test_g06_detect(tmp_path: Path) -> None:
+    folder = write(tmp_path / "repository", {"f": Written("def f(x):\n    return x\n", "f")})
+    found = modelbit.detect(folder)
+    assert found is not None
+    assert (found.door, found.why) == ("modelbit", "it has deployments/ with f")
+    found = modelbit.detect(folder / "deployments" / "f")
+    assert found is not None
+    assert found.why == "it has source.py, and metadata.yaml with a mainFunction"
+    script = tmp_path / "script.py"
+    script.write_text("import modelbit\n\nmodelbit.deploy(print)\n")
+    found = modelbit.detect(script)
+    assert found is not None
+    assert found.why == "it imports modelbit and calls its deploy"
+    (tmp_path / "other.py").write_text("import modelbit_like\n")
+    assert modelbit.detect(tmp_path / "other.py") is None
+    assert modelbit.detect(tmp_path) is None
+
+
+def test_m17_check_and_describe(tmp_path: Path) -> None:
+    metadata = {
+        "runtimeInfo": {"pythonVersion": "3.11", "systemPackages": ["libgomp1", "ffmpeg"]},
+        "dataframeModeColumns": [{"name": "a", "dtype": "int64"}],
+    }
+    root = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata, {"requirements.txt": "a==1\n# no\n"})})
+    assert modelbit.check(root) == []
+    (root / "endpoints").mkdir()
+    (root / "endpoints" / "e.yaml").write_text("backends: {a: {deployment: {name: gone}}}\n")
+    write_one(root / "deployments" / "g", Written("raise ValueError('no')\n", "g", {}, {"data/m.pkl": "_file: x\n"}))
+    problems = modelbit.check(root)
+    assert problems[0].endswith("m.pkl stands for a file that is not here: clone the repository with its files")
+    assert problems[1:] == [
+        "deployment g, version 1: ValueError: no",
+        "endpoint e, a: there is no deployment 'gone'",
+    ]
+    spec = modelbit.describe(root)
+    assert spec.python_version == "3.11"
+    assert spec.system_packages == ("ffmpeg", "libgomp1")
+    assert spec.requirements == ("cloudpickle>=3", "PyYAML>=6", "a==1", "pandas")
+    assert spec.serve == (root.name,)
+
+
+def test_m17_a_first_example_can_be_served(tmp_path: Path) -> None:
+    written = modelbit.scaffold(tmp_path)
+    assert {one.name for one in written} == {"source.py", "metadata.yaml", "requirements.txt"}
+    with Server(*modelbit.load(tmp_path, {}), http="127.0.0.1:0", grpc=None) as server:
+        assert Asker(server.http_url, tmp_path).ask("doubler", [[1, 10]]).data == [[1, 20]]
+    assert "modelbit" not in sys.modules, "the door stands in for it in workers alone"
