@@ -1,5 +1,6 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect and Ray.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray and Modelbit's
+client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -35,6 +36,7 @@ PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
 KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
+MODELBIT = ("modelbit==0.44.3", "setuptools<81")
 RAY = "ray[serve]==2.60.0"
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
@@ -109,6 +111,14 @@ def mlserver() -> None:
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *MLSERVER)
 
 
+def modelbit() -> None:
+    """Modelbit's client; in an environment of its own: it wants an old numpy."""
+    home = TOOLS / "modelbit"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", *MODELBIT)
+
+
 def pytriton() -> None:
     """The real PyTriton, to compare with; in an environment of its own: it wants an old numpy."""
     home = TOOLS / "pytriton"
@@ -174,6 +184,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "kserve13": kserve13,
     "mlserver": mlserver,
     "pytriton": pytriton,
+    "modelbit": modelbit,
     "ray": ray,
     "go_client": go_client,
     "js_client": js_client,

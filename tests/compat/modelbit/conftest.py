@@ -16,7 +16,7 @@ from penstock.compat import modelbit
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
     """A server of the deployments that the test module names in DEPLOYMENTS, with the OPTIONS it names."""
-    folder = write(tmp_path_factory.mktemp("modelbit"), getattr(request.module, "DEPLOYMENTS"))
+    folder = write(tmp_path_factory.mktemp("modelbit"), request.module.DEPLOYMENTS)
     for name, text in getattr(request.module, "FILES", {}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ def receiving(answer: Callable[[int, Got], tuple[int, Any]] = lambda _, __: (200
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             got = Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             with receiver.lock:

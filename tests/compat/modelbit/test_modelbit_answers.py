@@ -66,7 +66,9 @@ def test_m20_links(served: Asker) -> None:
     tampered = served.raw(f"{path[:-1]}{'0' if path[-1] != '0' else '1'}")
     assert (tampered.status, tampered.error) == (404, "there is no such link")
     for bad in ("x", "../../etc/passwd.99999999999.00", "a.9.é"):
-        assert served.raw(f"/v1/links/{path.split('/')[3]}/{bad.replace('/', '%2F').replace('é', '%C3%A9')}").status == 404
+        assert (
+            served.raw(f"/v1/links/{path.split('/')[3]}/{bad.replace('/', '%2F').replace('é', '%C3%A9')}").status == 404
+        )
     until(lambda: served.raw(path).status == 410)
     failed = served.ask("sleeps", "x", response_format="links")
     assert failed.error.startswith("TypeError")

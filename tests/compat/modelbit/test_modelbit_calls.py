@@ -116,7 +116,10 @@ def test_m10_too_few_and_too_many_arguments(served: Asker) -> None:
         (b'{"data": [[1, 2], []]}', "row 1 of data is empty, expected [id, argument, ...]"),
         (b'{"data": [[[1], 2]]}', "row 0 of data has the id [1], expected a number, a text or null"),
         (b'{"data": 1, "timeout_seconds": 0}', "timeout_seconds is 0, expected a number above 0, up to 300"),
-        (b'{"data": 1, "timeout_seconds": 301}', "timeout_seconds is 301, expected a number above 0, up to 300, or 900"),
+        (
+            b'{"data": 1, "timeout_seconds": 301}',
+            "timeout_seconds is 301, expected a number above 0, up to 300, or 900",
+        ),
         (b'{"data": 1, "timeout_seconds": "1"}', 'timeout_seconds is "1", expected a number'),
         (b'{"data": 1, "timeout\\u005fseconds": -1}', "timeout_seconds is -1, expected a number"),
         (b'{"data": 1, "response_format": "csv"}', 'response_format is "csv", expected "links", or nothing'),

@@ -57,7 +57,7 @@ def test_m22_globals_helpers_and_pickles(workspace: modelbit.Workspace, tmp_path
     assert asker.ask("predict", [[1, 1.0], [2, 2.0]]).data == [[1, 13.0], [2, 16.0]]
     assert (deployed.folder / "requirements.txt").read_text() == "numpy==2.0.0\n"
     assert (deployed.folder / "files" / "extra.txt").read_text() == "extra"
-    assert "mainFunctionArgs: [\"x:float\", \"return:float\"]" in (deployed.folder / "metadata.yaml").read_text()
+    assert 'mainFunctionArgs: ["x:float", "return:float"]' in (deployed.folder / "metadata.yaml").read_text()
     with Server(*modelbit.load(workspace.folder, {}), http="127.0.0.1:0", grpc=None) as server:
         assert Asker(server.http_url, workspace.folder).ask("predict", 1.0).data == 13.0, "the folder is served alone"
 

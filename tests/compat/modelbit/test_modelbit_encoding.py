@@ -51,7 +51,7 @@ def strictly(text: str) -> Any:
         (pd.Timedelta(1, "h"), "0 days 01:00:00"),
         (1 + 2j, "(1+2j)"),
         (Point(), {"x": 1, "y": 0.5}),
-        ({1: "a", None: "b", True: "c"}, {"1": "c", "null": "b"}),
+        ({1: "a", None: "b", False: "c"}, {"1": "a", "null": "b", "false": "c"}),
         ({np.int64(7): np.int8(1)}, {"7": 1}),
         ({2.5: 1}, {"2.5": 1}),
     ],

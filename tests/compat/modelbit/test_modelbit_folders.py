@@ -14,7 +14,7 @@ from repository import Written, write, write_one
 from penstock import LoadError, Server, StartupError
 from penstock.compat import modelbit
 
-SOURCE = '''
+SOURCE = """
 import modelbit, sys
 import helper
 from shared import SHARED
@@ -30,7 +30,8 @@ def predict(what):
     if what == "info":
         return [modelbit.get_deployment_info(), modelbit.in_modelbit(), modelbit.get_branch()]
     if what == "secret":
-        return [modelbit.get_secret("TOKEN"), modelbit.get_secret("FROM_ENV"), modelbit.get_secret("NO", ignore_missing=True)]
+        missing = modelbit.get_secret("NO", ignore_missing=True)
+        return [modelbit.get_secret("TOKEN"), modelbit.get_secret("FROM_ENV"), missing]
     if what == "no secret":
         return modelbit.get_secret("NO")
     if what == "model":
@@ -49,7 +50,7 @@ def predict(what):
 # to run locally via git & terminal
 if __name__ == "__main__":
     print(predict(*(modelbit.parseArg(v) for v in sys.argv[1:])))
-'''
+"""
 DEPLOYMENTS = {
     "predict": Written(
         SOURCE,
@@ -175,7 +176,9 @@ def test_m17_check_and_describe(tmp_path: Path) -> None:
         "runtimeInfo": {"pythonVersion": "3.11", "systemPackages": ["libgomp1", "ffmpeg"]},
         "dataframeModeColumns": [{"name": "a", "dtype": "int64"}],
     }
-    root = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata, {"requirements.txt": "a==1\n# no\n"})})
+    root = write(
+        tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata, {"requirements.txt": "a==1\n# no\n"})}
+    )
     assert modelbit.check(root) == []
     (root / "endpoints").mkdir()
     (root / "endpoints" / "e.yaml").write_text("backends: {a: {deployment: {name: gone}}}\n")

@@ -43,8 +43,8 @@ def body_of(body: bytes) -> dict[str, Any]:
 def calls_of(data: Any, *, single: bool = False) -> Calls:
     """The calls that `data` stands for.
 
-    A list whose first element is a list is a batch of rows `[id, argument, ...]`; any other list has the arguments of one
-    call; all else is the only argument of one call.
+    A list whose first element is a list is a batch of rows `[id, argument, ...]`; any other list has the arguments of
+    one call; all else is the only argument of one call.
 
     Args:
         data: What the request has under that key.

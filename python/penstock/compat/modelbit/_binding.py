@@ -21,8 +21,8 @@ ABANDONED_AFTER = 0.2
 def model_of(deployment: Deployment, settings: Settings) -> Model[..., Any]:
     """The model that computes a deployment, in processes of its own.
 
-    It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder and an
-    environment of their own.
+    It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder
+    and an environment of their own.
     """
     joins = deployment.columns is not None and settings.join > 1
     return Model(

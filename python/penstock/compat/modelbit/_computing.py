@@ -54,7 +54,7 @@ class Asked:
     single: bool = False
     log: bool = False
     sent: asyncio.Event | None = None
-    """Is set once its deployment has it. Until then it is given up if its caller leaves, and from then on by time alone."""
+    """Is set once its deployment has it: until then it is given up if its caller leaves, then by time alone."""
 
 
 async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: Settings, ctx: Context) -> Computed:
@@ -89,7 +89,7 @@ async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: S
     if failed is not None:
         answer = Computed(bytes(failed["answer"]), int(failed["status"]))
     elif parts:
-        rows = b", ".join(text for one in outputs if (text := bytes(one["answer"])))
+        rows = b", ".join(filter(None, (bytes(one["answer"]) for one in outputs)))
         answer = Computed(b'{"data": [%b]}' % rows)
     else:
         answer = Computed(bytes(outputs[0]["answer"]))

@@ -50,7 +50,8 @@ class Endpoint:
         """
         if len(self.backends) == 1:
             return self.backends[0]
-        return self._at(random.random() if self.supplied_key is None else self._share(body))
+        # By chance, which nobody has to be unable to guess.
+        return self._at(random.random() if self.supplied_key is None else self._share(body))  # noqa: S311
 
     def _at(self, share: float) -> Backend:
         left = share * sum(one.weight for one in self.backends)
@@ -63,8 +64,8 @@ class Endpoint:
     def _share(self, body: Mapping[str, Any] | None) -> float:
         """A place from 0 to 1, the same for the same value."""
         for place in (body, (body or {}).get("data")):
-            if isinstance(place, Mapping) and self.supplied_key in place:
-                text = json.dumps(place[self.supplied_key], sort_keys=True)
+            if isinstance(place, Mapping) and (key := str(self.supplied_key)) in place:
+                text = json.dumps(place[key], sort_keys=True)
                 digest = hashlib.sha256(f"{self.name}\0{text}".encode()).digest()
                 return int.from_bytes(digest[:7], "big") / (1 << 56)
         raise BadCall(f'endpoint {self.name!r} needs the key {self.supplied_key!r} beside "data", to choose by')

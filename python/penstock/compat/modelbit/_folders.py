@@ -150,6 +150,7 @@ def main_function(folder: Path, metadata: Metadata) -> ast.FunctionDef | ast.Asy
     arguments = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     if said and not function.args.vararg and said != arguments:
         raise StartupError(
-            f"{folder}: mainFunctionArgs has {', '.join(said)}, but {function.name} takes {', '.join(arguments) or 'none'}"
+            f"{folder}: mainFunctionArgs has {', '.join(said)}, "
+            f"but {function.name} takes {', '.join(arguments) or 'none'}"
         )
     return function

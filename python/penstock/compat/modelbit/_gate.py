@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Coroutine
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock import Context, Request, Response
@@ -27,6 +28,24 @@ from penstock.compat.modelbit.errors import BadCall
 __all__ = ["Gate"]
 
 _JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class _Called:
+    """One request, and how it came."""
+
+    body: bytes
+    headers: dict[str, str]
+    ctx: Context
+    alias: str | None = None
+    """What it named instead of a version, or the endpoint's backend."""
+    source: str = "rest"
+    """`rest`, or the endpoint."""
+
+    @property
+    def single(self) -> bool:
+        """Whether its data is one argument, whatever it looks like."""
+        return self.headers.get("x-single", "").lower() == "true"
 
 
 class Gate:
@@ -84,11 +103,12 @@ class Gate:
             return Response(json.dumps(self._states(name)), content_type=_JSON)
         body = request.body or b""
         if name == "endpoint":
-            return await self._endpoint(self._table.endpoint(path.split("/")[3]), body, headers, ctx)
+            endpoint = self._table.endpoint(path.split("/")[3])
+            return await self._endpoint(endpoint, _Called(body, headers, ctx, source=endpoint.name))
         version, branch = params["version"], params.get("branch", MAIN).replace("~", "/")
         deployment = self._table.find(name, version, branch)
         alias = None if version.isdigit() else version
-        return await self._respond(deployment, alias, "rest", body, headers, ctx)
+        return await self._respond(deployment, _Called(body, headers, ctx, alias))
 
     def _check_key(self, given: str | None) -> None:
         if not self._keys:
@@ -98,57 +118,42 @@ class Gate:
                 raise BadCall("an API key is needed: send it as the header Authorization", 401)
             return
         key = given.removeprefix("Bearer ").strip().encode()
-        if not any([hmac.compare_digest(key, one) for one in self._keys]):
+        found = [hmac.compare_digest(key, one) for one in self._keys]
+        if not any(found):
             raise BadCall("the API key is not valid", 401)
 
-    async def _endpoint(self, endpoint: Endpoint, body: bytes, headers: dict[str, str], ctx: Context) -> Response:
-        chosen = endpoint.choose(body_of(body) if endpoint.supplied_key else None)
+    async def _endpoint(self, endpoint: Endpoint, called: _Called) -> Response:
+        chosen = endpoint.choose(body_of(called.body) if endpoint.supplied_key else None)
         for mirror in endpoint.mirrors:
             sent = asyncio.Event()
-            await self._begin(self._mirror(mirror, endpoint, body, headers, ctx, sent), sent)
+            await self._begin(self._mirror(mirror, called, sent), sent)
         if not chosen.name:
             return Response(json.dumps({"data": chosen.value}), content_type=_JSON)
         deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
-        return await self._respond(deployment, chosen.label, endpoint.name, body, headers, ctx)
+        return await self._respond(deployment, replace(called, alias=chosen.label))
 
-    async def _mirror(
-        self,
-        mirror: Backend,
-        endpoint: Endpoint,
-        body: bytes,
-        headers: dict[str, str],
-        ctx: Context,
-        sent: asyncio.Event,
-    ) -> None:
+    async def _mirror(self, mirror: Backend, called: _Called, sent: asyncio.Event) -> None:
         """What comes of it is in the log alone."""
         try:
             deployment = self._table.find(mirror.name, mirror.version, mirror.branch)
-            asked = Asked(self._settings.timeout, _is_single(headers), self._log is not None, sent)
-            await self._computed(deployment, mirror.label, f"{endpoint.name} (mirror)", body, asked, ctx)
+            asked = Asked(self._settings.timeout, called.single, self._log is not None, sent)
+            copy = replace(called, alias=mirror.label, source=f"{called.source} (mirror)")
+            await self._computed(deployment, copy, asked)
         except BadCall as error:
-            ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, endpoint.name, error)
+            called.ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, called.source, error)
 
-    async def _respond(
-        self,
-        deployment: Deployment,
-        alias: str | None,
-        source: str,
-        body: bytes,
-        headers: dict[str, str],
-        ctx: Context,
-    ) -> Response:
-        wishes = wishes_of(body, self._settings)
+    async def _respond(self, deployment: Deployment, called: _Called) -> Response:
+        wishes = wishes_of(called.body, self._settings)
         sent = None if wishes.webhook is None else asyncio.Event()
-        asked = Asked(wishes.seconds, _is_single(headers), self._log is not None, sent)
-        base = self._settings.public_url or f"http://{headers.get('host', 'localhost')}"
+        asked = Asked(wishes.seconds, called.single, self._log is not None, sent)
         if sent is None:
-            computed = await self._computed(deployment, alias, source, body, asked, ctx)
-            return self._response(self._linked(computed, base) if wishes.links else computed)
+            computed = await self._computed(deployment, called, asked)
+            return self._response(self._linked(computed, called) if wishes.links else computed)
         batch_id = str(uuid.uuid4())
 
         async def later() -> None:
-            computed = await self._computed(deployment, alias, source, body, asked, ctx, batch_id)
-            await self._post(self._linked(computed, base) if wishes.links else computed, wishes, batch_id)
+            computed = await self._computed(deployment, called, asked, batch_id)
+            await self._post(self._linked(computed, called) if wishes.links else computed, wishes, batch_id)
 
         await self._begin(later(), sent)
         return Response(json.dumps({"batchId": batch_id}), content_type=_JSON)
@@ -163,34 +168,37 @@ class Gate:
         )
 
     async def _computed(
-        self,
-        deployment: Deployment,
-        alias: str | None,
-        source: str,
-        body: bytes,
-        asked: Asked,
-        ctx: Context,
-        batch_id: str | None = None,
+        self, deployment: Deployment, called: _Called, asked: Asked, batch_id: str | None = None
     ) -> Computed:
         key = deployment.name, deployment.branch, deployment.version
         began = time.time()
         self._running[key] += 1
         try:
-            computed = await compute(deployment, body, asked, self._settings, ctx)
+            computed = await compute(deployment, called.body, asked, self._settings, called.ctx)
         finally:
             self._running[key] -= 1
         if self._log is not None:
             entry = Entry(
-                *(deployment.name, deployment.version, deployment.branch, alias, source),
-                *(began, time.time(), computed.runtimes, computed.rows, computed.error, batch_id),
+                name=deployment.name,
+                version=deployment.version,
+                branch=deployment.branch,
+                alias=called.alias,
+                source=called.source,
+                began=began,
+                ended=time.time(),
+                runtimes=computed.runtimes,
+                rows=computed.rows,
+                error=computed.error,
+                batch_id=batch_id,
                 workers=self._settings.workers,
             )
             await asyncio.to_thread(self._log.write, entry)
         return computed
 
-    def _linked(self, computed: Computed, base: str) -> Computed:
+    def _linked(self, computed: Computed, called: _Called) -> Computed:
         if computed.status >= 400:
             return computed
+        base = self._settings.public_url or f"http://{called.headers.get('host', 'localhost')}"
         url = f"{base}/v1/links/{self._name}/{self._links.keep(computed.body)}"
         return Computed(json.dumps({"data": url}).encode())
 
@@ -225,7 +233,3 @@ class Gate:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: sent.set())
         await sent.wait()
-
-
-def _is_single(headers: dict[str, str]) -> bool:
-    return headers.get("x-single", "").lower() == "true"

@@ -20,7 +20,7 @@ __all__ = ["get_inference"]
 _ALLOWED = re.compile(r"[A-Za-z0-9./_:+=-]+")
 
 
-def get_inference(
+def get_inference(  # noqa: PLR0917 - as upstream has them
     deployment: str,
     data: Any,
     region: str | None = None,

@@ -60,10 +60,8 @@ class Runner:
 
     def __init__(self, deployment: Deployment, function: Callable[..., Any]) -> None:
         self._deployment, self._function = deployment, function
-        self._waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)
-        )
-        self._loop = asyncio.new_event_loop() if self._waits else None
+        waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        self._loop = asyncio.new_event_loop() if waits else None
         self._takes = _Takes(function)
         _captured.install()
 

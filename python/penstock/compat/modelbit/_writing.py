@@ -156,7 +156,7 @@ def _is_users(module: Any) -> bool:
 
 
 def _copy(given: str | Sequence[str] | Mapping[str, str] | None, folder: Path) -> None:
-    """Copies files and folders: to the same place from the deployment's folder on as from here, or as a mapping says."""
+    """Copies files and folders: to the same place in the deployment's folder as here, or as a mapping says."""
     if not given:
         return
     names = [given] if isinstance(given, str) else given

@@ -33,7 +33,7 @@ __all__ = [
     "trace",
 ]
 
-_branch = MAIN
+_here = {"branch": MAIN}
 
 
 def in_modelbit() -> bool:
@@ -47,7 +47,7 @@ def get_deployment_info() -> dict[str, Any]:
     if here is None:
         print("get_deployment_info: this process computes no deployment")
     return {
-        "branch": here.branch if here else _branch,
+        "branch": here.branch if here else _here["branch"],
         "name": os.environ.get("DEPLOYMENT_NAME"),
         "version": os.environ.get("DEPLOYMENT_VERSION"),
     }
@@ -56,13 +56,12 @@ def get_deployment_info() -> dict[str, Any]:
 def get_branch() -> str:
     """The branch that is deployed to, or of this process's deployment."""
     here = Deployment.of_this_process()
-    return here.branch if here else _branch
+    return here.branch if here else _here["branch"]
 
 
 def switch_branch(branch: str) -> None:
     """Has later calls mean another branch."""
-    global _branch
-    _branch = branch
+    _here["branch"] = branch
 
 
 def load_value(name: str, restoreClass: type | None = None) -> Any:

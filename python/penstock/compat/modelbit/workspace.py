@@ -136,7 +136,7 @@ class Workspace:
             server.add(gate_model("modelbit", self._gate), replace=True)
 
 
-def deploy(
+def deploy(  # noqa: PLR0917 - as upstream has them
     deployableObj: Callable[..., Any],
     name: str | None = None,
     python_version: str | None = None,
@@ -196,15 +196,14 @@ class _Current:
     starts: bool
 
 
-_current: _Current | None = None
+_CURRENT: list[_Current] = []
 
 
 def current() -> _Current:
     """The workspace that `deploy` means; made at first use."""
-    global _current
-    if _current is None:
-        _current = _Current(Workspace(), starts=True)
-    return _current
+    if not _CURRENT:
+        _CURRENT.append(_Current(Workspace(), starts=True))
+    return _CURRENT[0]
 
 
 def use(workspace: Workspace | None, *, starts: bool = True) -> None:
@@ -214,8 +213,7 @@ def use(workspace: Workspace | None, *, starts: bool = True) -> None:
         workspace: Which.
         starts: Whether the first deployment starts its server.
     """
-    global _current
-    _current = None if workspace is None else _Current(workspace, starts)
+    _CURRENT[:] = [] if workspace is None else [_Current(workspace, starts)]
 
 
 def _wanted(

@@ -1,0 +1,162 @@
+"""M-12: our `get_inference`, against a server that counts."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from receiving import Got, echo_rows, receiving
+
+from penstock.compat.modelbit import UserFacingError, _posting, get_inference
+
+OFFICIAL = [
+    *("deployment", "data", "region", "outpost", "workspace", "branch", "version", "api_key", "timeout_seconds"),
+    *("batch_size", "batch_bytes", "batch_concurrency"),
+    *("response_format", "response_webhook", "response_webhook_ignore_timeout"),
+]
+
+
+def test_m12_the_official_parameters() -> None:
+    assert [*inspect.signature(get_inference).parameters] == [*OFFICIAL, "base_url"]
+
+
+def test_m12_path_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with receiving(lambda _, __: (200, {"data": 1})) as receiver:
+        monkeypatch.setenv("MB_BASE_URL", receiver.url)
+        get_inference("f", {"a": np.int64(1)}, branch="a/b", version=3, api_key="key", timeout_seconds=9)
+        get_inference("f", 1)
+    first, second = receiver.got
+    assert (first.path, first.headers["authorization"]) == ("/v1/f/a~b/3", "key")
+    assert first.body == {"data": {"a": 1}, "timeout_seconds": 9}
+    assert (second.path, second.body, "authorization" in second.headers) == ("/v1/f/main/latest", {"data": 1}, False)
+
+
+def test_m12_cut_by_rows() -> None:
+    with receiving(echo_rows) as receiver:
+        rows = [[place, place * 2] for place in range(25)]
+        answer = get_inference("f", rows, base_url=receiver.url, batch_size=10, batch_concurrency=2)
+    assert answer == {"data": rows}
+    assert sorted(len(one.body["data"]) for one in receiver.got) == [5, 10, 10]
+    assert receiver.most_at_once <= 2
+
+
+def test_m12_cut_by_bytes() -> None:
+    with receiving(echo_rows) as receiver:
+        rows = [[place, "x" * 100] for place in range(16)]
+        answer = get_inference("f", rows, base_url=receiver.url, batch_bytes=600)
+        assert answer == {"data": rows}
+        assert len(receiver.got) == 4
+        with pytest.raises(UserFacingError, match="A row is larger than batch_bytes"):
+            get_inference("f", [[1, "x" * 700]], base_url=receiver.url, batch_bytes=600)
+
+
+def test_m12_at_once() -> None:
+    def slow(_: int, got: Got) -> tuple[int, Any]:
+        time.sleep(0.1)
+        return 200, {"data": got.body["data"]}
+
+    with receiving(slow) as receiver:
+        get_inference("f", [[place] for place in range(9)], base_url=receiver.url, batch_size=1)
+    assert receiver.most_at_once == 3
+
+
+def test_m12_a_frame() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, float("nan")]}, index=["x", "y"])
+    with receiving(lambda _, got: (200, {"data": got.body["data"]})) as receiver:
+        answer = get_inference("f", frame, base_url=receiver.url)
+    assert answer == {"data": [["x", {"a": 1, "b": 0.5}], ["y", {"a": 2, "b": None}]]}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_m12_asked_again(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_posting, "PAUSE", 0.001)
+    with receiving(lambda number, _: (status, {"error": "busy"}) if number < 4 else (200, {"data": 1})) as receiver:
+        assert get_inference("f", 1, base_url=receiver.url) == {"data": 1}
+        assert len(receiver.got) == 4
+    with receiving(lambda _, __: (status, {"error": "busy"})) as receiver:
+        with pytest.raises(UserFacingError, match="busy"):
+            get_inference("f", 1, base_url=receiver.url)
+        assert len(receiver.got) == 6
+
+
+def test_m12_as_late_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(_posting.time, "sleep", waited.append)
+    with receiving(lambda number, _: (503, {"error": "busy"}) if number == 1 else (200, {"data": 1})) as receiver:
+        receiver.headers["Retry-After"] = "7"
+        get_inference("f", 1, base_url=receiver.url)
+    assert waited == [7.0]
+
+
+@pytest.mark.parametrize("status", [400, 408, 500, 502, 504])
+def test_m12_not_asked_again(status: int) -> None:
+    with receiving(lambda _, __: (status, {"error": "a\nlast line"})) as receiver:
+        with pytest.raises(UserFacingError, match="last line"):
+            get_inference("f", 1, base_url=receiver.url)
+        assert len(receiver.got) == 1
+
+
+def test_m12_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_posting, "PAUSE", 0.001)
+    with pytest.raises(UserFacingError, match=r"Unable to connect to 'http://127.0.0.1:1/v1/f/main/latest'"):
+        get_inference("f", 1, base_url="http://127.0.0.1:1")
+
+
+def test_m12_parts_after_a_failure_are_not_sent() -> None:
+    def fail(number: int, got: Got) -> tuple[int, Any]:
+        time.sleep(0.02)
+        return (400, {"error": "no"}) if number == 2 else (200, {"data": got.body["data"]})
+
+    with receiving(fail) as receiver:
+        with pytest.raises(UserFacingError, match="no"):
+            get_inference("f", [[place] for place in range(100)], base_url=receiver.url, batch_size=1)
+        assert len(receiver.got) < 20
+
+
+def test_m20_links_and_webhooks_of_a_batch_that_is_cut() -> None:
+    rows = [[1], [2]]
+    with receiving(lambda number, _: (200, {"data": f"http://link/{number}"})) as receiver:
+        answer = get_inference("f", rows, base_url=receiver.url, batch_size=1, response_format="links")
+        assert sorted(answer["data"]) == ["http://link/1", "http://link/2"]
+        assert get_inference("f", rows, base_url=receiver.url, response_format="links") == {"data": "http://link/3"}
+    with receiving(lambda number, _: (200, {"batchId": number})) as receiver:
+        hook = {"response_webhook": "https://x", "response_webhook_ignore_timeout": True}
+        answer = get_inference("f", rows, base_url=receiver.url, batch_size=1, **hook)  # type: ignore[arg-type]
+        assert sorted(answer["batchIds"]) == [1, 2]
+        assert receiver.got[0].body == {"data": [receiver.got[0].body["data"][0]], **hook}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"data": {"data": 1}}, "double-nested"),
+        ({"deployment": "a b"}, "Invalid 'deployment' value"),
+        ({"branch": "a?b"}, "Invalid 'branch' value"),
+        ({"api_key": "a\nb"}, "Invalid 'api_key' value"),
+        ({"timeout_seconds": 0}, "Invalid 'timeout_seconds' value"),
+        ({"batch_size": True}, "Invalid 'batch_size' value"),
+        ({"response_format": "csv"}, "Invalid 'response_format' value"),
+        ({"response_webhook_ignore_timeout": True}, "'response_webhook_ignore_timeout' must be a bool"),
+        ({"base_url": "localhost"}, "Invalid 'base_url' value"),
+        ({"base_url": None}, "Missing 'region' value"),
+        ({"base_url": None, "region": "us-east-1"}, "Missing 'workspace' value"),
+    ],
+)
+def test_m12_what_cannot_be_sent(given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MB_BASE_URL", "MB_WORKSPACE_NAME", "MB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserFacingError) as raised:
+        get_inference(**{"deployment": "f", "data": 1, "base_url": "http://127.0.0.1:1", **given})
+    assert said in str(raised.value)
+
+
+def test_m12_hosts_of_the_vendor() -> None:
+    from penstock.compat.modelbit._inference import _host
+
+    assert _host(None, "us-east-2.aws", None, "acme") == "https://acme.us-east-2.aws.modelbit.com"
+    assert _host(None, "us-east-2.aws", "out", "acme") == "https://acme.out.us-east-2.aws.modelbit.com"
+    assert _host(None, "localhost:5000", None, "acme") == "http://acme.localhost:5000"

@@ -1,0 +1,102 @@
+"""M-11: the vendor's client, as it is published, against this door.
+
+It is in an environment of its own, which tests/clients/setup_tools.py makes. It speaks plain HTTP to hosts with `:5000`
+in their name alone, so the server listens there, or on another port that begins so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repository import Written, write
+
+from penstock import Server
+from penstock.compat import modelbit
+
+TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().parents[3] / ".tools").absolute()
+PYTHON = TOOLS / "modelbit" / "bin" / "python"
+
+DEPLOYMENTS = {
+    "doubler": Written("def doubler(half):\n    return half * 2\n", "doubler"),
+    "fails": Written(
+        "COUNT = 0\ndef fails(value):\n    global COUNT\n    if value == 'count':\n        return COUNT\n"
+        "    COUNT += 1\n    return 1 / value\n",
+        "fails",
+    ),
+    "sleeps": Written("import time\ndef sleeps(seconds):\n    time.sleep(seconds)\n", "sleeps"),
+    "frame": Written(
+        "def frame(df):\n    return [f'{x} {name}' for x, name in zip(df['x'], df['name'])]\n",
+        "frame",
+        {"dataframeModeColumns": [{"name": "x", "dtype": "float64"}, {"name": "name", "dtype": "object"}]},
+    ),
+}
+
+
+def free_port() -> int:
+    """A port that begins with 5000: the client looks for that in the host's name."""
+    for port in (5000, *range(50000, 50010)):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    pytest.skip("no port that the client takes is free")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the client got."""
+    if not PYTHON.exists():
+        pytest.skip("the official client is not there: python tests/clients/setup_tools.py modelbit")
+    folder = write(tmp_path_factory.mktemp("official"), DEPLOYMENTS)
+    (folder / "aliases.yaml").write_text("doubler: {official: 1}\n")
+    port = free_port()
+    options = {"keys": "right", "require_key": "off"}
+    with Server(*modelbit.load(folder, options), http=f"127.0.0.1:{port}", grpc=None):
+        home = str(tmp_path_factory.mktemp("home"))
+        script = Path(__file__).with_name("official_calls.py")
+        command = [str(PYTHON), str(script), str(port)]
+        environment = {"PATH": os.environ["PATH"], "HOME": home}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+def test_m11_single_and_batch(told: dict[str, Any]) -> None:
+    assert told["single"] == {"data": 42}
+    assert told["batch"] == {"data": [[1, 20], [2, 22]]}
+    assert told["version"] == told["alias"] == {"data": 2}
+
+
+def test_m11_cut_into_requests(told: dict[str, Any]) -> None:
+    assert told["chunked"] == {"data": [[place, place * 2] for place in range(1000)]}
+    assert told["bytes"] == {"data": [[place, "x" * 200] for place in range(50)]}
+
+
+def test_m11_a_frame(told: dict[str, Any]) -> None:
+    assert told["frame"] == {"data": [[7, "1.5 a"], [9, "2.5 b"]]}
+
+
+def test_m09_failures_are_told_at_once_and_computed_once(told: dict[str, Any]) -> None:
+    kind, text, seconds = told["fails"]
+    assert (kind, text) == ("ModelbitError", "ZeroDivisionError: division by zero")
+    assert seconds < 5
+    assert told["fails in a batch"][1] == 'row id "b": ZeroDivisionError: division by zero'
+    # Once for the call, and once for each row of the batch.
+    assert told["count"] == {"data": 3}
+
+
+def test_m11_what_is_refused(told: dict[str, Any]) -> None:
+    assert told["timeout"][1] == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
+    assert told["timeout"][2] < 5
+    assert told["key"][1] == "the API key is not valid"
+    assert told["gone"][0] == "ModelbitError"
