@@ -27,8 +27,12 @@ LONG_FOR_A_REASON = {
 }
 """Files that may have more than the soft limit of lines, and why they are not split."""
 
-UNPICKLERS_ALLOWED_IN = {"python/penstock/_by_value.py", "python/penstock/compat/kserve/_carrying.py"}
-"""Reads what its own parent process has written, and nothing else."""
+UNPICKLERS_ALLOWED_IN = {
+    "python/penstock/_by_value.py",
+    "python/penstock/compat/kserve/_carrying.py",
+    "python/penstock/compat/modelbit/_pickled.py",
+}
+"""Reads what its own parent process has written, or what lies beside the user's code; nothing of the network."""
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 OF_A_MACHINE = re.compile(r"/root/|/home/(?!me/|penstock\b)\w|/Users/\w|/work/(?:main|shared)|/tmp/[a-z]+/")
 OF_A_REGISTRY = re.compile(r"--?(?:extra-)?index-url|\[registries|replace-with|https?://[^/\s]*@")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.compat.modelbit._pickled import by_value
 from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = ["Wanted", "name_of", "write"]
@@ -61,7 +61,7 @@ def write(function: Callable[..., Any], name: str, folder: Path, wanted: Wanted)
     main = getattr(function, "__name__", name)
     main = main if main.isidentifier() and main != "modelbit" else name
     metadata = _metadata(function, main, wanted)
-    pickled = _pickled(function)
+    pickled = by_value(function)
     (folder / "data").mkdir(parents=True)
     (folder / "data" / f"{main}.pkl").write_bytes(pickled)
     for given in wanted.files:
@@ -124,35 +124,6 @@ def _columns(frame: Any) -> list[dict[str, Any]]:
         }
         for name in frame.columns
     ]
-
-
-def _pickled(function: Callable[..., Any]) -> bytes:
-    try:
-        import cloudpickle
-    except ImportError:
-        raise UserFacingError("deploy writes functions by cloudpickle: pip install 'penstock[processes]'") from None
-    module = sys.modules.get(getattr(function, "__module__", "") or "")
-    own = module is not None and module.__name__ != "__main__" and _is_users(module)
-    if own:
-        # Where it is served, there may be no such module.
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        pickled: bytes = cloudpickle.dumps(function)
-    except Exception as error:
-        raise UserFacingError(
-            f"the function uses what cannot be deployed ({type(error).__name__}: {error}); "
-            "make that where the deployment starts, or in the function"
-        ) from error
-    finally:
-        if own:
-            cloudpickle.unregister_pickle_by_value(module)
-    return pickled
-
-
-def _is_users(module: Any) -> bool:
-    """Whether a module is not one that is installed."""
-    file = getattr(module, "__file__", None)
-    return file is not None and "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__))
 
 
 def _copy(given: str | Sequence[str] | Mapping[str, str] | None, folder: Path) -> None:

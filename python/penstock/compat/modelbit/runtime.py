@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.modelbit import _captured
+from penstock.compat.modelbit import _captured, _pickled
 from penstock.compat.modelbit._deployment import MAIN, Deployment
 from penstock.compat.modelbit.errors import UserFacingError
 
@@ -80,8 +79,7 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
     here = Deployment.of_this_process()
     try:
         path = here.inside(name) if here else _beside_main(name)
-        with path.open("rb") as file:
-            return pickle.load(file)  # noqa: S301
+        return _pickled.read(path)
     except ValueError as error:
         raise UserFacingError(str(error)) from None
     except FileNotFoundError:
@@ -90,10 +88,7 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
 
 def save_value(obj: Any, filepath: str) -> None:
     """Pickles an object to a file, for `load_value`."""
-    path = Path(filepath)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        pickle.dump(obj, file)
+    _pickled.write(obj, Path(filepath))
 
 
 def get_secret(
