@@ -131,8 +131,10 @@ class Workspace:
         if server is not None:
             # It is ready before anybody can name it.
             server.add(model_of(deployment, self._settings))
+        routes = self._gate.routes()
         self._table.add(deployment)
-        if server is not None:
+        if server is not None and self._gate.routes() != routes:
+            # A new name has routes of its own; a new version is found by those that there are.
             server.add(gate_model("modelbit", self._gate), replace=True)
 
 
