@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -194,6 +196,13 @@ def test_m17_check_and_describe(tmp_path: Path) -> None:
     assert spec.system_packages == ("ffmpeg", "libgomp1")
     assert spec.requirements == ("cloudpickle>=3", "PyYAML>=6", "a==1", "pandas")
     assert spec.serve == (root.name,)
+    (root / "secrets.yaml").write_text("TOKEN: s3cret\n")
+    (root / "common").mkdir()
+    places = {there for _, there in modelbit.describe(root).files}
+    assert places == {f"{root.name}/{name}" for name in ("deployments", "endpoints", "common")}, "and no secrets"
+    alone = modelbit.describe(root / "deployments" / "f")
+    assert alone.serve == ("deployments/f",)
+    assert (root / "common", "common") in alone.files
 
 
 def test_m17_a_first_example_can_be_served(tmp_path: Path) -> None:
@@ -202,3 +211,15 @@ def test_m17_a_first_example_can_be_served(tmp_path: Path) -> None:
     with Server(*modelbit.load(tmp_path, {}), http="127.0.0.1:0", grpc=None) as server:
         assert Asker(server.http_url, tmp_path).ask("doubler", [[1, 10]]).data == [[1, 20]]
     assert "modelbit" not in sys.modules, "the door stands in for it in workers alone"
+
+
+def test_g03_a_request_that_runs_is_finished_at_the_end(tmp_path: Path) -> None:
+    source = "import time\ndef slow(x):\n    time.sleep(0.6)\n    return x\n"
+    folder = write(tmp_path, {"slow": Written(source, "slow")})
+    server = Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None).start()
+    asker = Asker(server.http_url, folder)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(asker.ask, "slow", 5)
+        time.sleep(0.2)
+        assert server.stop() == []
+        assert running.result().data == 5

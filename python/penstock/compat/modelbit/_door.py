@@ -25,6 +25,7 @@ __all__ = ["check", "describe", "detect", "load", "scaffold"]
 _DEPLOYS = re.compile(r"^\s*(?:modelbit|mb)\.deploy\(", re.MULTILINE)
 _IMPORTS = re.compile(r"^\s*(?:import modelbit|from modelbit import)\b", re.MULTILINE)
 PORT = 8000
+_NOT_IN_IMAGES = {"secrets.yaml", "__pycache__", ".git", ".penstock"}
 
 
 def detect(path: Path) -> Finding | None:
@@ -82,13 +83,14 @@ def describe(path: Path) -> ImageSpec:
         )
     metadata = {one.folder: read_metadata(one.folder / "metadata.yaml") for one in found}
     system = {name for one in metadata.values() for name in one.system_packages}
-    target = path.resolve().name
+    # Where it would lie in a repository, so that what lies beside it is found.
+    target = f"deployments/{path.resolve().name}" if is_deployment(path) else path.resolve().name
     return ImageSpec(
         base_image=_only("baseImage", {one.base_image for one in metadata.values()}),
         python_version=_only("pythonVersion", {one.python_version for one in metadata.values()}),
         system_packages=tuple(sorted(system)),
         requirements=("cloudpickle>=3", "PyYAML>=6", *_requirements(found, metadata)),
-        files=((path, target), *_beside(path, target)),
+        files=_files(path, target),
         serve=(target,),
         http_port=PORT,
         grpc_port=None,
@@ -165,11 +167,14 @@ def _requirements(found: list[Found], metadata: Mapping[Path, Metadata]) -> list
     return [*lines]
 
 
-def _beside(path: Path, target: str) -> list[tuple[Path, str]]:
-    """What a single deployment uses of the repository that it lies in."""
+def _files(path: Path, target: str) -> tuple[tuple[Path, str], ...]:
+    """What an image has: all but secrets, which everybody who has the image could read."""
+    files = [(one, f"{target}/{one.name}") for one in sorted(path.iterdir()) if one.name not in _NOT_IN_IMAGES]
     root = root_of(path) if is_deployment(path) else None
-    common = root / "common" if root else None
-    return [(common, f"{target}/common")] if common is not None and common.is_dir() else []
+    if root is not None:
+        beside = ((root / name, name) for name in ("common", "registry"))
+        files += [(here, there) for here, there in beside if here.is_dir()]
+    return tuple(files)
 
 
 def _is_stub(file: Path) -> bool:
