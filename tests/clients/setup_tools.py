@@ -6,6 +6,9 @@ Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes i
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
 KServe's; for perf_analyzer `apt-get` and `dpkg-deb`, and root only where apt has no list of packages yet. What is
 there already is not fetched again. Tests whose tool is not there are skipped, and say so.
+
+Modelbit's client is fetched only where it is asked for by its name: it is no free software, and whoever fetches it is
+bound by its licence.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ PERF_ANALYZER_DEB = "libb64-0d"
 
 
 def main(wanted: list[str]) -> int:
-    """Fetches the named tools, or all of them."""
-    for name in wanted or [*RECIPES]:
+    """Fetches the named tools, or all that everybody may use."""
+    for name in wanted or [one for one in RECIPES if one not in BY_NAME_ONLY]:
         print(f"{name}: fetching into {TOOLS}", flush=True)
         RECIPES[name]()
     return 0
@@ -190,6 +193,9 @@ RECIPES: dict[str, Callable[[], None]] = {
     "js_client": js_client,
     "perf_analyzer": perf_analyzer,
 }
+
+BY_NAME_ONLY = {"modelbit"}
+"""What is not fetched unless it is named."""
 
 
 def _go_install(package: str) -> None:

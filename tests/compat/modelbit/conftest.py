@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking import Asker
-from repository import write
+from modelbit_asking import Asker
+from modelbit_repository import write
 
 from penstock import Server
 from penstock.compat import modelbit

@@ -7,8 +7,8 @@ import socket
 from typing import Any
 
 import pytest
-from asking import Asker
-from repository import Written
+from modelbit_asking import Asker
+from modelbit_repository import Written
 
 DEPLOYMENTS = {
     "doubler": Written("def doubler(half):\n    return half * 2\n", "doubler"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from receiving import Got, echo_rows, receiving
+from modelbit_receiving import Got, echo_rows, receiving
 
 from penstock.compat.modelbit import UserFacingError, _posting, get_inference
 

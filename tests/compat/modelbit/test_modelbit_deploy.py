@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from asking import Asker
-from repository import Written, write
+from modelbit_asking import Asker
+from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit

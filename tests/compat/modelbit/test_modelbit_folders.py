@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from asking import Asker
-from repository import Written, write, write_one
+from modelbit_asking import Asker
+from modelbit_repository import Written, write, write_one
 
 from penstock import LoadError, Server, StartupError
 from penstock.compat import modelbit

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from asking import Asker
-from repository import Written, write
+from modelbit_asking import Asker
+from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from repository import Written, write
+from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -55,14 +55,15 @@ def free_port() -> int:
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the client got."""
     if not PYTHON.exists():
-        pytest.skip("the official client is not there: python tests/clients/setup_tools.py modelbit")
+        # It is proprietary: nobody gets it who does not ask for it.
+        pytest.skip("Modelbit's client is proprietary, and not fetched: python tests/clients/setup_tools.py modelbit")
     folder = write(tmp_path_factory.mktemp("official"), DEPLOYMENTS)
     (folder / "aliases.yaml").write_text("doubler: {official: 1}\n")
     port = free_port()
     options = {"keys": "right", "require_key": "off"}
     with Server(*modelbit.load(folder, options), http=f"127.0.0.1:{port}", grpc=None):
         home = str(tmp_path_factory.mktemp("home"))
-        script = Path(__file__).with_name("official_calls.py")
+        script = Path(__file__).with_name("modelbit_official_calls.py")
         command = [str(PYTHON), str(script), str(port)]
         environment = {"PATH": os.environ["PATH"], "HOME": home}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from asking import Asker, until
-from repository import Written, write
+from modelbit_asking import Asker, until
+from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from asking import Asker
+from modelbit_asking import Asker
 
 from penstock.compat.modelbit import get_inference
 
