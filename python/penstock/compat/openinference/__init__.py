@@ -1,0 +1,22 @@
+"""DigitalHub's functions of the kind `openinference`, served by Penstock. See docs/openinference.md.
+
+Example:
+    >>> from penstock.compat.openinference import new_function
+    >>> function = new_function("double", code=CODE, handler="handler", inputs=[{"name": "x", "shape": [-1]}])
+    >>> run = function.run("serve", wait=True)
+    >>> run.invoke(json={"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}]}).json()
+"""
+
+from __future__ import annotations
+
+from penstock.compat.openinference._binding import bind, made
+from penstock.compat.openinference._door import check, describe, detect, load, scaffold
+from penstock.compat.openinference._files import function_at
+from penstock.compat.openinference._function import FunctionSpec, Source, TensorSpec, read
+from penstock.compat.openinference._injected import Context, Event, Project, Response, Run
+from penstock.compat.openinference._options import Options
+from penstock.compat.openinference._problems import Wrong
+from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
+from penstock.compat.openinference._sdk import Function, Project as SdkProject
+
+__all__ = []

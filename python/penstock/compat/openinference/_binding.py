@@ -1,0 +1,97 @@
+"""The Penstock model that serves a function."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock import Context, Model, Processes, Request, Response, Tensor
+from penstock.compat.openinference import _environments
+from penstock.compat.openinference._function import FunctionSpec, TensorSpec
+from penstock.compat.openinference._options import Options
+from penstock.compat.openinference._requirements import lines_of
+from penstock.compat.openinference._sources import fetched, is_remote
+
+__all__ = ["bind", "made"]
+
+_MAKER = "penstock.compat.openinference:made"
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+"""Code from elsewhere, for as long as this process lives."""
+
+
+def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
+    """The model that serves a function in processes of its own, in an environment of its own if it asks for packages.
+
+    Code from elsewhere is got once, here: all processes, and those that are started again, run the same.
+
+    Raises:
+        StartupError: its code or its packages cannot be got.
+    """
+    root = None
+    if is_remote(function.source):
+        _kept.append(tempfile.TemporaryDirectory(prefix="penstock-source-"))
+        root = fetched(function, Path(_kept[-1].name)).root
+    else:
+        with tempfile.TemporaryDirectory() as empty:
+            # What is wrong with it is told before anything is started.
+            fetched(function, Path(empty))
+    told = {"function": function.as_json(), "options": _told(options), "root": None if root is None else str(root)}
+    processes = Processes(
+        options.replicas, env=dict(options.envs), python=_python(function, options), made_by=(_MAKER, told)
+    )
+    return _model(function, options, root, processes)
+
+
+def made(function: Mapping[str, Any], options: Mapping[str, Any], root: str | None) -> Model[..., Any]:
+    """The same model in a process that computes it. Called by that process alone."""
+    place = None if root is None else Path(root)
+    return _model(FunctionSpec.of_json(function), Options.of(options), place, None)
+
+
+def _model(
+    function: FunctionSpec, options: Options, root: Path | None, processes: Processes | None
+) -> Model[..., Any]:
+    # In a process of the function's, what is imported for a server is not needed.
+    class Function:
+        def __init__(self) -> None:
+            from penstock.compat.openinference._serving import Served
+
+            self._served = Served(function, options, root)
+
+        def __call__(self, request: Request, ctx: Context) -> Response:
+            return self._served(request, ctx)
+
+        def close(self) -> None:
+            self._served.close()
+
+    return Model(
+        Function,
+        name=function.model_name,
+        version=options.version,
+        description=f"Function {function.name} of project {options.project or function.project}.",
+        inputs=[_tensor(one) for one in function.inputs],
+        outputs=[_tensor(one) for one in function.outputs],
+        instances=processes or 1,
+    )
+
+
+def _tensor(declared: TensorSpec) -> Tensor:
+    return Tensor(declared.name, declared.datatype, declared.shape)
+
+
+def _told(options: Options) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__dataclass_fields__}
+
+
+def _python(function: FunctionSpec, options: Options) -> str | None:
+    """The interpreter of the function's own environment; None for the server's."""
+    if options.environment == "none":
+        return None
+    requirements = lines_of(function.requirements, function.folder)
+    python = _environments.python_of(function.python_version, exact=options.python == "exact")
+    # For another version alone no environment is made, unless it is asked for.
+    if not requirements and (options.python == "auto" or _environments.is_own(python)):
+        return None
+    return _environments.interpreter_for(requirements, python)
