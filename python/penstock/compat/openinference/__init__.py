@@ -17,6 +17,36 @@ from penstock.compat.openinference._injected import Context, Event, Project, Res
 from penstock.compat.openinference._options import Options
 from penstock.compat.openinference._problems import Wrong
 from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
-from penstock.compat.openinference._sdk import Function, Project as SdkProject
+from penstock.compat.openinference._runs import BuildRun, RunStatus, ServeRun
+from penstock.compat.openinference._sdk import Function, function_of, new_function
 
-__all__ = []
+__all__ = [
+    "BuildRun",
+    "Context",
+    "Event",
+    "Function",
+    "FunctionSpec",
+    "InferenceRequest",
+    "InputTensor",
+    "Options",
+    "Project",
+    "RequestedOutput",
+    "Response",
+    "Run",
+    "RunStatus",
+    "ServeRun",
+    "Source",
+    "TensorSpec",
+    "Wrong",
+    "bind",
+    "check",
+    "describe",
+    "detect",
+    "function_at",
+    "function_of",
+    "load",
+    "made",
+    "new_function",
+    "read",
+    "scaffold",
+]

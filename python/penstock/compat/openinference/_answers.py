@@ -98,7 +98,9 @@ def _decoded(data: str, name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise HandlerError(f"output '{name}' is a text that is no base64, which bytes_mode digitalhub asks for") from None
+        raise HandlerError(
+            f"output '{name}' is a text that is no base64, which bytes_mode digitalhub asks for"
+        ) from None
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: Any) -> Response:

@@ -50,9 +50,7 @@ def made(function: Mapping[str, Any], options: Mapping[str, Any], root: str | No
     return _model(FunctionSpec.of_json(function), Options.of(options), place, None)
 
 
-def _model(
-    function: FunctionSpec, options: Options, root: Path | None, processes: Processes | None
-) -> Model[..., Any]:
+def _model(function: FunctionSpec, options: Options, root: Path | None, processes: Processes | None) -> Model[..., Any]:
     # In a process of the function's, what is imported for a server is not needed.
     class Function:
         def __init__(self) -> None:

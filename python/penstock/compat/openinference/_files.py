@@ -68,7 +68,9 @@ def _yaml(text: str, file: Path) -> Any:
     try:
         import yaml
     except ImportError:
-        raise StartupError(f"{file.name} is YAML, which needs PyYAML: pip install 'penstock[yaml]', or write JSON") from None
+        raise StartupError(
+            f"{file.name} is YAML, which needs PyYAML: pip install 'penstock[yaml]', or write JSON"
+        ) from None
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

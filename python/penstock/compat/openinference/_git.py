@@ -35,7 +35,9 @@ def clone(uri: str, folder: Path) -> None:
     """
     parts = urlsplit(uri)
     if parts.username or parts.password:
-        raise RuntimeError("a source's address has no place for credentials: set GIT_TOKEN, or GIT_USERNAME and GIT_PASSWORD")
+        raise RuntimeError(
+            "a source's address has no place for credentials: set GIT_TOKEN, or GIT_USERNAME and GIT_PASSWORD"
+        )
     ref, url = parts.fragment, parts._replace(scheme=parts.scheme.removeprefix("git+"), fragment="").geturl()
     if ref.startswith("-"):
         raise RuntimeError(f"{ref!r} is no branch, tag or commit")
@@ -97,4 +99,6 @@ def _refuse_links_out(root: Path) -> None:
         for name in (*folders, *files):
             path = Path(folder, name)
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                raise RuntimeError(f"refused {str(path.relative_to(root))!r}: it is a link that leads out of the repository")
+                raise RuntimeError(
+                    f"refused {str(path.relative_to(root))!r}: it is a link that leads out of the repository"
+                )

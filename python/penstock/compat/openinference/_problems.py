@@ -68,4 +68,6 @@ class Problems:
         """Notes keys that nobody knows, which most likely are misspelled."""
         for name in given:
             if name not in names:
-                self.add(f"{path}.{name}" if path else str(name), f"is not known here; there are {', '.join(sorted(names))}")
+                self.add(
+                    f"{path}.{name}" if path else str(name), f"is not known here; there are {', '.join(sorted(names))}"
+                )

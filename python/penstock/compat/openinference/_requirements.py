@@ -82,7 +82,9 @@ def _of_setup(path: Path) -> Iterator[str]:
             try:
                 yield from map(str, ast.literal_eval(node.value))
             except (ValueError, TypeError):
-                raise StartupError(f"{path.name}: install_requires is computed; give the requirements as a list") from None
+                raise StartupError(
+                    f"{path.name}: install_requires is computed; give the requirements as a list"
+                ) from None
 
 
 def _of_conda(found: Any, name: str) -> Iterator[str]:

@@ -150,7 +150,10 @@ def _bytes(data: Any) -> npt.NDArray[Any]:
     if isinstance(data, (str, bytes, bytearray)):
         data = [data]
     array = np.array(data, dtype=object)
-    flat = [one.encode() if isinstance(one, str) else bytes(one) if isinstance(one, bytearray) else one for one in array.ravel().tolist()]
+    flat = [
+        one.encode() if isinstance(one, str) else bytes(one) if isinstance(one, bytearray) else one
+        for one in array.ravel().tolist()
+    ]
     for one in flat:
         if not isinstance(one, bytes):
             raise TypeError(f"BYTES are str or bytes, not {type(one).__name__}")

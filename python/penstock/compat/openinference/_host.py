@@ -1,0 +1,54 @@
+"""A server for one run, in a process of its own: `python -m penstock.compat.openinference._host`.
+
+It is told what to serve on standard input, says where it listens on standard output, and ends with SIGTERM or when its
+standard input is closed: when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+
+from penstock import PenstockError, Server, logs
+from penstock.compat.openinference._binding import bind
+from penstock.compat.openinference._function import FunctionSpec
+from penstock.compat.openinference._options import Options
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Serves until it is told to end."""
+    told = json.loads(sys.stdin.readline())
+    logs.setup()
+    over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+
+    def watch() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        over.set()
+
+    try:
+        model = bind(FunctionSpec.of_json(told["function"]), Options.of(told["options"]))
+        with Server(model, http=told["http"], grpc=told["grpc"]) as server:
+            threading.Thread(target=watch, daemon=True).start()
+            _say({"http": server.http_address, "grpc": server.grpc_address})
+            over.wait()
+    except PenstockError as error:
+        _say({"error": str(error)})
+        return 1
+    return 0
+
+
+def _say(told: dict[str, object]) -> None:
+    # Another descriptor than what handlers print to.
+    with os.fdopen(int(os.environ["PENSTOCK_TOLD"]), "w", encoding="utf-8") as there:
+        there.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
