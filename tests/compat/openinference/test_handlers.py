@@ -65,9 +65,8 @@ def test_d07_other_parameters_are_refused_at_the_start(tmp_path: Path, given: di
 
 
 def test_d07_an_init_that_fails_is_an_error_at_the_start(tmp_path: Path) -> None:
-    written(
-        tmp_path, says("1", before="def init(context): raise OSError('no weights')"), source={"init_function": "init"}
-    )
+    code = says("1", before="def init(context): raise OSError('no weights')")
+    written(tmp_path, code, source={"init_function": "init"})
     with pytest.raises(LoadError, match="no weights"):
         serving(tmp_path).__enter__()
 
@@ -140,8 +139,8 @@ def handler(context):
 
 def test_d20_the_event(tmp_path: Path) -> None:
     code = says(
-        "[event.path, event.method, event.id, event.content_type, event.trigger.kind, event.get_header('x-model-NAME'), "
-        "event.get_header('X-Request-ID'), event.get_header('none', 3), event.headers['X-Model-Version'], "
+        "[event.path, event.method, event.id, event.content_type, event.trigger.kind, "
+        "event.get_header('x-model-NAME'), event.get_header('X-Request-ID'), event.get_header('none', 3), event.headers['X-Model-Version'], "
         "event.body['inputs'][0]['data'], event.fields, event.timestamp.year > 2000]",
         "event",
     )

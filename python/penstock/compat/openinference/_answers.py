@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -98,9 +99,7 @@ def _decoded(data: str, name: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise HandlerError(
-            f"output '{name}' is a text that is no base64, which bytes_mode digitalhub asks for"
-        ) from None
+        raise HandlerError(f"output '{name}' is no base64, as bytes_mode digitalhub has texts") from None
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: Any) -> Response:
@@ -108,10 +107,8 @@ def _refusal(status: int, headers: Mapping[str, str], body: Any) -> Response:
     if isinstance(body, bytes):
         body = body.decode(errors="replace")
     if isinstance(body, str):
-        try:
+        with contextlib.suppress(ValueError):
             body = json.loads(body)
-        except ValueError:
-            pass
     if not isinstance(body, Mapping):
         body = {"error": "" if body is None else str(body)}
     if not isinstance(body.get("error"), str):

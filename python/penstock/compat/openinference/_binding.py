@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock import Context, Model, Processes, Request, Response, Tensor
+from penstock import Context, Model, Processes, Request, Response, Tensor, logs
 from penstock.compat.openinference import _environments
 from penstock.compat.openinference._function import FunctionSpec, TensorSpec
 from penstock.compat.openinference._options import Options
@@ -46,6 +46,8 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
 
 def made(function: Mapping[str, Any], options: Mapping[str, Any], root: str | None) -> Model[..., Any]:
     """The same model in a process that computes it. Called by that process alone."""
+    # What handlers log comes out of the server.
+    logs.setup()
     place = None if root is None else Path(root)
     return _model(FunctionSpec.of_json(function), Options.of(options), place, None)
 

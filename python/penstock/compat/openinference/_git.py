@@ -35,9 +35,7 @@ def clone(uri: str, folder: Path) -> None:
     """
     parts = urlsplit(uri)
     if parts.username or parts.password:
-        raise RuntimeError(
-            "a source's address has no place for credentials: set GIT_TOKEN, or GIT_USERNAME and GIT_PASSWORD"
-        )
+        raise RuntimeError("an address is no place for credentials: set GIT_TOKEN, or GIT_USERNAME and GIT_PASSWORD")
     ref, url = parts.fragment, parts._replace(scheme=parts.scheme.removeprefix("git+"), fragment="").geturl()
     if ref.startswith("-"):
         raise RuntimeError(f"{ref!r} is no branch, tag or commit")
@@ -88,7 +86,7 @@ def _git(folder: Path, *arguments: str, uri: str = "") -> None:
         raise RuntimeError("sources of git need the program git, which is not installed") from None
     if done.returncode != 0:
         said = done.stderr.strip()
-        for secret in filter(None, (password, user if password == "x-oauth-basic" else "")):
+        for secret in filter(None, (password, os.environ.get("GIT_TOKEN"))):
             said = said.replace(secret, "***")
         raise RuntimeError(f"git cannot get {uri}: {said}")
 

@@ -40,8 +40,8 @@ def lines_of(given: tuple[str, ...] | str, folder: Path) -> tuple[str, ...]:
 def _of_text(path: Path, seen: set[Path]) -> Iterator[str]:
     """Lines without comments; those of other files that they name, too."""
     seen.add(path.resolve())
-    for line in path.read_text(encoding="utf-8").replace("\\\n", "").splitlines():
-        line = re.sub(r"(^|\s)#.*$", "", line).strip()
+    for written in path.read_text(encoding="utf-8").replace("\\\n", "").splitlines():
+        line = re.sub(r"(^|\s)#.*$", "", written).strip()
         other = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
         if other is None:
             if line:

@@ -20,11 +20,8 @@ from penstock.errors import StartupError
 __all__ = ["Function", "function_of", "new_function"]
 
 _SOURCE = {
+    **{name: name for name in ("code", "base64", "handler", "init_function")},
     "code_src": "source",
-    "code": "code",
-    "base64": "base64",
-    "handler": "handler",
-    "init_function": "init_function",
 }
 _OF_A_CLUSTER = {"service_type", "service_name", "resources", "volumes", "profile", "local_execution", "labels"}
 
@@ -45,7 +42,7 @@ def new_function(name: str, kind: str = "openinference", *, project: str = "defa
 
     Example:
         >>> function = new_function(
-        ...     "double", code_src="double.py", handler="double", inputs=[{"name": "x", "datatype": "FP32", "shape": [-1]}]
+        ...     "double", code_src="double.py", handler="double", inputs=[{"name": "x", "shape": [-1]}]
         ... )
         >>> run = function.run("serve", wait=True)
         >>> run.invoke(json={"inputs": [...]}).json()

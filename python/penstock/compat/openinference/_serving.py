@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import HandlerError, PenstockError, logs
+from penstock import HandlerError, PenstockError
 from penstock.compat.openinference import _code
 from penstock.compat.openinference._answers import answer_of
 from penstock.compat.openinference._calling import Waiting, call_init, wanted
@@ -37,9 +37,6 @@ class Served:
 
     def __init__(self, function: FunctionSpec, options: Options, root: Path | None = None) -> None:
         self._function, self._options = function, options
-        if not logging.getLogger().handlers:
-            # What handlers log comes out of the server.
-            logs.setup()
         self._own = tempfile.TemporaryDirectory(prefix="penstock-function-")
         code = fetched(function, Path(self._own.name)) if root is None else located(function, root)
         # As upstream: files beside the code are opened by their names.

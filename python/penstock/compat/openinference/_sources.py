@@ -84,7 +84,7 @@ def _fetched(function: FunctionSpec, folder: Path) -> Code:
     if scheme == "s3":
         raise RuntimeError("s3:// is for archives only: write zip+s3://bucket/name.zip")
     raise RuntimeError(
-        f"{scheme}:// is no source of code; there are git+https, zip+https, zip+http, zip+s3, https, http and plain paths"
+        f"{scheme}:// is no source of code; there are git+https, zip+https, zip+http, zip+s3, https, http and paths"
     )
 
 

@@ -150,16 +150,18 @@ def _bytes(data: Any) -> npt.NDArray[Any]:
     if isinstance(data, (str, bytes, bytearray)):
         data = [data]
     array = np.array(data, dtype=object)
-    flat = [
-        one.encode() if isinstance(one, str) else bytes(one) if isinstance(one, bytearray) else one
-        for one in array.ravel().tolist()
-    ]
-    for one in flat:
-        if not isinstance(one, bytes):
-            raise TypeError(f"BYTES are str or bytes, not {type(one).__name__}")
+    flat = [_raw(one) for one in array.ravel().tolist()]
     found = np.empty(len(flat), dtype=object)
     found[:] = flat
     return found.reshape(array.shape)
+
+
+def _raw(one: Any) -> bytes:
+    if isinstance(one, str):
+        return one.encode()
+    if isinstance(one, (bytes, bytearray)):
+        return bytes(one)
+    raise TypeError(f"BYTES are str or bytes, not {type(one).__name__}")
 
 
 def _size(shape: Sequence[int], name: str) -> int:

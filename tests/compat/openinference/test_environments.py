@@ -1,0 +1,80 @@
+"""Functions that ask for packages."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from functions import says, serving, written
+
+from penstock.compat.openinference import _environments
+from penstock.errors import StartupError
+
+
+def wheel(folder: Path) -> Path:
+    """A package that nothing else has."""
+    path = folder / "penstock_sample-1.0-py3-none-any.whl"
+    told = "penstock_sample-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("penstock_sample.py", "VALUE = 'of its own'\n")
+        archive.writestr(f"{told}/METADATA", "Metadata-Version: 2.1\nName: penstock-sample\nVersion: 1.0\n")
+        archive.writestr(
+            f"{told}/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{told}/RECORD", "")
+    return path
+
+
+CODE = says(
+    "(penstock_sample.VALUE, has_pytest)",
+    before="""
+import importlib.util
+import penstock_sample
+has_pytest = importlib.util.find_spec("pytest") is not None
+""",
+)
+
+
+def test_d16_a_function_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "kept"))
+    written(tmp_path, CODE, requirements=[str(wheel(tmp_path))])
+    try:
+        with serving(tmp_path) as served:
+            # The server's own are not there.
+            assert served.text() == "('of its own', False)"
+    except StartupError as error:
+        if "numpy" in str(error):
+            pytest.skip("numpy cannot be installed here: there is no package index")
+        raise
+    before = {one: one.stat().st_mtime_ns for one in (tmp_path / "kept").glob("*/finished.json")}
+    assert len(before) == 1
+    with serving(tmp_path) as served:
+        assert served.text() == "('of its own', False)"
+    assert {one: one.stat().st_mtime_ns for one in before} == before
+
+
+def test_d16_packages_that_cannot_be_installed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "kept"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    written(tmp_path, CODE, requirements=["penstock-sample==1.0"])
+    with pytest.raises(StartupError, match="cannot install the requirements: (.|\n)*penstock-sample==1.0"):
+        serving(tmp_path).__enter__()
+
+
+def test_in_an_image_nothing_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_OPENINFERENCE_ENVIRONMENT", "none")
+    written(tmp_path, says("1"), requirements=["nothing-of-that-name==0"])
+    with serving(tmp_path) as served:
+        assert served.text() == "1"
+
+
+def test_another_version_of_python(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_environments.shutil, "which", lambda _: None)
+    assert _environments.python_of("3.99", exact=False) == sys.executable
+    assert "the function is for Python 3.99, which is not here" in caplog.text
+    with pytest.raises(StartupError, match=r"the function is for Python 3.99, which is not here: install python3.99"):
+        _environments.python_of("3.99", exact=True)
+    monkeypatch.setattr(_environments.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert _environments.python_of("3.99", exact=True) == "/usr/bin/python3.99"

@@ -1,0 +1,197 @@
+"""Functions made and run as with DigitalHub's SDK."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from functions import ECHO, says
+
+from penstock import images
+from penstock.compat.openinference import Function, ServeRun, Wrong, describe, function_at, function_of, new_function
+from penstock.errors import StartupError, Unavailable
+
+TENSORS = [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}]}
+
+
+def function(code: str = ECHO, **more: Any) -> Function:
+    return new_function("echo", kind="openinference", code=code, handler="handler", inputs=TENSORS, **more)
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ServeRun]:
+    code = "import os\n" + says("(context.unit, os.environ['UNIT'])", "context") + "    "
+    code += (
+        "\ndef init(context, unit):\n    context.unit = unit\n    context.logger.info('begun')\n    print('printed')\n"
+    )
+    made = function(code, init_function="init", model_name="m", project="p")
+    environment = [{"name": "UNIT", "value": "v"}]
+    run = made.run(
+        "serve", wait=True, init_parameters={"unit": "u"}, replicas=2, envs=environment, resources={"mem": "1Gi"}
+    )
+    yield run
+    run.stop()
+
+
+def test_d17_a_run_answers(run: ServeRun) -> None:
+    answer = run.invoke(json=BODY)
+    answer.raise_for_status()
+    assert (answer.status_code, answer.ok) == (200, True)
+    assert answer.json()["outputs"][0]["data"] == ["('u', 'v')"]
+    assert run.invoke("GET", "/v2/models/m").json()["name"] == "m"
+    assert run.invoke(json={"inputs": []}).json()["error"].startswith("input 'x' is missing")
+
+
+def test_d17_a_run_has_logs(run: ServeRun) -> None:
+    assert "begun" in run.logs()
+    assert "printed" in run.logs()
+
+
+def test_d18_a_run_says_where_it_is(run: ServeRun) -> None:
+    service, urls = run.refresh().status.service, run.status.inference_v2
+    assert run.status.state == "RUNNING"
+    assert service is not None
+    assert urls is not None
+    assert urls["baseUrl"] == f"http://{service['url']}"
+    assert service["urls"] == [urls["baseUrl"], service["urls"][1]]
+    assert service["urls"][1].startswith("grpc://")
+    assert urls["model"] == "m"
+    for name in ("modelMetadataUrl", "modelReadinessUrl", "readinessUrl", "livenessUrl"):
+        with urllib.request.urlopen(urls[name]) as answer:
+            assert answer.status == 200
+    with urllib.request.urlopen(urls["inferenceUrl"], data=json.dumps(BODY).encode()) as answer:
+        assert answer.status == 200
+    told = run.to_dict()
+    assert (told["kind"], told["project"], told["spec"]["resources"]) == (
+        *("openinference+serve:run", "p"),
+        {"mem": "1Gi"},
+    )
+    assert told["key"] == f"store://p/run/openinference+serve:run/echo:{run.id}"
+
+
+def test_d22_replicas_are_processes(run: ServeRun) -> None:
+    with urllib.request.urlopen(f"{run.status.inference_v2['baseUrl']}/metrics") as answer:  # type: ignore[index]
+        assert 'penstock_instances{model="m",version="1"} 2' in answer.read().decode()
+
+
+def test_d17_a_run_is_stopped() -> None:
+    run = function().run("serve", grpc=None)
+    assert run.status.state in ("PENDING", "RUNNING")
+    assert run.wait().invoke(json=BODY).json()["outputs"][0]["data"] == [1.0, 2.0]
+    url = run.status.inference_v2["inferenceUrl"]
+    assert run.stop().status.state == "STOPPED"
+    assert run.status.service is None
+    with pytest.raises(Unavailable):
+        run.invoke(url=url)
+
+
+def test_d17_a_run_that_cannot_start_says_why() -> None:
+    run = function("raise OSError('no weights')").run("serve")
+    with pytest.raises(StartupError, match="could not start: .*no weights"):
+        run.wait()
+    assert run.status.state == "ERROR"
+    run.stop()
+
+
+def test_d22_secrets_are_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StartupError, match="secret 'HUSH' is not in the environment"):
+        function().run("serve", secrets=["HUSH"])
+
+
+def test_unknown_parameters_and_actions_are_refused() -> None:
+    with pytest.raises(TypeError, match="run\\(\\) has no parameter 'replica'"):
+        function().run("serve", replica=2)
+    with pytest.raises(StartupError, match="there is no action 'job', only serve and build"):
+        function().run("job")
+    with pytest.raises(Wrong, match=r"spec.inputs: must have at least one tensor; spec.parameters: is not known"):
+        new_function("f", code="", handler="h", parameters={}) if False else new_function(
+            "f", code="x", handler="h", parameters={}
+        )
+
+
+def test_functions_are_written_and_read(tmp_path: Path) -> None:
+    made = function(requirements=["numpy"], init_function="init", outputs=TENSORS)
+    again = function_at(made.export(tmp_path / "function.json"))
+    assert replace(again, folder=made.spec.folder) == made.spec
+    assert function_of(made.to_dict()).spec == made.spec
+
+
+def test_d15_what_an_image_of_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.py").write_text(ECHO)
+    made = new_function(
+        *("echo",), code_src="src", handler="main:handler", inputs=TENSORS, requirements=["numpy"], base_image="me:1"
+    )
+    file = made.export(tmp_path / "function.json")
+    spec = describe(tmp_path)
+    assert (spec.base_image, spec.requirements, spec.serve) == ("me:1", ("numpy",), ("function.json",))
+    assert (spec.http_port, spec.grpc_port) == (8080, 9000)
+    assert [(one[0].name, one[1]) for one in spec.files] == [("function.json", "function.json"), ("src", "src")]
+    # The packages are in the image: nothing is installed when it starts.
+    assert spec.env["PENSTOCK_OPENINFERENCE_ENVIRONMENT"] == "none"
+    assert spec.record is not None
+    spec.record("p-echo:2")
+    assert function_at(file).image == "p-echo:2"
+
+
+def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> None:
+    text = "# Mine.\nkind: openinference\nname: f\nspec:\n  # Of it.\n  source: {code: x, handler: h}\n"
+    text += "  python_version: PYTHON3_11\n  model_name: m\n  inputs: [{shape: [1]}]\n"
+    file = tmp_path / "function.yaml"
+    file.write_text(text)
+    for image in ("a:1", "b:2"):
+        record = describe(tmp_path).record
+        assert record is not None
+        record(image)
+        assert function_at(file).image == image
+    assert file.read_text() == text.replace("spec:\n", 'spec:\n  image: "b:2"\n')
+
+
+def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def build(spec: images.ImageSpec, name: str, *, builder: str | None = None) -> None:
+        seen.update(name=name, builder=builder, before=spec.commands_before, env=spec.env)
+        assert spec.files[0][0].is_file()
+        assert spec.record is not None
+        spec.record(f"{name}-made")
+
+    monkeypatch.setattr(images, "build", build)
+    made = function(project="My project")
+    environment = [{"name": "A", "value": "1"}]
+    run = made.run("build", wait=True, instructions=["apt-get update"], envs=environment, builder="buildah")
+    assert seen["name"] == "my-project-echo:latest"
+    assert (seen["builder"], seen["before"], seen["env"]["A"]) == ("buildah", ("apt-get update",), "1")
+    assert run.wait().image == "my-project-echo:latest-made"
+    # The next run of the function knows it.
+    assert made.spec.image == run.image
+    assert made.image_name() == "my-project-echo"
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [("me/it:1", "me/it"), ("host:5000/it", "host:5000/it"), ("host:5000/it:2", "host:5000/it"), ("a:1", "p-f")],
+)
+def test_d15_images_have_the_name_that_the_function_says(image: str, name: str) -> None:
+    made = new_function("f", project="p", code=ECHO, handler="handler", inputs=TENSORS, image=image)
+    assert made.image_name() == name
+
+
+def test_d15_the_dockerfile_has_the_order_of_upstream(tmp_path: Path) -> None:
+    if not hasattr(images, "write_context"):
+        pytest.skip("images cannot be written yet")
+    made = new_function("f", code=ECHO, handler="handler", inputs=TENSORS, requirements=["scipy==1.14.1"])
+    made.export(tmp_path / "function.json")
+    spec = replace(describe(tmp_path), commands_before=("echo instructions",))
+    folder = images.write_context(spec, tmp_path / "context")
+    lines = (folder / "Dockerfile").read_text()
+    places = [
+        lines.index(one) for one in ("FROM ", "ENV ", "echo instructions", "pip install", "function.json", "USER ")
+    ]
+    assert places == sorted(places), lines
