@@ -1,6 +1,6 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray and Modelbit's
-client.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray, DigitalHub's SDK and
+Modelbit's client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -40,6 +40,7 @@ KSERVE = "kserve==0.21.0"
 KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
 MODELBIT = ("modelbit==0.44.3", "setuptools<81")
+DIGITALHUB = ("digitalhub==0.15.11", "digitalhub-runtime-python==0.15.2")
 RAY = "ray[serve]==2.60.0"
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
@@ -104,6 +105,14 @@ def ray() -> None:
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", RAY)
+
+
+def digitalhub() -> None:
+    """DigitalHub's SDK, for the functions that it makes; in an environment of its own."""
+    home = TOOLS / "digitalhub"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", *DIGITALHUB)
 
 
 def mlserver() -> None:
@@ -185,6 +194,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "h2spec": h2spec,
     "kserve": kserve,
     "kserve13": kserve13,
+    "digitalhub": digitalhub,
     "mlserver": mlserver,
     "pytriton": pytriton,
     "modelbit": modelbit,

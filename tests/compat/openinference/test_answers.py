@@ -138,7 +138,10 @@ def test_d14_over_grpc_it_is_internal(tmp_path: Path) -> None:
     tensor = triton.InferInput("x", [1], "FP32")
     tensor.set_data_from_numpy(np.ones(1, np.float32))
     written(tmp_path, "def handler(request):\n    raise ValueError('no such face')\n")
-    with serving(tmp_path) as served, triton.InferenceServerClient(served.server.grpc_url) as client:
-        with pytest.raises(InferenceServerException, match="no such face") as raised:
-            client.infer("m", [tensor])
+    with (
+        serving(tmp_path) as served,
+        triton.InferenceServerClient(served.server.grpc_url) as client,
+        pytest.raises(InferenceServerException, match="no such face") as raised,
+    ):
+        client.infer("m", [tensor])
     assert raised.value.status() == "StatusCode.INTERNAL"

@@ -140,8 +140,8 @@ def handler(context):
 def test_d20_the_event(tmp_path: Path) -> None:
     code = says(
         "[event.path, event.method, event.id, event.content_type, event.trigger.kind, "
-        "event.get_header('x-model-NAME'), event.get_header('X-Request-ID'), event.get_header('none', 3), event.headers['X-Model-Version'], "
-        "event.body['inputs'][0]['data'], event.fields, event.timestamp.year > 2000]",
+        "event.get_header('x-model-NAME'), event.get_header('X-Request-ID'), event.get_header('none', 3), "
+        "event.headers['X-Model-Version'], event.body['inputs'][0]['data'], event.fields, event.timestamp.year > 2000]",
         "event",
     )
     with serving(written(tmp_path, code)) as served:

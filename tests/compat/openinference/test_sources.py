@@ -226,7 +226,7 @@ def test_d04_unsafe_archives_are_refused(tmp_path: Path, content: bytes, error: 
 def test_d03_an_archive_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moto = pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
-    import boto3
+    boto3 = pytest.importorskip("boto3")
 
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -29,6 +29,8 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
     Raises:
         StartupError: its code or its packages cannot be got.
     """
+    # From now on requests say who they are, for the lines that their handlers log.
+    logs.RequestFilter()
     root = None
     if is_remote(function.source):
         _kept.append(tempfile.TemporaryDirectory(prefix="penstock-source-"))
@@ -73,7 +75,7 @@ def _model(function: FunctionSpec, options: Options, root: Path | None, processe
         description=f"Function {function.name} of project {options.project or function.project}.",
         inputs=[_tensor(one) for one in function.inputs],
         outputs=[_tensor(one) for one in function.outputs],
-        instances=processes or 1,
+        instances=processes or options.replicas,
     )
 
 

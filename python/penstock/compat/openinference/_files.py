@@ -33,7 +33,7 @@ def definition_in(path: Path) -> Path | None:
     if len(named or found) > 1:
         names = ", ".join(one.name for one in found)
         raise StartupError(f"{path} has several functions of Open Inference ({names}): name one of the files")
-    return (named or found or [None])[0]
+    return next(iter(named or found), None)
 
 
 def function_at(path: Path) -> FunctionSpec:

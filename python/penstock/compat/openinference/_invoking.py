@@ -69,6 +69,6 @@ def ask(
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - checked
             return Answer(url, answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
-        return Answer(url, error.code, error.headers, error.read())
+        return Answer(url, error.code, dict(error.headers.items()), error.read())
     except OSError as error:
         raise Unavailable(f"{url} cannot be reached: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class InferenceRequest:
 
     @classmethod
     def of(
-        cls, request: Request, tensors: dict[str, npt.NDArray[Any]], datatypes: dict[str, str], options: Options
+        cls, request: Request, tensors: Mapping[str, npt.NDArray[Any]], datatypes: Mapping[str, str], options: Options
     ) -> InferenceRequest:
         """What a handler gets of a request whose tensors have been checked."""
         encoded = options.bytes_mode == "digitalhub" and request.protocol == "grpc"

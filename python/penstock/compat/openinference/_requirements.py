@@ -59,7 +59,7 @@ def _of_project(path: Path) -> Iterator[str]:
         import tomllib
     except ImportError:
         try:
-            import tomli as tomllib  # type: ignore[import-not-found,no-redef]
+            import tomli as tomllib  # type: ignore[import-not-found]
         except ImportError:
             raise StartupError("pyproject.toml needs Python 3.11, or the package tomli") from None
     try:

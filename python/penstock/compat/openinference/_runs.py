@@ -18,7 +18,7 @@ from typing import Any
 from penstock.compat.openinference._function import FunctionSpec
 from penstock.compat.openinference._invoking import Answer, ask
 from penstock.compat.openinference._options import Options
-from penstock.errors import PenstockError, StartupError, Timeout
+from penstock.errors import StartupError, Timeout, Unavailable
 
 __all__ = ["BuildRun", "Run", "RunStatus", "ServeRun"]
 
@@ -158,7 +158,7 @@ class ServeRun(Run):
         self.wait()
         told = self.status.inference_v2
         if told is None:
-            raise PenstockError(f"the service of {self.name!r} is {self.status.state}")
+            raise Unavailable(f"the service of {self.name!r} is {self.status.state}")
         if url is None:
             url = told["inferenceUrl"]
         elif url.startswith("/"):

@@ -1,0 +1,69 @@
+"""Functions that DigitalHub's own SDK has made, without a platform."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions import ECHO
+from penstock.compat.openinference import function_at, function_of
+
+TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().parents[3] / ".tools").absolute()
+PYTHON = TOOLS / "digitalhub" / "bin" / "python"
+
+pytestmark = pytest.mark.skipif(
+    not PYTHON.exists(), reason="DigitalHub's SDK is not there: python tests/clients/setup_tools.py digitalhub"
+)
+
+SCRIPT = """
+import json, sys
+from digitalhub_runtime_python.entities.function.openinference.builder import FunctionOpeninferenceBuilder
+
+made = FunctionOpeninferenceBuilder().build("openinference", "p", "echo", **json.loads(sys.argv[1]))
+print(json.dumps(made.to_dict()))
+"""
+
+TENSORS = [{"name": "x", "shape": [-1]}, {"name": "t", "shape": [-1], "datatype": "BYTES"}]
+
+
+def made(folder: Path, **parameters: Any) -> dict[str, Any]:
+    """What the SDK makes of the parameters of `new_function`."""
+    whole = {"handler": "handler", "python_version": "PYTHON3_11", "model_name": "m", "inputs": TENSORS, **parameters}
+    command = [str(PYTHON), "-c", SCRIPT, json.dumps(whole)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env={"HOME": str(folder)})
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_d17_a_function_of_the_sdk_is_served(tmp_path: Path) -> None:
+    entity = made(tmp_path, code=ECHO)
+    run = function_of(entity).run("serve", wait=True)
+    x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
+    answer = run.invoke(json={"inputs": [x, {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})
+    run.stop()
+    assert [one["data"] for one in answer.json()["outputs"]] == [[1.0], ["a"]]
+
+
+def test_d01_what_the_sdk_exports_is_read(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "infer.py").write_text(ECHO)
+    entity = made(tmp_path, code_src="src/infer.py", init_function="init", requirements=["numpy==1.26.4"])
+    (tmp_path / "function.json").write_text(json.dumps(entity))
+    function = function_at(tmp_path)
+    assert (function.source.source, function.source.code) == ("src/infer.py", ECHO.encode())
+    assert (function.source.init_function, function.requirements) == ("init", ("numpy==1.26.4",))
+    assert [(one.name, one.datatype) for one in function.inputs] == [("x", "FP32"), ("t", "BYTES")]
+
+
+@pytest.mark.parametrize(
+    "source", ["git+https://example.com/a/b#v1", "zip+https://example.com/a.zip", "zip+s3://bucket/a.zip"]
+)
+def test_d02_sources_that_the_sdk_takes_are_taken(tmp_path: Path, source: str) -> None:
+    function = function_of(made(tmp_path, code_src=source, handler="pkg.mod:func")).spec
+    assert (function.source.source, function.source.handler) == (source, "pkg.mod:func")
