@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from functions import ECHO
+
 from penstock.compat.openinference import function_at, function_of
 
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().parents[3] / ".tools").absolute()
