@@ -1,6 +1,6 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray, DigitalHub's SDK and
-Modelbit's client.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray, DigitalHub's SDK
+and Modelbit's client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
