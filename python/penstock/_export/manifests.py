@@ -1,4 +1,4 @@
-"""Kubernetes' and KServe's descriptions of a server in an image."""
+"""Kubernetes' description of a server in an image, and what KServe's has in common with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from penstock._images.checks import VENV
 from penstock._images.dockerfile import USER
 
-__all__ = ["Deployed", "inference_service", "kubernetes"]
+__all__ = ["Deployed", "container_of", "kubernetes", "metadata_of", "pod_of", "port_of", "resources_of"]
 
 _BEFORE_STOP = 5
 """Seconds in which balancers forget a server, before it is told to stop."""
@@ -30,6 +30,9 @@ class Deployed:
     namespace: str | None = None
     replicas: int = 1
     most_replicas: int | None = None
+    """Up to how many there are where much is asked; None leaves that to the platform."""
+    queue_depth: int = 8
+    """How many requests may wait in each before another one is started."""
     resources: Mapping[str, str] = field(default_factory=dict)
     """Amounts by name: `cpu`, `memory`, `nvidia.com/gpu`."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -38,76 +41,78 @@ class Deployed:
 
 
 def kubernetes(what: Deployed) -> list[dict[str, Any]]:
-    """A Deployment and its Service."""
+    """A Deployment, its Service, and, where there may be more of them, what starts those."""
     labels = {"app.kubernetes.io/name": what.name}
     ports = {"http": what.http_port, **({"grpc": what.grpc_port} if what.grpc_port else {})}
     container = {
-        **_container(what, what.name, what.env),
-        "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
+        **container_of(what, what.name, what.env),
+        **resources_of(what),
+        "ports": [port_of(name, port) for name, port in ports.items()],
     }
-    pod = {**_pod(), "containers": [container]}
+    scaled = what.most_replicas is not None and what.most_replicas > what.replicas
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _metadata(what, labels),
+        "metadata": metadata_of(what, labels),
         "spec": {
-            "replicas": what.replicas,
+            # What is scaled says itself how many there are: applying this again would set it back.
+            **({} if scaled else {"replicas": what.replicas}),
             "selector": {"matchLabels": labels},
             # The old one goes when the new one takes requests.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "template": {
+                "metadata": {"labels": labels, "annotations": _scraped(what)},
+                "spec": {**pod_of(), "containers": [container]},
+            },
         },
     }
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(what, labels),
+        "metadata": metadata_of(what, labels),
         "spec": {"selector": labels, "ports": [_service_port(name, port) for name, port in ports.items()]},
     }
-    return [deployment, service]
+    return [deployment, service, *([_autoscaler(what, labels)] if scaled else [])]
 
 
-def inference_service(what: Deployed, *, grpc: bool, raw: bool) -> list[dict[str, Any]]:
-    """KServe's InferenceService, with the image as its predictor's own container.
-
-    Args:
-        what: What is to run.
-        grpc: Whether callers come by gRPC. There is one port, which has one protocol.
-        raw: Whether it is a plain Deployment, rather than one of Knative.
-    """
-    # Knative tells the protocol by the port's name.
-    port = {"name": "h2c" if grpc else "http1", "containerPort": what.http_port, "protocol": "TCP"}
-    env = {**what.env, "PENSTOCK_GRPC": "same" if grpc else "off"}
-    # The name by which KServe knows the container that serves.
-    container = {**_container(what, "kserve-container", env), "ports": [port]}
-    if not raw:
-        # Knative allows none of these, and has ways of its own.
-        del container["startupProbe"], container["lifecycle"]
-    replicas = {"minReplicas": what.replicas}
-    if what.most_replicas is not None:
-        replicas["maxReplicas"] = what.most_replicas
-    predictor = {**replicas, **(_pod() if raw else {}), "containers": [container]}
-    metadata = _metadata(what, {})
-    if raw:
-        metadata["annotations"] = {"serving.kserve.io/deploymentMode": "RawDeployment"}
-    return [
-        {
-            "apiVersion": "serving.kserve.io/v1beta1",
-            "kind": "InferenceService",
-            "metadata": metadata,
-            "spec": {"predictor": predictor},
-        }
-    ]
+def _autoscaler(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Adds servers while requests wait. Load on processors would not tell: a server that waits for a GPU has none."""
+    depth = {
+        "metric": {"name": "penstock_queue_depth"},
+        "target": {"type": "AverageValue", "averageValue": str(what.queue_depth)},
+    }
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata_of(what, labels),
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": what.name},
+            "minReplicas": what.replicas,
+            "maxReplicas": what.most_replicas,
+            "metrics": [{"type": "Pods", "pods": depth}],
+        },
+    }
 
 
-def _metadata(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
+def _scraped(what: Deployed) -> dict[str, str]:
+    """What Prometheus looks for where it finds pods by their annotations."""
+    return {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(what.http_port),
+        "prometheus.io/path": "/metrics",
+    }
+
+
+def metadata_of(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
+    """An object's name, and where it is."""
     found: dict[str, Any] = {"name": what.name}
     if what.namespace:
         found["namespace"] = what.namespace
     return {**found, "labels": dict(labels)} if labels else found
 
 
-def _pod() -> dict[str, Any]:
+def pod_of() -> dict[str, Any]:
+    """What holds for the pod around the container."""
     return {
         "terminationGracePeriodSeconds": _BEFORE_STOP + _DRAIN + 10,
         "securityContext": {
@@ -119,15 +124,13 @@ def _pod() -> dict[str, Any]:
     }
 
 
-def _container(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, Any]:
+def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """The container that serves, but for its ports and resources."""
     container: dict[str, Any] = {"name": name, "image": what.image}
     if env:
         container["env"] = [{"name": one, "value": value} for one, value in env.items()]
     if what.secrets:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in what.secrets]
-    if what.resources:
-        # What is asked for is what there is: a server that shares its cores is slow when it is needed.
-        container["resources"] = {"requests": dict(what.resources), "limits": dict(what.resources)}
     return {
         **container,
         "startupProbe": _probe("ready", what.http_port, failures=_LOADING // _PROBES_EVERY),
@@ -136,6 +139,17 @@ def _container(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, A
         "lifecycle": {"preStop": {"exec": {"command": [f"{VENV}/bin/python", "-c", _SLEEP]}}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
+
+
+def resources_of(what: Deployed) -> dict[str, Any]:
+    """What each server has, as a container's field; empty if nothing is said."""
+    # What is asked for is what there is: a server that shares its cores is slow when it is needed.
+    return {"resources": {"requests": dict(what.resources), "limits": dict(what.resources)}} if what.resources else {}
+
+
+def port_of(name: str, port: int) -> dict[str, Any]:
+    """A container's port."""
+    return {"name": name, "containerPort": port}
 
 
 _SLEEP = f"import time; time.sleep({_BEFORE_STOP})"
