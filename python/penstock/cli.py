@@ -86,8 +86,12 @@ def _serve(options: argparse.Namespace) -> int:
     if not options.targets and not config.repository and config.attach is None:
         print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
+    code_only = bool(options.door or options.option or options.reload)
+    asked = running.Asked(targets=options.targets, config=config, given=given, file=options.config, code_only=code_only)
     if options.in_image:
-        return running.run(options.targets, config, given)
+        return running.run(asked)
+    if options.in_image is None:
+        running.run_if_unchanged(asked)
     code = Code(options.targets, loader)
     models = code.load()
     server = Server(*models, config=config)
@@ -143,8 +147,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--in-image",
-        action="store_true",
-        help="serve the image that penstock build made of the path, with docker or podman",
+        action=argparse.BooleanOptionalAction,
+        help="serve the image that penstock build made of the path, with docker or podman (default: if it is here and "
+        "the path has not changed since)",
     )
     command.add_parser(commands)
     attach.add_parser(commands)

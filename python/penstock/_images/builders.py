@@ -96,15 +96,16 @@ def find(name: str | None = None) -> Builder:
     return _find(name, list(BUILDERS), "build an image")
 
 
-def find_runner(name: str | None = None) -> Builder:
-    """The program that runs an image.
+def find_runner(built_by: str) -> Builder:
+    """The program that runs what another, or the same, has built.
 
     Raises:
         StartupError: there is none.
     """
-    if name is not None and name in BUILDERS and not BUILDERS[name].runs:
-        raise StartupError(f"the image was built by {name}, which runs none; use docker or podman")
-    return _find(name, [one.name for one in BUILDERS.values() if one.runs], "run an image")
+    # These two keep their images in one place.
+    return _find(
+        "podman" if built_by == "buildah" else built_by, [n for n, one in BUILDERS.items() if one.runs], "run an image"
+    )
 
 
 def _find(name: str | None, known: list[str], purpose: str) -> Builder:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(context.text_of(spec, wheel), end="")
         return 0
-    path, _ = describing.split(options.target)
+    path, named = describing.split(options.target)
     if not options.tag:
         context.write(spec, Path(options.context), wheel=wheel)
         print(f"penstock: wrote {options.context}; build it with: docker build -t NAME {options.context}", flush=True)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         verbose=options.verbose,
         wheel=wheel,
     )
-    built = making.make(spec, options.tag, wanted, of=path)
+    built = making.make(spec, options.tag, wanted, of=path, named=named)
     print(f"penstock: built {built.image} ({built.id}) with {built.builder}", flush=True)
     return 0
 

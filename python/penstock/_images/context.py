@@ -17,7 +17,7 @@ from penstock._images.ignoring import Ignored
 from penstock.errors import StartupError
 from penstock.images import ImageSpec
 
-__all__ = ["check_wheel", "digest", "epoch", "text_of", "write"]
+__all__ = ["check_wheel", "digest", "epoch", "files_of", "text_of", "write"]
 
 _NO_DATE = 315532800
 """The first of January 1980, the first day that archives can say."""
@@ -127,11 +127,11 @@ def _copy(here: Path, there: Path) -> None:
     if not here.is_dir():
         raise StartupError(f"there is no file or folder {here} to copy into the image")
     there.mkdir(parents=True, exist_ok=True)
-    for path in _files_of(here):
+    for path in files_of(here):
         _copy(here / path, there / path)
 
 
-def _files_of(folder: Path) -> Iterator[str]:
+def files_of(folder: Path) -> Iterator[str]:
     """The files in a folder that are not left out, in one order; links to what is in it are as what they link to."""
     root = folder.resolve()
     is_out = Ignored(folder)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock._images import builders, checks, context, recording
 from penstock._images.progress import Progress
 from penstock._images.recording import Built
+from penstock._images.sources import stamp
 from penstock.images import ImageSpec
 
 __all__ = ["Wanted", "make"]
@@ -32,7 +33,7 @@ class Wanted:
     """Whether to show all that the builder says."""
 
 
-def make(spec: ImageSpec, name: str, wanted: Wanted, *, of: Path | None = None) -> Built:
+def make(spec: ImageSpec, name: str, wanted: Wanted, *, of: Path | None = None, named: str = "") -> Built:
     """Builds an image and remembers it as that of a path.
 
     Raises:
@@ -42,13 +43,18 @@ def make(spec: ImageSpec, name: str, wanted: Wanted, *, of: Path | None = None) 
     # Before large files are copied for nobody.
     context.text_of(spec, wanted.wheel)
     builder = builders.find(wanted.builder)
+    before = stamp(of, named) if of is not None else ""
     with tempfile.TemporaryDirectory(prefix="penstock-build-") as folder:
         where = context.write(spec, wanted.context or Path(folder, "context"), wheel=wanted.wheel)
         progress = Progress(sys.stderr, all_lines=wanted.verbose)
         id_ = builder.image(where, name, context.epoch(os.environ), progress, fresh=wanted.fresh)
         built = Built(name, id_, builder.name, context.digest(where), spec.http_port, spec.grpc_port)
+    # Whatever has changed while it was built may be in it, or not.
+    same = of is not None and before == stamp(of, named)
     if spec.record is not None:
         spec.record(name)
     if of is not None:
+        # After a door has written the image's name into a file of its own.
+        built = replace(built, sources=stamp(of, named) if same else "")
         recording.write(of, built)
     return built

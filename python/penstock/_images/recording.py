@@ -29,6 +29,8 @@ class Built:
     """Where HTTP listens in it."""
     grpc_port: int | None
     """Where gRPC listens in it; None for nowhere."""
+    sources: str = ""
+    """What the files were that it was built of, to tell whether they have changed; empty where nobody can."""
 
 
 def write(path: Path, built: Built) -> Path:
