@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -134,6 +133,9 @@ def _check_count(kind: str, count: object) -> None:
 
 
 def _maker(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    # Not where the package is imported: few need it.
+    import json
+
     module, _, name = function.partition(":")
     if not module or not name.isidentifier():
         raise ValueError(f"Processes: made_by names no function, as 'module:name': {function!r}")
