@@ -187,9 +187,9 @@ def test_v2_answers_have_the_status_and_headers_too(server: Server) -> None:
     assert (refused.status, refused.body) == (422, b'{"detail": "no"}')
 
 
-def test_a_route_goes_before_what_is_built_in_but_for_inference() -> None:
+def test_a_route_goes_before_what_is_built_in() -> None:
     @model(
-        name="m", routes=["POST /v2/models/m/infer", "GET /metrics", "POST /v1/models/m:predict", "GET /v1/models/x"]
+        name="m", routes=["POST /v2/models/{m}/infer", "GET /metrics", "POST /v1/models/m:predict", "GET /v1/models/x"]
     )
     def own(request: Request) -> Any:
         return request.route or {"y": [1]}
@@ -199,6 +199,7 @@ def test_a_route_goes_before_what_is_built_in_but_for_inference() -> None:
         assert get(url, "/metrics").body == b"GET /metrics"
         assert post(url, "/v1/models/m%3Apredict", b"{}").body == b"POST /v1/models/m:predict"
         assert get(url, "/v1/models/x").body == b"GET /v1/models/x"
+        # A pattern takes no inference.
         assert post(url, "/v2/models/m/infer", b'{"inputs": []}').json()["outputs"][0]["data"] == [1]
         # Other methods of a built-in path stay built in, and others' names are told of both.
         assert get(url, "/v1/models/m").status == 200

@@ -27,6 +27,8 @@ pub struct Registry {
     table: RwLock<Table>,
     /// Whether any model that serves has routes.
     routed: AtomicBool,
+    /// Whether any of their routes has a path of V2's inference.
+    infers: AtomicBool,
     changes: Arc<Changes>,
 }
 
@@ -72,6 +74,7 @@ impl Registry {
         if !spec.routes.is_empty() {
             table.add_routes(&model);
             self.routed.store(true, Ordering::Relaxed);
+            self.infers.fetch_or(routed::infers(&spec), Ordering::Relaxed);
         }
         drop(table);
         self.changes.tell();
@@ -105,7 +108,9 @@ impl Registry {
             queue: Arc::downgrade(model.queue()),
         }));
         if changes_routes {
-            self.routed.store(table.rebuild_routes(), Ordering::Relaxed);
+            let (any, infers) = table.rebuild_routes();
+            self.routed.store(any, Ordering::Relaxed);
+            self.infers.store(infers, Ordering::Relaxed);
         }
         drop(table);
         self.changes.tell();

@@ -8,7 +8,7 @@ use crate::{
     cached::Remote,
     config::SharedMemory,
     grpc,
-    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RoutedRequest, Verb},
+    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RouteTarget, RoutedRequest, Verb},
     shared_memory::Regions,
 };
 use axum::Router;
@@ -136,7 +136,13 @@ impl Front {
             return Box::pin(rest::hosted(&self.context, hosting, asked, request)).await;
         }
         let inference = if head.method == Method::POST { InferPath::parse(path) } else { None };
-        // Inference is never a model's own route, and nothing is looked up for it.
+        // Where no model takes the place of V2's inference, nothing is looked up for it.
+        if inference.is_some()
+            && app.registry.has_infer_routes()
+            && let Some(target) = rest::find_infer_route(app, path, headers)
+        {
+            return Box::pin(self.own(target, Request::from_parts(head, body), protocol)).await;
+        }
         if inference.is_none() && app.registry.has_routes() {
             return Box::pin(self.own_or_built_in(router, Request::from_parts(head, body), protocol)).await;
         }
@@ -158,30 +164,33 @@ impl Front {
         request: Request<B>,
         protocol: Protocol,
     ) -> Response<Body> {
-        let access = &self.context.app.config.access;
-        let refused = |result: Result<()>| result.err().map(|error| rest::refusal(&self.context.app, &error));
-        let methods = match rest::find_route(&self.context.app, request.method(), request.uri().path()) {
-            Ok(Some(target)) => {
-                if let Some(refusal) = refused(access.check_category(Category::Inference, request.headers())) {
-                    return refusal;
-                }
-                let (head, body) = request.into_parts();
-                let (path, query) = (head.uri.path(), head.uri.query().unwrap_or_default());
-                let (method, headers) = (&head.method, &head.headers);
-                let request = RoutedRequest { method, path, query, headers, body, protocol };
-                return rest::routed(&self.context, target, request).await;
-            }
+        let app = &self.context.app;
+        let methods = match rest::find_route(app, request.method(), request.uri().path()) {
+            Ok(Some(target)) => return self.own(target, request, protocol).await,
             Ok(None) => None,
             Err(methods) => Some(methods),
         };
-        if let Some(refusal) = refused(access.check_rest(request.method(), request.uri().path(), request.headers())) {
-            return refusal;
+        if let Err(error) = app.config.access.check_rest(request.method(), request.uri().path(), request.headers()) {
+            return rest::refusal(app, &error);
         }
         let response = self.built_in(router, request, protocol).await;
         match methods {
             None => response,
             Some(methods) => rest::allowing(response, &methods),
         }
+    }
+
+    /// Answers a request to a path of a model's own.
+    async fn own<B: Incoming>(&self, target: RouteTarget, request: Request<B>, protocol: Protocol) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let (path, query) = (head.uri.path(), head.uri.query().unwrap_or_default());
+        let (method, headers) = (&head.method, &head.headers);
+        let app = &self.context.app;
+        if let Err(error) = app.config.access.check_category(Category::Inference, headers) {
+            return rest::refusal(app, &error);
+        }
+        let request = RoutedRequest { method, path, query, headers, body, protocol };
+        rest::routed(&self.context, target, request).await
     }
 
     /// Answers a request that is for none of the models' own routes, and no V2 inference.

@@ -31,6 +31,11 @@ impl Registry {
         self.routed.load(Ordering::Relaxed)
     }
 
+    /// Whether any of these names a path of V2's inference. Asked of every inference.
+    pub fn has_infer_routes(&self) -> bool {
+        self.infers.load(Ordering::Relaxed)
+    }
+
     /// What a request to a path, given by its decoded segments, leads to.
     pub fn route<S: AsRef<str>>(&self, method: &str, segments: &[S]) -> Routed {
         let table = self.read();
@@ -90,13 +95,26 @@ impl Table {
         }
     }
 
-    /// Finds what serves by its routes, and nothing else any more. Whether there are any.
-    pub(super) fn rebuild_routes(&mut self) -> bool {
+    /// Finds what serves by its routes, and nothing else any more. Whether there are any, and whether one of them
+    /// names a path of V2's inference.
+    pub(super) fn rebuild_routes(&mut self) -> (bool, bool) {
         self.routes = Routes::default();
         let serving: Vec<_> = self.models.values().flat_map(|entry| &entry.serving).cloned().collect();
         serving.iter().for_each(|model| self.add_routes(model));
-        serving.iter().any(|model| !model.spec().routes.is_empty())
+        let any = serving.iter().any(|model| !model.spec().routes.is_empty());
+        (any, serving.iter().any(|model| infers(model.spec())))
     }
+}
+
+/// Whether one of a model's routes names a path of V2's inference. A pattern names none.
+pub(super) fn infers(spec: &ModelSpec) -> bool {
+    let of_inference = |route: &Route| {
+        route.method() == "POST"
+            && route.path().starts_with("/v2/models/")
+            && route.path().ends_with("/infer")
+            && route.names().next().is_none()
+    };
+    spec.routes.iter().any(of_inference)
 }
 
 /// Of several models with one route, while one replaces another, the first goes on; of its versions the highest ready
@@ -162,6 +180,21 @@ mod tests {
         registry.swap("a", Vec::new(), &[]);
         assert!(!registry.has_routes());
         assert_eq!(found(&registry, "POST", "/b"), "nothing");
+    }
+
+    #[test]
+    fn only_a_whole_path_of_inference_is_looked_for() {
+        let registry = Registry::default();
+        registry
+            .insert(model("plain", "1", &["POST /v2/models/{m}/infer", "GET /v2/models/a/infer", "POST /a"]))
+            .unwrap();
+        assert!(!registry.has_infer_routes());
+        registry.insert(model("a", "1", &["POST /b", "POST /v2/models/a/versions/1/infer"])).unwrap();
+        assert!(registry.has_infer_routes());
+        registry.insert(model("b", "1", &["POST /c"])).unwrap();
+        assert!(registry.has_infer_routes());
+        registry.swap("a", vec![model("a", "1", &["POST /b"])], &[]);
+        assert!(registry.has_routes() && !registry.has_infer_routes());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
 
-use super::{admit::admit, compress, error, infer, pieces::Pieces, receive::receive_whole, told};
+use super::{admit::admit, compress, error, headers::JSON_LENGTH, infer, pieces::Pieces, receive::receive_whole, told};
 use crate::{
     answers::{Answers, Call},
     app::App,
@@ -48,6 +48,16 @@ pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Resul
         Routed::Others(allowed) => Err(allowed),
         Routed::Nothing => Ok(None),
     }
+}
+
+/// The model whose own route names a path of V2's inference, unless tensors come as raw bytes, which are the server's
+/// to read.
+pub(crate) fn find_infer(app: &App, path: &str, headers: &HeaderMap) -> Option<Target> {
+    if headers.contains_key(JSON_LENGTH) {
+        return None;
+    }
+    // A pattern that happens to fit takes no inference.
+    find(app, &Method::POST, path).ok().flatten().filter(|target| target.path_params.is_empty())
 }
 
 /// Says which methods the models' own routes have, if there is no built-in one.

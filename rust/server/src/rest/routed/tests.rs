@@ -109,13 +109,34 @@ fn other_methods_are_refused_and_those_that_there_are_named() {
 }
 
 #[test]
-fn a_route_goes_before_a_built_in_one_but_for_inference() {
-    let routes = ["POST /v2/models/m/infer", "GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
+fn a_route_goes_before_a_built_in_one() {
+    let routes = ["GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
     let served = serve(Config::default(), &routes, shown);
     assert!(served.text("GET /metrics", "").1.starts_with("GET /metrics|"));
     assert!(served.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
     assert!(served.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
+    // A pattern takes no inference.
     assert!(!served.text("POST /v2/models/m/infer", "{}").1.contains('|'));
+}
+
+#[test]
+fn a_route_of_the_whole_path_takes_inference() {
+    let routes = ["POST /v2/models/my model/infer", "POST /v2/models/{m}/versions/1/infer", "POST /{all...}"];
+    let served = serve(Config::default(), &routes, shown);
+    let taken = "POST /v2/models/my model/infer|POST|/v2/models/my%20model/infer|a=b|[]|no tensors";
+    assert_eq!(served.text("POST /v2/models/my%20model/infer?a=b", "no tensors"), (200, taken.to_owned()));
+    for line in ["POST /v2/models/m/infer", "POST /v2/models/m/versions/1/infer", "POST /v2/models/nobody/infer"] {
+        assert!(!served.text(line, "{}").1.contains('|'), "{line}");
+    }
+    let asked = |name: &str, value: &str| {
+        let request = Request::builder().method("POST").uri("/v2/models/my%20model/infer").header(name, value);
+        let answer = served.ask(request.body(Bytes::from_static(b"{}")).unwrap());
+        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+    };
+    assert!(asked("content-type", "application/x-npy").1.contains('|'));
+    // Raw tensors are the server's to read, and it has no such model.
+    let expected = r#"{"error":"unknown model 'my model'"}"#;
+    assert_eq!(asked("inference-header-content-length", "2"), (404, expected.to_owned()));
 }
 
 #[test]
