@@ -72,8 +72,10 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         path: The model's path, with its version where it has several.
     """
     where, model = _client(url), _base(url) + path
-    if definition.open:
-        return _to_route(definition, where, _base(url)) if definition.routes else f"{where} {model}"
+    if definition.routes:
+        return _to_route(definition, where, _base(url))
+    if definition.open and not definition.inputs:
+        return f"{where} {model}"
     ask = f"{where} -N {model}/infer_stream" if definition.streams else f"{where} {model}/infer"
     wanted = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in wanted):

@@ -13,7 +13,20 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from penstock import Batching, Context, Model, Sequences, Server, SignatureError, StartupError, Tensor, Threads, model
+from penstock import (
+    Batching,
+    Context,
+    Model,
+    Request,
+    Response,
+    Sequences,
+    Server,
+    SignatureError,
+    StartupError,
+    Tensor,
+    Threads,
+    model,
+)
 from penstock._present import curl
 
 F32 = np.float32
@@ -399,6 +412,21 @@ def test_the_curl_line_asks_as_the_model_answers() -> None:
         "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
         """'{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},"""
         """"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
+    )
+
+
+def test_the_curl_line_of_an_open_model_has_what_is_said_of_its_inputs() -> None:
+    def own(request: Request) -> Response:
+        return Response(outputs={})
+
+    told = model(own, name="m", inputs=[Tensor("x", np.int32, [1])], outputs=[])
+    assert curl(told.definition(), "http://h:1", {}, path="/v2/models/m") == (
+        "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
+        """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
+    )
+    assert (
+        curl(model(own, name="m").definition(), "http://h:1", {}, path="/v2/models/m")
+        == "curl -s http://h:1/v2/models/m"
     )
 
 
