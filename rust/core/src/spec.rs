@@ -203,6 +203,12 @@ impl Default for ModelSpec {
 }
 
 impl ModelSpec {
+    /// Whether its tensors begin with an axis of rows that requests share. Batches of an open model are of whole
+    /// requests, and what it declares is for readers.
+    pub fn has_batch_axis(&self) -> bool {
+        self.batching.is_some() && !self.open
+    }
+
     /// The most rows in a batch; 0 without a batch axis, as the protocol's `max_batch_size` has it.
     pub fn max_batch_size(&self) -> usize {
         self.batching.as_ref().map_or(0, |batching| batching.max_size)

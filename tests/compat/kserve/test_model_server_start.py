@@ -338,14 +338,15 @@ def test_all_ports_are_those_of_kserve_by_default() -> None:
     assert (ModelServer().http_port, ModelServer().grpc_port) == (8080, 8081)
 
 
+class Typed(Double):
+    def get_input_types(self) -> Any:
+        return [{"name": "x", "datatype": "INT32", "shape": [-1, 2]}]
+
+    async def get_output_types(self) -> Any:
+        return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
+
+
 def test_routes_of_the_server_are_in_kserves_words() -> None:
-    class Typed(Double):
-        def get_input_types(self) -> Any:
-            return [{"name": "x", "datatype": "INT32", "shape": [-1, 2]}]
-
-        async def get_output_types(self) -> Any:
-            return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
-
     with live(Typed()) as server:
         assert server.get("/") == (200, {"status": "alive"})
         assert server.get("/v2/health/live") == (200, {"live": True})
@@ -370,6 +371,36 @@ def test_routes_of_the_server_are_in_kserves_words() -> None:
         assert server.get("/v2")[1]["name"] == "kserve"
         assert get(server.url, "/metrics").status == 200
         assert server.post("/v1/models/m:other", {})[0] in (404, 405)
+
+
+def metadata_over_grpc(server: Live) -> list[Any]:
+    with grpc.insecure_channel(server.target) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        told = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name="m"))
+    sides = (told.inputs, told.outputs)
+    return [[(one.name, one.datatype, list(one.shape)) for one in side] for side in sides]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_batch_size": 4}])
+def test_metadata_over_grpc_shows_what_the_model_says_of_itself(options: dict[str, Any]) -> None:
+    with live(Typed(), **options) as server:
+        assert metadata_over_grpc(server) == [[("x", "INT32", [-1, 2])], [("y", "INT32", [-1])]]
+        # It is shown, and nothing checks it.
+        assert server.predict() == (200, {"predictions": [2]})
+
+
+def test_metadata_over_grpc_shows_nothing_of_what_it_cannot() -> None:
+    class Odd(Double):
+        def get_input_types(self) -> Any:
+            raise RuntimeError("not loaded")
+
+        async def get_output_types(self) -> Any:
+            await asyncio.sleep(0)
+            return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
+
+    with live(Odd()) as server:
+        assert metadata_over_grpc(server) == [[], []]
+        assert server.predict()[0] == 200
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])

@@ -59,7 +59,7 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
     Raises:
         SignatureError: it cannot be served so.
     """
-    from penstock.compat.kserve import _kinds
+    from penstock.compat.kserve import _kinds, _types
     from penstock.compat.kserve._joining import Joining
     from penstock.compat.kserve._reports import BUCKETS
     from penstock.compat.kserve._served import Served
@@ -73,6 +73,8 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         "routes": [f"POST /v1/models/{name}:predict", f"POST /v1/models/{name}:explain"],
         "buckets": BUCKETS,
         "max_queue": options.max_queue,
+        "inputs": _types.shown(model, "get_input_types"),
+        "outputs": _types.shown(model, "get_output_types"),
     }
     if isinstance(options.instances, Processes):
         common["instances"] = options.instances

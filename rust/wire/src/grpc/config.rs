@@ -25,7 +25,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         platform: spec.platform.to_string(),
         backend: "python".to_owned(),
         version_policy: version_policy(&spec.version_policy),
-        max_batch_size: clamped(spec.max_batch_size()),
+        max_batch_size: if spec.open { 0 } else { clamped(spec.max_batch_size()) },
         input: spec.inputs.iter().map(input).collect(),
         output: spec.outputs.iter().map(output).collect(),
         instance_group: vec![instances],
@@ -218,6 +218,9 @@ mod tests {
             assert_eq!(configured.name, shown.name);
             assert_eq!(configured.dims, shown.shape[1..]);
         }
+        let open = ModelSpec { open: true, ..spec.clone() };
+        let (config, metadata) = (super::config(&open), meta::model(&open, &["1"]));
+        assert_eq!((config.max_batch_size, &config.input[0].dims), (0, &metadata.inputs[0].shape));
         assert_eq!(config.input[1].data_type(), pb::DataType::TypeString);
         assert!(config.input[1].optional && !config.input[0].optional);
         assert_eq!(config.output.len(), metadata.outputs.len());

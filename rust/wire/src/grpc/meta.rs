@@ -15,7 +15,7 @@ pub fn server(name: &str, version: &str, extensions: &[&str]) -> pb::ServerMetad
 /// A model's metadata. `versions` are those that answer: all of them where the caller named none,
 /// else the one it named.
 pub fn model(spec: &ModelSpec, versions: &[&str]) -> pb::ModelMetadataResponse {
-    let batched = spec.batching.is_some();
+    let batched = spec.has_batch_axis();
     pb::ModelMetadataResponse {
         name: spec.name.to_string(),
         versions: versions.iter().map(|&version| version.to_owned()).collect(),
@@ -60,5 +60,8 @@ mod tests {
         assert_eq!(shown, [("x", "FP32", &[-1, -1, 16][..]), ("t", "BYTES", &[-1])]);
         let alone = model(&ModelSpec { batching: None, ..batched() }, &["1"]);
         assert_eq!(alone.inputs[0].shape, [-1, 16]);
+        // Calls of an open model are shared by requests: no axis of theirs is.
+        let open = model(&ModelSpec { open: true, ..batched() }, &["1"]);
+        assert_eq!(open.inputs[0].shape, [-1, 16]);
     }
 }

@@ -234,7 +234,7 @@ impl Described<'_> {
             json!({
                 "name": &*tensor.name,
                 "datatype": tensor.datatype.name(),
-                "shape": tensor.wire_shape(spec.batching.is_some()),
+                "shape": tensor.wire_shape(spec.has_batch_axis()),
                 "optional": tensor.optional,
                 "schema": schema,
                 "example": document.and_then(|document| document.example.as_deref()),

@@ -25,7 +25,7 @@ pub fn model(spec: &ModelSpec, versions: &[&str]) -> Vec<u8> {
         inputs: Vec<Tensor<'a>>,
         outputs: Vec<Tensor<'a>>,
     }
-    let batched = spec.batching.is_some();
+    let batched = spec.has_batch_axis();
     json(&Model {
         name: &spec.name,
         versions,

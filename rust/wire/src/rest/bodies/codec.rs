@@ -61,15 +61,12 @@ pub fn decode(
     Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
 
-/// Checks that the outputs of a plan can be sent in `format`, before they are computed. Those of an open model are known
-/// only then.
+/// Checks that the outputs of a plan can be sent in `format`, before they are computed: not for an open model, whose
+/// outputs are known only then.
 ///
 /// # Errors
 /// `InvalidInput` that says why not.
 pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Result<()> {
-    if spec.open && spec.outputs.is_empty() {
-        return Ok(());
-    }
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
         return Err(Error::invalid(format!(
