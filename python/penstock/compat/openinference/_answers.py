@@ -6,29 +6,30 @@ import base64
 import binascii
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from penstock import HandlerError, Response
-from penstock.compat.openinference._function import TensorSpec
 from penstock.compat.openinference._options import Options
-from penstock.compat.openinference._tensors import as_array, checked_outputs
+from penstock.compat.openinference._tensors import Declared, as_array
 
 __all__ = ["answer_of"]
 
 _OF_THE_SERVER = {"content-length", "content-type", "connection", "date", "trailer", "transfer-encoding", "upgrade"}
 
 
-def answer_of(returned: Any, declared: Sequence[TensorSpec], options: Options, protocol: str) -> Response:
+def answer_of(returned: Any, declared: Declared, options: Options, protocol: str) -> Response:
     """The answer: of a dict, a response with body and status, a pair of status and body, or JSON.
 
     Raises:
         HandlerError: it is none of these, or breaks what the function declares.
     """
-    status, headers, body = 200, {}, returned
-    if hasattr(returned, "status_code") and hasattr(returned, "body"):
+    status, headers, body = 200, None, returned
+    if type(returned) is dict:
+        pass
+    elif hasattr(returned, "status_code") and hasattr(returned, "body"):
         status, body = int(returned.status_code), returned.body
         headers = {str(name): str(value) for name, value in (returned.headers or {}).items()}
         headers = {name: value for name, value in headers.items() if name.lower() not in _OF_THE_SERVER}
@@ -46,8 +47,8 @@ def answer_of(returned: Any, declared: Sequence[TensorSpec], options: Options, p
             return _refusal(500, headers, content)
         raise HandlerError("the handler returned an object without 'outputs'")
     outputs = _outputs(content["outputs"], options, protocol)
-    if options.validate == "on" and declared:
-        checked_outputs(outputs, declared)
+    if options.validate == "on":
+        declared.check_answer(outputs)
     if options.nan == "error":
         for name, array in outputs.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -63,6 +64,8 @@ def answer_of(returned: Any, declared: Sequence[TensorSpec], options: Options, p
 
 
 def _object(body: Any) -> Mapping[str, Any]:
+    if type(body) is dict:
+        return body
     if isinstance(body, (str, bytes)):
         try:
             body = json.loads(body)
@@ -75,13 +78,13 @@ def _object(body: Any) -> Mapping[str, Any]:
 
 
 def _outputs(given: Any, options: Options, protocol: str) -> dict[str, Any]:
-    if isinstance(given, Mapping):
+    if type(given) is not list and isinstance(given, Mapping):
         given = [{"name": name, "data": data} for name, data in given.items()]
     if not isinstance(given, (list, tuple)):
         raise HandlerError(f"'outputs' is {type(given).__name__}, expected a list of tensors")
     found: dict[str, Any] = {}
     for index, one in enumerate(given):
-        if not isinstance(one, Mapping) or "data" not in one:
+        if not (type(one) is dict or isinstance(one, Mapping)) or "data" not in one:
             raise HandlerError(f"outputs[{index}] is no object with name, datatype, shape and data")
         name = str(one.get("name") or f"output-{index}")
         if name in found:
@@ -102,7 +105,7 @@ def _decoded(data: str, name: str) -> bytes:
         raise HandlerError(f"output '{name}' is no base64, as bytes_mode digitalhub has texts") from None
 
 
-def _refusal(status: int, headers: Mapping[str, str], body: Any) -> Response:
+def _refusal(status: int, headers: Mapping[str, str] | None, body: Any) -> Response:
     """Every error is an object with `error`."""
     if isinstance(body, bytes):
         body = body.decode(errors="replace")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock import Context, Model, Processes, Request, Response, Tensor, logs
+from penstock import Context, Model, Processes, Request, Response, Tensor, Threads, logs
 from penstock.compat.openinference import _environments
 from penstock.compat.openinference._function import FunctionSpec, TensorSpec
 from penstock.compat.openinference._options import Options
 from penstock.compat.openinference._requirements import lines_of
 from penstock.compat.openinference._sources import fetched, is_remote
+from penstock.errors import StartupError
 
 __all__ = ["bind", "made"]
 
 _MAKER = "penstock.compat.openinference:made"
+_log = logging.getLogger("penstock.openinference")
 _kept: list[tempfile.TemporaryDirectory[str]] = []
 """Code from elsewhere, for as long as this process lives."""
 
@@ -27,8 +30,12 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
     Code from elsewhere is got once, here: all processes, and those that are started again, run the same.
 
     Raises:
-        StartupError: its code or its packages cannot be got.
+        StartupError: its code or its packages cannot be got, or it cannot be in the server's process as it is to be.
     """
+    if options.isolation == "server":
+        _check_for_server(function, options)
+        if not logging.getLogger().hasHandlers():
+            logs.setup()
     # From now on requests say who they are, for the lines that their handlers log.
     logs.RequestFilter()
     root = None
@@ -39,6 +46,8 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
         with tempfile.TemporaryDirectory() as empty:
             # What is wrong with it is told before anything is started.
             fetched(function, Path(empty))
+    if options.isolation == "server":
+        return _model(function, options, root, None)
     told = {"function": function.as_json(), "options": _told(options), "root": None if root is None else str(root)}
     processes = Processes(
         options.replicas, env=dict(options.envs), python=_python(function, options), made_by=(_MAKER, told)
@@ -75,12 +84,35 @@ def _model(function: FunctionSpec, options: Options, root: Path | None, processe
         description=f"Function {function.name} of project {options.project or function.project}.",
         inputs=[_tensor(one) for one in function.inputs],
         outputs=[_tensor(one) for one in function.outputs],
-        instances=processes or options.replicas,
+        instances=processes or Threads(options.replicas),
     )
 
 
 def _tensor(declared: TensorSpec) -> Tensor:
     return Tensor(declared.name, declared.datatype, declared.shape)
+
+
+def _check_for_server(function: FunctionSpec, options: Options) -> None:
+    """Refuses what only a process of its own can have.
+
+    Raises:
+        StartupError: the function asks for that.
+    """
+    why = ""
+    if options.envs:
+        why = f"the option envs sets {', '.join(options.envs)}"
+    elif options.environment == "auto" and (lines := lines_of(function.requirements, function.folder)):
+        why = f"it asks for the packages {', '.join(lines)}"
+    elif not _environments.is_servers(function.python_version):
+        if options.python == "exact":
+            why = f"it is for Python {function.python_version} exactly"
+        else:
+            _log.warning("the function is for Python %s: it runs with the server's", function.python_version)
+    if why:
+        hint = ", or environment=none if the server has them" if "packages" in why else ""
+        raise StartupError(
+            f"function {function.name!r} cannot be in the server's process: {why}. Set isolation=process{hint}"
+        )
 
 
 def _told(options: Options) -> dict[str, Any]:

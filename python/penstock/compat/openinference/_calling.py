@@ -21,10 +21,10 @@ class Waiting:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def __call__(self, function: Callable[..., Any], /, **arguments: Any) -> Any:
+    def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         """What the function returns."""
         returned = function(**arguments)
-        if not inspect.iscoroutine(returned):
+        if type(returned) is dict or not inspect.iscoroutine(returned):
             return returned
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -80,4 +80,4 @@ def call_init(init: Callable[..., Any], context: Any, given: Mapping[str, Any], 
             f"init_function {name!r} expects the parameters {', '.join(expected) or 'none'}, "
             f"init_parameters has {', '.join(given) or 'none'}"
         )
-    call(init, context=context, **given)
+    call(init, {"context": context, **given})

@@ -8,45 +8,60 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.compat.openinference._sources import Code
 from penstock.errors import LoadError
 
-__all__ = ["functions_of"]
+if TYPE_CHECKING:
+    from penstock.own_modules import OwnModules
+
+__all__ = ["folders_of", "functions_of"]
 
 
-def functions_of(code: Code, init_function: str | None) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """The handler and the init function. The root is on the path of imports from now on.
+def folders_of(code: Code) -> list[str]:
+    """Where a function's imports are looked for, in this order."""
+    return [str(code.root.resolve()), *(str(one.resolve()) for one in reversed(code.files))]
+
+
+def functions_of(
+    code: Code, init_function: str | None, modules: OwnModules | None = None
+) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """The handler and the init function.
+
+    Args:
+        code: Where they are.
+        init_function: The name of the second; None for none.
+        modules: What imports them, where other code is in the process. Else the folders are on the path of imports from
+            now on.
 
     Raises:
         LoadError: there is no such function; `__cause__` is what importing the module raised, if it did.
     """
-    root = str(code.root.resolve())
-    for place in (*(str(one.resolve()) for one in code.files), root):
-        if place not in sys.path:
-            sys.path.insert(0, place)
-    module = _imported(code.module, Path(root))
+    try:
+        module = _imported(code) if modules is None else modules.find(code.module)
+    except (Exception, SystemExit) as error:
+        raise LoadError(f"cannot import {code.module}: {type(error).__name__}: {error}") from error
     handler = _function(module, code.function, "handler")
     return handler, None if init_function is None else _function(module, init_function, "init_function")
 
 
-def _imported(name: str, root: Path) -> ModuleType:
-    try:
-        module = importlib.import_module(name)
-        if _is_below(module, root):
-            return module
-        # A module of Python's, or of a package that is installed, has the name of the user's file.
-        path = root / Path(*name.split("."))
-        file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
-        spec = importlib.util.spec_from_file_location(f"function_{name.replace('.', '_')}", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+def _imported(code: Code) -> ModuleType:
+    folders = folders_of(code)
+    sys.path[:0] = [one for one in folders if one not in sys.path]
+    name, root = code.module, Path(folders[0])
+    module = importlib.import_module(name)
+    if _is_below(module, root):
         return module
-    except (Exception, SystemExit) as error:
-        raise LoadError(f"cannot import {name}: {type(error).__name__}: {error}") from error
+    # A module of Python's, or of a package that is installed, has the name of the user's file.
+    path = root / Path(*name.split("."))
+    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    spec = importlib.util.spec_from_file_location(f"function_{name.replace('.', '_')}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _is_below(module: ModuleType, root: Path) -> bool:

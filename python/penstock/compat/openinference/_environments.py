@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.errors import StartupError
 
-__all__ = ["interpreter_for", "is_own", "python_of"]
+__all__ = ["interpreter_for", "is_own", "is_servers", "python_of"]
 
 _log = logging.getLogger("penstock.openinference")
 _FINISHED = "finished.json"
@@ -26,14 +26,18 @@ def is_own(python: str) -> bool:
     return python == sys.executable
 
 
+def is_servers(version: str | None) -> bool:
+    """Whether a version of Python, if any is said, is that of this process."""
+    return version in (None, f"{sys.version_info.major}.{sys.version_info.minor}")
+
+
 def python_of(version: str | None, *, exact: bool) -> str:
     """The interpreter of a version: the server's, or one of the machine's; or the server's though it is of another.
 
     Raises:
         StartupError: the machine has none, and it has to be exact.
     """
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if version is None or version == own:
+    if version is None or is_servers(version):
         return sys.executable
     if (found := shutil.which(f"python{version}")) is not None:
         return found
@@ -42,7 +46,7 @@ def python_of(version: str | None, *, exact: bool) -> str:
             f"the function is for Python {version}, which is not here: install python{version}, "
             "set the option python to auto, or make an image with `penstock build`"
         )
-    _log.warning("the function is for Python %s, which is not here: it runs with %s", version, own)
+    _log.warning("the function is for Python %s, which is not here: it runs with the server's", version)
     return sys.executable
 
 

@@ -17,6 +17,7 @@ _CHOICES = {
     "bytes_mode": ("plain", "digitalhub"),
     "nan": ("keep", "error"),
     "environment": ("auto", "none"),
+    "isolation": ("process", "server"),
     "python": ("auto", "exact"),
 }
 
@@ -35,13 +36,15 @@ class Options:
     """`error`: answers with NaN or infinities are refused."""
     environment: str = "auto"
     """`auto`: a function that asks for packages runs in an environment of its own. `none`: in the server's."""
+    isolation: str = "process"
+    """Whether the function is computed in processes of its own, or on threads of the server's."""
     python: str = "auto"
     """`exact`: a function runs with its own version of Python, or not at all. `auto`: with the server's, where the
     machine does not have that version."""
     version: str = "1"
     """The model's version."""
     replicas: int = 1
-    """How many processes."""
+    """How many processes; or threads, with `isolation: server`."""
     project: str | None = None
     init_parameters: Mapping[str, Any] = field(default_factory=dict)
     envs: Mapping[str, str] = field(default_factory=dict)

@@ -82,19 +82,19 @@ class InferenceRequest:
     ) -> InferenceRequest:
         """What a handler gets of a request whose tensors have been checked."""
         encoded = options.bytes_mode == "digitalhub" and request.protocol == "grpc"
-        parameters = request.tensor_parameters
+        nested, parameters = options.data == "nested", request.tensor_parameters
         inputs = [
             InputTensor(
                 name,
                 datatypes[name],
-                list(array.shape),
-                _elements(array, nested=options.data == "nested", encoded=encoded),
-                dict(parameters.get(name, ())),
+                [*array.shape],
+                _elements(array, nested=nested, encoded=encoded),
+                parameters.get(name) or {},
             )
             for name, array in tensors.items()
         ]
         outputs = [RequestedOutput(name) for name in request.outputs or ()]
-        return cls(request.id or None, dict(request.parameters), inputs, outputs)
+        return cls(request.id or None, request.parameters, inputs, outputs)
 
 
 def text_of(element: Any) -> str | bytes:

@@ -13,14 +13,14 @@ from penstock.compat.openinference._function import TensorSpec
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["DTYPES", "as_array", "checked_inputs", "checked_outputs", "declared_text"]
+__all__ = ["DTYPES", "Declared", "as_array", "declared_text"]
 
-DTYPES: dict[str, Any] = {
-    "BOOL": np.bool_,
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
     **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
-    "BYTES": np.object_,
+    "BYTES": np.dtype(object),
 }
 """The dtype of the arrays of each datatype."""
 
@@ -30,14 +30,56 @@ def declared_text(tensors: Sequence[TensorSpec]) -> str:
     return ", ".join(f"{one.name} ({one.datatype} {list(one.shape)})" for one in tensors)
 
 
-def checked_inputs(
+class Declared:
+    """What a function declares of its inputs or its outputs, ready to be compared.
+
+    Args:
+        tensors: What it declares.
+        model: The model's name, for messages.
+    """
+
+    def __init__(self, tensors: Sequence[TensorSpec], model: str = "") -> None:
+        self._tensors, self._model = tensors, model
+        self._known = {one.name: (one.shape, one.datatype, DTYPES[one.datatype]) for one in tensors}
+
+    def of_request(
+        self, tensors: dict[str, npt.NDArray[Any]], datatypes: dict[str, str]
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+        """A request's tensors and their datatypes, as they are declared.
+
+        Raises:
+            InvalidInput: they are not what is declared; the message names the tensor.
+        """
+        known = self._known
+        if len(tensors) == len(known):
+            for name, array in tensors.items():
+                found = known.get(name)
+                if found is None or datatypes[name] != found[1] or not _fits(array.shape, found[0]):
+                    break
+            else:
+                return tensors, datatypes
+        return _checked_inputs(tensors, datatypes, self._tensors, self._model)
+
+    def check_answer(self, outputs: dict[str, npt.NDArray[Any]]) -> None:
+        """Checks what a handler has returned, if any outputs are declared.
+
+        Raises:
+            HandlerError: it is not what is declared; the message names the tensor.
+        """
+        known = self._known
+        for name, array in outputs.items():
+            found = known.get(name)
+            if found is None or array.dtype != found[2] or not _fits(array.shape, found[0]):
+                break
+        else:
+            return
+        if known:
+            _check_outputs(outputs, self._tensors)
+
+
+def _checked_inputs(
     tensors: dict[str, npt.NDArray[Any]], datatypes: dict[str, str], declared: Sequence[TensorSpec], model: str
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
-    """A request's tensors, of the datatypes that are declared.
-
-    Raises:
-        InvalidInput: they are not what is declared; the message names the tensor.
-    """
     names = list(tensors)
     found: dict[str, npt.NDArray[Any]] = {}
     for index, one in enumerate(declared):
@@ -64,7 +106,7 @@ def _checked_input(
         return array
     if _family(datatype) != _family(declared.datatype):
         raise InvalidInput(f"input '{name}' has datatype {datatype}, model '{model}' expects {declared.datatype}")
-    dtype = np.dtype(DTYPES[declared.datatype])
+    dtype = DTYPES[declared.datatype]
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
     # A float that is rounded is one all the same; an integer that does not fit is another number.
@@ -73,12 +115,7 @@ def _checked_input(
     return converted
 
 
-def checked_outputs(outputs: dict[str, npt.NDArray[Any]], declared: Sequence[TensorSpec]) -> None:
-    """Checks what a handler has returned.
-
-    Raises:
-        HandlerError: it is not what is declared; the message names the tensor.
-    """
+def _check_outputs(outputs: dict[str, npt.NDArray[Any]], declared: Sequence[TensorSpec]) -> None:
     known = {one.name: one for one in declared}
     for index, (name, array) in enumerate(outputs.items()):
         one = known.get(name)
@@ -90,7 +127,7 @@ def checked_outputs(outputs: dict[str, npt.NDArray[Any]], declared: Sequence[Ten
             raise HandlerError(
                 f"the handler returned output '{name}' of shape {list(array.shape)}, declared is {list(one.shape)}"
             )
-        if array.dtype != np.dtype(DTYPES[one.datatype]):
+        if array.dtype != DTYPES[one.datatype]:
             raise HandlerError(
                 f"the handler returned output '{name}' of {_name_of(array.dtype)}, declared is {one.datatype}"
             )
@@ -112,7 +149,7 @@ def as_array(data: Any, datatype: str | None, shape: Sequence[int] | None, name:
     if datatype is not None and datatype not in DTYPES:
         raise HandlerError(f"output '{name}' has datatype {datatype!r}, expected one of {', '.join(DTYPES)}")
     array = _array(data, datatype, name)
-    if shape is None or array.shape == tuple(shape):
+    if shape is None or (len(shape) == array.ndim and array.shape == tuple(shape)):
         return array
     if array.size == _size(shape, name):
         return array.reshape(shape)
@@ -123,13 +160,13 @@ def as_array(data: Any, datatype: str | None, shape: Sequence[int] | None, name:
 
 
 def _array(data: Any, datatype: str | None, name: str) -> npt.NDArray[Any]:
-    if hasattr(data, "detach") and hasattr(data, "cpu"):
+    if type(data) is not list and hasattr(data, "detach") and hasattr(data, "cpu"):
         data = data.detach().cpu().numpy()
     try:
         array = np.asarray(data) if datatype != "BYTES" else _bytes(data)
         if datatype is None and array.dtype.kind in "USO":
             array = _bytes(data)
-        wanted = array.dtype if datatype is None else np.dtype(DTYPES[datatype])
+        wanted = array.dtype if datatype is None else DTYPES[datatype]
         if array.dtype == wanted:
             return array
         if wanted.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
@@ -165,13 +202,24 @@ def _raw(one: Any) -> bytes:
 
 
 def _size(shape: Sequence[int], name: str) -> int:
-    if any(isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 0 for one in shape):
-        raise HandlerError(f"output '{name}' has shape {shape!r}, expected numbers of 0 or more")
-    return int(np.prod(shape, dtype=np.int64))
+    size = 1
+    for one in shape:
+        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 0:
+            raise HandlerError(f"output '{name}' has shape {shape!r}, expected numbers of 0 or more")
+        size *= int(one)
+    return size
 
 
-def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
-    return len(shape) == len(declared) and all(want in (-1, size) for size, want in zip(shape, declared, strict=True))
+def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+    if shape == declared:
+        return True
+    if len(shape) != len(declared):
+        return False
+    # A loop, as every request comes here.
+    for size, want in zip(shape, declared, strict=True):  # noqa: SIM110
+        if want not in (-1, size):
+            return False
+    return True
 
 
 def _family(datatype: str) -> str:
@@ -179,4 +227,4 @@ def _family(datatype: str) -> str:
 
 
 def _name_of(dtype: np.dtype[Any]) -> str:
-    return next((name for name, one in DTYPES.items() if np.dtype(one) == dtype), str(dtype))
+    return next((name for name, one in DTYPES.items() if one == dtype), str(dtype))

@@ -1,0 +1,113 @@
+"""Functions in the server's process: what they share with it, and what not."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from functions import PYTHON, Served, says, serving, written
+
+from penstock import Server
+from penstock.compat import openinference
+from penstock.errors import LoadError, StartupError
+
+OTHER = "PYTHON3_10" if PYTHON != "PYTHON3_10" else "PYTHON3_12"
+
+
+@pytest.mark.parametrize("isolation", ["server", "process"])
+def test_where_a_function_is_computed(tmp_path: Path, isolation: str) -> None:
+    code = says("(os.getpid(), context.worker_id, os.getcwd())", "context, request", "import os")
+    with serving(written(tmp_path, code), isolation=isolation) as served:
+        pid, worker, folder = ast.literal_eval(served.text())
+    assert worker == pid
+    assert (pid == os.getpid()) == (isolation == "server")
+    assert (folder == os.getcwd()) == (isolation == "server")
+
+
+def test_g01_functions_in_the_servers_process_have_modules_of_their_own(tmp_path: Path) -> None:
+    models, path = [], [*sys.path]
+    for name in ("a", "b"):
+        (tmp_path / name / "parts").mkdir(parents=True)
+        (tmp_path / name / "helper.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "random.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "parts" / "__init__.py").write_text("")
+        (tmp_path / name / "parts" / "late.py").write_text("from ..helper import NAME\n")
+        before = "import helper, json\nimport random\nfrom parts import late"
+        body = says("helper.NAME + random.NAME + late.NAME + later()", "request", before)
+        body += "\ndef later():\n    from parts.late import NAME\n    return NAME\n"
+        folder = written(tmp_path / name, body, model_name=name)
+        models += openinference.load(folder, {"isolation": "server"})
+    with Server(*models, http="127.0.0.1:0", grpc=None) as server:
+        tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
+        for name in ("a", "b"):
+            assert Served(server).infer(tensor, model=name)[1]["outputs"][0]["data"] == [name * 4]
+        assert sys.path == path
+        assert "helper" not in sys.modules
+    assert not any("_own" in one and one.endswith(".helper") for one in sys.modules)
+
+
+def test_replicas_are_threads_each_with_a_state_of_its_own(tmp_path: Path) -> None:
+    code = says(
+        "meet(context)", "context", "import threading\nimport meeting\ndef init(context):\n    context.mine = []"
+    )
+    code += "\ndef meet(context):\n    meeting.place()\n    context.mine.append(1)\n"
+    code += "    return (threading.get_ident(), len(context.mine))\n"
+    place = threading.Barrier(2, timeout=20)
+    # Modules of the server are there as ever.
+    meeting = sys.modules["meeting"] = type(sys)("meeting")
+    vars(meeting)["place"] = place.wait
+    written(tmp_path, code, source={"init_function": "init"})
+    try:
+        with serving(tmp_path, isolation="server", replicas=2) as served, ThreadPoolExecutor(2) as pool:
+            said = {one.result() for one in [pool.submit(served.text) for _ in range(2)]}
+    finally:
+        del sys.modules["meeting"]
+    assert len(said) == 2
+    assert all(one.endswith(", 1)") for one in said)
+
+
+def test_async_handlers_and_errors_are_as_in_processes(tmp_path: Path) -> None:
+    code = "import asyncio\nasync def handler(request):\n    await asyncio.sleep(0)\n"
+    code += "    raise ValueError('bad ' + request.id)\n"
+    with serving(written(tmp_path, code), isolation="server") as served:
+        assert served.ask(1.0, id="r") == (500, {"error": "bad r"})
+        assert served.ask(1, datatype="BOOL")[0] == 400
+
+
+def test_code_that_fails_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="cannot import main: ZeroDivisionError"):
+        serving(written(tmp_path, "1 / 0\n"), isolation="server").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "error"),
+    [
+        (
+            {"requirements": ["one==1", "two"]},
+            {},
+            "function 'f' cannot be in the server's process: it asks for the packages one==1, two. "
+            "Set isolation=process, or environment=none if the server has them",
+        ),
+        ({}, {"envs": {"A": "1"}}, "the option envs sets A. Set isolation=process"),
+        ({"python_version": OTHER}, {"python": "exact"}, "it is for Python 3.1[02] exactly. Set isolation=process"),
+        ({}, {"isolation": "thread"}, "option isolation is 'thread', expected one of process, server"),
+    ],
+)
+def test_what_needs_a_process_of_its_own_is_refused(
+    tmp_path: Path, spec: dict[str, object], options: dict[str, object], error: str
+) -> None:
+    written(tmp_path, says("1"), **spec)
+    with pytest.raises(StartupError, match=error):
+        openinference.load(tmp_path, {"isolation": "server", **options})
+
+
+def test_packages_that_the_server_has_are_no_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path, says("1"), requirements=["numpy"], python_version=OTHER)
+    with serving(tmp_path, isolation="server", environment="none") as served:
+        assert served.text() == "1"
+    assert "it runs with the server's" in caplog.text
