@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.compat.openinference._function import FunctionSpec, read
+from penstock.compat.openinference._nuclio import definition_of, is_nuclio
 from penstock.errors import StartupError
 
 __all__ = ["definition_in", "function_at", "parsed"]
@@ -45,7 +46,10 @@ def function_at(path: Path) -> FunctionSpec:
     file = definition_in(path)
     if file is None:
         raise StartupError(f"{path} has no function of Open Inference: a YAML or JSON file with `kind: openinference`")
-    return read(parsed(file), file.parent, file.name)
+    entity = parsed(file)
+    if is_nuclio(entity):
+        entity = definition_of(entity, file.parent)
+    return read(entity, file.parent, file.name)
 
 
 def parsed(file: Path) -> Mapping[str, Any]:

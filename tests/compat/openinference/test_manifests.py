@@ -1,0 +1,28 @@
+"""Manifests for Kubernetes of a function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from functions import ECHO, written
+
+from penstock import cli
+
+
+def test_d24_a_deployment_and_a_service_with_the_ports_of_upstream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    written(tmp_path, ECHO)
+    assert cli.main(["export", "kubernetes", str(tmp_path), "--image", "p-f:1", "--cpu", "2"]) == 0
+    found = {one["kind"]: one["spec"] for one in yaml.safe_load_all(capsys.readouterr().out)}
+    (container,) = found["Deployment"]["template"]["spec"]["containers"]
+    assert container["image"] == "p-f:1"
+    assert [one["containerPort"] for one in container["ports"]] == [8080, 9000]
+    assert [one["port"] for one in found["Service"]["ports"]] == [8080, 9000]
+    names = {one["name"]: one["containerPort"] for one in container["ports"]}
+    for probe, path in (("readinessProbe", "/v2/health/ready"), ("livenessProbe", "/v2/health/live")):
+        asked = container[probe]["httpGet"]
+        assert (names.get(asked["port"], asked["port"]), asked["path"]) == (8080, path)
+    assert container["resources"]["limits"] == {"cpu": "2"}
