@@ -29,7 +29,8 @@ Greetings: TypeAlias = Callable[[Sequence[Any], str], Sequence[str]]
 def describe(server: Server, models: Sequence[Any], greetings: Greetings | None = None) -> str:
     """The lines that a started server prints."""
     rows: list[tuple[str, ...]] = [("MODEL", "VERSION", "INPUTS", "OUTPUTS", "BATCHING", "INSTANCES")]
-    rows += [_row(definition) for definition in server.definitions]
+    # A name that begins with a colon is in no list: such a model answers routes for others.
+    rows += [_row(definition) for definition in server.definitions if not definition.name.startswith(":")]
     lines = ["", *_table(rows), ""]
     if server.http_address:
         lines.append(f"http  {server.http_url}{_listening(server.http_url, server.http_address)}")

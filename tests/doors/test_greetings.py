@@ -71,3 +71,12 @@ def test_the_table_shows_the_first_routes_and_how_many_more() -> None:
     # What is declared of a model that takes requests as they are, is shown.
     declared = replace(definition, inputs=(Tensor("x", np.float32, [-1]),), outputs=(Tensor("y", np.int64, [2]),))
     assert _row(declared)[2:4] == ("x FP32 [-1], GET /many/0, GET /many/1, GET /many/2, and 9 more", "y INT64 [2]")
+
+
+def test_a_model_that_is_in_no_list_is_in_none_at_the_start() -> None:
+    @model(name=":front", routes=["GET /about"])
+    def front(request: Request) -> Response:
+        return Response("about")
+
+    with Server(front, http="127.0.0.1:0", grpc=None) as server:
+        assert "front" not in describe(server, [front]).partition("\nhttp ")[0]

@@ -33,11 +33,13 @@ function known(model) {
   return h("details", { open: model.sequences }, h("summary", {}, "Parameters of a request"), table(["Name", "Type", "Meaning"], rows, "stack"));
 }
 
-// A model that takes requests as they are: nothing is known of its tensors, and its routes are its own.
+// A model that takes requests as they are: of its tensors is known what it says, and its routes are its own.
 function openView(model) {
   const rows = model.routes.map((route) => h("tr", {}, route.split(/ (.*)/).slice(0, 2).map((part) => h("td", { class: "mono" }, part))));
   return [
-    h("p", { class: "facts" }, `It takes any tensors, and answers each request by itself.${model.streams ? " Its answer may come in pieces, as they are made." : ""}`),
+    h("p", { class: "facts" }, `It ${model.inputs.length ? "looks at its tensors itself" : "takes any tensors"}, and answers each request by itself.${model.streams ? " Its answer may come in pieces, as they are made." : ""}`),
+    ...(model.inputs.length ? tensors("Inputs", model.inputs) : []),
+    ...(model.outputs.length ? tensors("Outputs", model.outputs) : []),
     h("h2", {}, "Routes of its own"),
     rows.length ? table(["Method", "Path"], rows, "stack") : h("p", { class: "quiet" }, "None."),
   ];
@@ -80,10 +82,11 @@ const kinds = (model) => [model.streams && chip("plain", "streams"), model.seque
 
 function overview() {
   const lines = (all) => all.map((one) => h("span", { class: "line" }, one.name, " ", h("span", { class: "mono quiet" }, `${one.datatype} ${shapeText(one.shape)}`)));
+  const shown = (model, all) => model.open && !all.length ? ["any"] : lines(all);
   const rows = models.map((model) => h("tr", {},
     h("td", { class: "name" }, h("a", { href: target(model) }, model.model), " ", kinds(model)),
-    h("td", {}, model.version), h("td", {}, model.open ? ["any", ...model.routes.map((route) => h("span", { class: "line mono quiet" }, route))] : lines(model.inputs)),
-    h("td", {}, model.open ? "any" : lines(model.outputs))));
+    h("td", {}, model.version), h("td", {}, [...shown(model, model.inputs), ...model.routes.map((route) => h("span", { class: "line mono quiet" }, route))]),
+    h("td", {}, shown(model, model.outputs))));
   const distinct = counted(new Set(models.map((model) => model.model)).size, "model");
   return [
     h("div", { class: "title" }, h("h1", {}, "Models")),
@@ -109,7 +112,8 @@ function read(described) {
   const found = new Map();
   for (const [path, item] of Object.entries(described.paths)) {
     const about = item.post && item.post["x-penstock"];
-    if (!about) continue;
+    // A name that begins with a colon is in no list: such a model answers routes for others.
+    if (!about || about.model.startsWith(":")) continue;
     const key = JSON.stringify([about.model, about.version]);
     // One answer before a stream of them, a path without a version before one with it.
     const rank = about.streams * 1e4 + path.length;
