@@ -87,6 +87,8 @@ pub struct Job {
     /// What it holds of the server's resources.
     grant: Option<Grant>,
     cut_at: Instant,
+    /// Whether others wait for it to begin.
+    entering: bool,
     answered: bool,
     trace: Option<Box<BatchTrace>>,
 }
@@ -113,6 +115,7 @@ impl Job {
             cost: None,
             grant: None,
             cut_at,
+            entering: false,
             answered: false,
             trace,
         }
@@ -134,6 +137,19 @@ impl Job {
     pub(crate) fn holding(mut self, grant: Option<Grant>) -> Self {
         self.grant = grant;
         self
+    }
+
+    /// The same, for which others wait until it begins.
+    pub(crate) fn entering(mut self, entering: bool) -> Self {
+        self.entering = entering;
+        self
+    }
+
+    /// Its instance has all that it waited for: it begins now.
+    pub fn entered(&mut self) {
+        if std::mem::take(&mut self.entering) {
+            self.queue.entered(self.lane);
+        }
     }
 
     /// A batch that was cut in another process, to be computed in this one. `queue` is that model's here.
@@ -247,6 +263,7 @@ impl Job {
 
     /// Tells the queue that the instance is free, and the sequences too.
     fn free(&mut self, requests: usize, duration: Duration) {
+        self.entered();
         let Self { lane, rows, cost, reason, waited, ref steps, .. } = *self;
         self.queue.answered(&Answered { lane, requests, rows, cost, duration, reason, waited, steps });
         self.grant = None;

@@ -24,6 +24,8 @@ pub(crate) struct Lane {
     pub(crate) waiting: Levels<Pending>,
     pub(crate) policy: State,
     pub(crate) busy: usize,
+    /// How many of them have a batch, and wait for what only one has at a time.
+    pub(crate) entering: usize,
     pub(crate) parked: usize,
     /// Whether it waits for its turn to take resources.
     pub(crate) in_line: bool,
@@ -76,6 +78,7 @@ impl Lane {
             waiting: Levels::new(if in_sequence { 1 } else { spec.queueing.priorities }, !delaying.is_empty()),
             policy: State::new(spec.batching.as_ref(), if in_sequence { 1 } else { spec.instances }),
             busy: 0,
+            entering: 0,
             parked: 0,
             in_line: false,
             ring_at: 1,
@@ -165,6 +168,7 @@ impl Lane {
             oldest_ns: self.oldest_ns().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
             busy: self.busy,
+            entering: self.entering,
             draining,
         }
     }

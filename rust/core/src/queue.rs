@@ -2,6 +2,7 @@
 
 mod again;
 mod enter;
+mod entering;
 mod room;
 mod shared;
 mod tuning;
@@ -149,7 +150,7 @@ impl Queue {
     /// The next work of an instance, counted from 0. Blocks. `None` when the queue is closed and empty.
     pub fn next(self: &Arc<Self>, instance: usize) -> Option<Work> {
         loop {
-            match self.next_until(instance, u64::MAX) {
+            match self.next_until(instance, u64::MAX, false) {
                 Pulled::Work(work) => return Some(work),
                 Pulled::Nothing => {}
                 Pulled::Closed => return None,
@@ -159,10 +160,11 @@ impl Queue {
 
     /// As [`Queue::next`], for an instance that has something else to look after every so often.
     pub fn next_within(self: &Arc<Self>, instance: usize, patience: Duration) -> Pulled {
-        self.next_until(instance, self.now_ns().saturating_add(nanoseconds(patience)))
+        self.next_until(instance, self.now_ns().saturating_add(nanoseconds(patience)), false)
     }
 
-    fn next_until(self: &Arc<Self>, instance: usize, end_ns: u64) -> Pulled {
+    /// `enters`: whether the instance tells when its batch begins.
+    fn next_until(self: &Arc<Self>, instance: usize, end_ns: u64, enters: bool) -> Pulled {
         let index = instance % self.bells.len();
         let mut inner = self.lock();
         let mut watched = false;
@@ -201,7 +203,9 @@ impl Queue {
                         continue;
                     }
                     let lane = &mut inner.lanes[index];
+                    let enters = enters && lane.policy.takes_turns();
                     lane.busy += 1;
+                    lane.entering += usize::from(enters);
                     lane.policy.started(now_ns);
                     // What was left may be enough for another idle instance; one that was in line with this one waits
                     // for what comes next now.
@@ -211,7 +215,7 @@ impl Queue {
                         self.ring(index);
                     }
                     let job = Job::new(Arc::clone(self), index, parts, reason);
-                    return Pulled::Work(Work::Batch(job.costing(cost).holding(grant).capped(most)));
+                    return Pulled::Work(Work::Batch(job.costing(cost).holding(grant).capped(most).entering(enters)));
                 }
                 Decision::Wait { .. } if closed && view.requests == 0 => {
                     // Whoever was in line when the rest was taken has nothing to wait for either.
@@ -285,7 +289,7 @@ impl Queue {
         let mut inner = self.lock();
         let lane = &mut inner.lanes[answered.lane];
         let Answered { reason, requests, rows, cost, waited, duration, .. } = *answered;
-        let own_ns = lane.policy.own_ns(nanoseconds(duration), lane.busy);
+        let own_ns = lane.policy.own_ns(nanoseconds(duration), lane.busy - lane.entering.min(lane.busy));
         lane.busy = lane.busy.saturating_sub(1);
         lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), own_ns);
         inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });

@@ -122,7 +122,7 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
 /// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
 fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences) -> Option<(Job, Inputs)> {
     let (mut job, inputs, waited) = loop {
-        let (work, waited) = detached_timed(py, || match queue.next(index)? {
+        let (work, waited) = detached_timed(py, || match queue.next_to_enter(index)? {
             Work::Over(ids) => Some(Err(ids)),
             Work::Batch(mut job) => {
                 let inputs = job.gather();
@@ -134,13 +134,14 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
             Err(over) => over.iter().for_each(|id| sequences.close(py, queue.spec(), id)),
         }
     };
-    if waited < LATE_FROM || !job.has_room() {
-        return Some((job, inputs));
-    }
-    Some(detached(py, move || {
-        let inputs = job.admit_late_joiners(inputs);
-        (job, inputs)
-    }))
+    let inputs = match waited < LATE_FROM || !job.has_room() {
+        true => inputs,
+        // Nothing is copied, and whoever else waits for the interpreter would have it meanwhile.
+        false if job.spec().open => job.admit_late_joiners(inputs),
+        false => detached(py, || job.admit_late_joiners(inputs)),
+    };
+    job.entered();
+    Some((job, inputs))
 }
 
 fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, sequences: &mut Sequences, mut job: Job, inputs: Inputs) {

@@ -39,6 +39,8 @@ pub struct View {
     pub deadline_ns: Option<u64>,
     /// Instances that are computing.
     pub busy: usize,
+    /// Those of them that have a batch, and wait for what only one has at a time.
+    pub entering: usize,
     /// Whether the server is draining.
     pub draining: bool,
 }
@@ -155,6 +157,16 @@ impl State {
         self.returns.cut();
     }
 
+    /// Whether instances do not begin while one is about to, and short batches are left to who computes now.
+    pub fn takes_turns(&self) -> bool {
+        self.limits.max_duration_ns.is_some() && self.limits.instances > 1
+    }
+
+    /// An instance that had to wait for it has got what only one has at a time: now its batch begins.
+    pub fn entered(&mut self, now_ns: u64) {
+        self.last_start_ns = Some(now_ns);
+    }
+
     /// What counts of a batch's duration where so many instances computed at once.
     ///
     /// Handlers that hold the interpreter wait for one another: by their own clocks each is slow, and would be the slower
@@ -197,7 +209,9 @@ impl State {
             Some(deadline) => gap.min(deadline.saturating_sub(now_ns) / 10),
             None => gap,
         };
-        Some(self.last_start_ns?.saturating_add(gap))
+        // One more in line for the interpreter would only make all of them take turns with it, batch by batch.
+        let last_ns = if view.entering > 0 { now_ns } else { self.last_start_ns? };
+        Some(last_ns.saturating_add(gap))
     }
 }
 
@@ -209,6 +223,10 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     }
     let largest = state.largest();
     let all = view.rows.min(largest).max(1);
+    let next_turn_ns = state.staggered_start_ns(now_ns, view).filter(|_| state.takes_turns() && !view.draining);
+    if let Some(start_ns) = next_turn_ns.filter(|&start_ns| start_ns > now_ns && view.rows >= largest) {
+        return Decision::Wait { until_ns: Some(start_ns), requests: usize::MAX };
+    }
     if view.rows >= largest {
         return Decision::Cut(largest, if largest < limits.max_size { Reason::Duration } else { Reason::Full });
     }
@@ -349,7 +367,17 @@ mod tests {
         assert_eq!(decide(11_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
         assert_eq!((state.own_ns(1_600_000, 16), State::new(None, 16).own_ns(1_600_000, 16)), (100_000, 1_600_000));
         let many = View { rows: 60, requests: 60, ..view };
-        assert_eq!(decide(10_100_000, &state, &many), Decision::Cut(49, Reason::Duration));
+        let turn = Decision::Wait { until_ns: Some(11_000_000), requests: usize::MAX };
+        assert_eq!(decide(10_100_000, &state, &many), turn, "as many as there are");
+        assert_eq!(decide(11_000_000, &state, &many), Decision::Cut(49, Reason::Duration));
+        let one_enters = View { busy: 2, entering: 1, ..many };
+        let later = Decision::Wait { until_ns: Some(31_000_000), requests: usize::MAX };
+        assert_eq!(decide(30_000_000, &state, &one_enters), later, "one in line is enough");
+        state.entered(30_000_000);
+        assert_eq!(decide(30_100_000, &state, &View { entering: 0, ..one_enters }), later, "it begins only now");
+        assert_eq!(decide(30_100_000, &state, &View { busy: 0, ..many }), Decision::Cut(49, Reason::Duration));
+        let draining = View { draining: true, ..many };
+        assert_eq!(decide(30_100_000, &state, &draining), Decision::Cut(49, Reason::Duration));
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! Instances that wait for the interpreter before they compute: where batches are to be short, one waits at a time.
+
+use penstock_core::{
+    BatchOutput, Batching, Job, Model, ModelSpec, Readiness, Ticket,
+    metrics::Metrics,
+    queue::Work,
+    testing::{batching, fp32, fp32_spec, request},
+};
+use smallvec::smallvec;
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+fn model(max_duration_ns: Option<u64>) -> Arc<Model> {
+    let batching = Batching { max_duration_ns, hold: false, ..batching(1) };
+    let spec = ModelSpec { instances: 2, ..fp32_spec("m", &[Some(1)], Some(batching)) };
+    let model = Model::new(spec, &Metrics::default());
+    model.set_readiness(Readiness::Ready);
+    Arc::new(model)
+}
+
+fn submit(model: &Model) -> Ticket {
+    model.queue().submit(request(fp32(&[1, 1], &[1.0])), None).unwrap()
+}
+
+/// What an instance gets, on a thread of its own.
+fn pulled(model: &Arc<Model>, instance: usize) -> mpsc::Receiver<Job> {
+    let (queue, (jobs, received)) = (Arc::clone(model.queue()), mpsc::channel());
+    thread::spawn(move || {
+        let Some(Work::Batch(job)) = queue.next_to_enter(instance) else { panic!("it is a batch") };
+        let _ = jobs.send(job);
+    });
+    received
+}
+
+fn finish(job: Job) {
+    job.finish(Ok(BatchOutput { outputs: smallvec![fp32(&[1, 1], &[2.0])], ..BatchOutput::default() }));
+}
+
+#[test]
+fn none_begins_before_the_one_that_waits_has_begun() {
+    let model = model(Some(1_000_000));
+    let _tickets = [submit(&model), submit(&model)];
+    let mut first = pulled(&model, 0).recv().unwrap();
+    let second = pulled(&model, 1);
+    assert!(second.recv_timeout(Duration::from_millis(50)).is_err());
+    first.entered();
+    // It computes for longer than it should, so the second need not wait for its end.
+    finish(second.recv().unwrap());
+    finish(first);
+}
+
+#[test]
+fn one_that_never_begins_holds_nobody_up() {
+    let model = model(Some(1_000_000));
+    let _tickets = [submit(&model), submit(&model)];
+    drop(pulled(&model, 0).recv().unwrap());
+    finish(pulled(&model, 1).recv().unwrap());
+}
+
+#[test]
+fn batches_that_may_take_any_time_do_not_wait_for_one_another() {
+    let model = model(None);
+    let _tickets = [submit(&model), submit(&model)];
+    let (first, second) = (pulled(&model, 0), pulled(&model, 1));
+    let both = [first.recv().unwrap(), second.recv().unwrap()];
+    both.into_iter().for_each(finish);
+}
