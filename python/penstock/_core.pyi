@@ -749,8 +749,13 @@ class HandlerMetrics:
             ValueError: the name or a label cannot be that of a metric.
         """
 
-    def observe(self, name: str, /, value: float, **labels: str | float) -> None:
+    def observe(self, name: str, /, value: float | Sequence[float], **labels: str | float) -> None:
         """Adds to a histogram, whose buckets are those of `model(buckets=...)`, or else for seconds up to 10.
+
+        Args:
+            name: The histogram's name.
+            value: A number, or several at once.
+            **labels: Its labels beside the server's own.
 
         Raises:
             ValueError: the value is below 0, or the name or a label cannot be that of a metric.

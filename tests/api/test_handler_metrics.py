@@ -126,6 +126,7 @@ def test_models_share_a_name_and_keep_their_own_series() -> None:
         (lambda ctx: ctx.metrics.counter("calls", -1), "counter 'calls' can only grow, got -1"),
         (lambda ctx: ctx.metrics.counter("calls", math.nan), "counter 'calls' can only grow, got NaN"),
         (lambda ctx: ctx.metrics.observe("size", -0.5), "histogram 'size' takes numbers of 0 or more, got -0.5"),
+        (lambda ctx: ctx.metrics.observe("size", [1, -0.5]), "histogram 'size' takes numbers of 0 or more, got -0.5"),
         (
             lambda ctx: ctx.metrics.gauge("a b", 1),
             "metric name 'a b' is wrong, expected letters, digits and underscores, not beginning with a digit, "

@@ -53,10 +53,23 @@ impl HandlerMetrics {
     }
 
     #[pyo3(signature = (name, /, value, **labels))]
-    fn observe(&self, py: Python<'_>, name: &str, value: f64, labels: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let kept = Kept::histogram(name, value, read(name, labels)?, self.metrics.buckets(name));
+    fn observe(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        labels: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let one = value.extract::<f64>().map(|one| vec![one]);
+        let values = one.or_else(|_| value.extract::<Vec<f64>>()).map_err(|_| no_numbers(name, value))?;
+        let kept = Kept::histogram(name, &values, read(name, labels)?, self.metrics.buckets(name));
         self.keep(py, kept.map_err(PyValueError::new_err)?)
     }
+}
+
+fn no_numbers(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let got = value.get_type().name().map_or_else(|_| "something else".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("histogram '{name}' takes a number or several of them, got {got}"))
 }
 
 fn read(name: &str, labels: Option<&Bound<'_, PyDict>>) -> PyResult<Labels> {

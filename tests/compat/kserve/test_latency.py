@@ -111,4 +111,4 @@ def test_stages_that_did_not_run_took_no_time() -> None:
     times = Times()
     times.predict = 0.0015
     line = _latency.line_of(times, None)
-    assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.5, postprocess_ms: 0"
+    assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.500000, postprocess_ms: 0"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request
-from penstock.compat.kserve import _latency, _rows
+from penstock.compat.kserve import _rows
 from penstock.compat.kserve._failures import failed
 from penstock.compat.kserve._rows import Arrived
 
@@ -33,20 +33,19 @@ class Joining:
 
     def many(self, requests: list[Request], ctx: Context) -> list[Any]:
         """Answers requests on this thread."""
-        kept, answers, lines = ctx.metrics, _Answers(requests), self._served.lines()
-        for group in self._groups(requests, answers):
-            if len(group) > 1:
-                try:
-                    body, headers = _rows.joined(group, self._name), _rows.shared_headers(group)
-                    answered = self._served.run(body, headers, kept, group[0].explain, lines)
-                    answers.give(group, self._parted(group, *answered))
-                except Exception as raised:
-                    _say_again(raised, group)
-                else:
-                    continue
-            answers.give(group, [self._served.one(one.request, kept, lines) for one in group])
-        if lines:
-            _latency.write(lines)
+        answers = _Answers(requests)
+        with self._served.noting(ctx.metrics) as noted:
+            for group in self._groups(requests, answers):
+                if len(group) > 1:
+                    try:
+                        body, headers = _rows.joined(group, self._name), _rows.shared_headers(group)
+                        answered = self._served.run(body, headers, noted, group[0].explain)
+                        answers.give(group, self._parted(group, *answered))
+                    except Exception as raised:
+                        _say_again(raised, group)
+                    else:
+                        continue
+                answers.give(group, [self._served.one(one.request, noted) for one in group])
         return answers.all()
 
     async def wait(self, requests: list[Request], ctx: Context) -> list[Any]:

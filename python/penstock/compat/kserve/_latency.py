@@ -72,5 +72,6 @@ def _record(line: str) -> logging.LogRecord:
     return trace_logger.makeRecord(trace_logger.name, logging.INFO, __file__, 0, line, (), None, "log")
 
 
-def _milliseconds(seconds: float | None) -> float:
-    return 0 if seconds is None else round(seconds * 1000, 9)
+def _milliseconds(seconds: float | None) -> str:
+    # To the clock's last digit.
+    return "0" if seconds is None else f"{seconds * 1000:.6f}"

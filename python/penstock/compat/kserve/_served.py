@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request, Response
-from penstock.compat.kserve import _background, _latency, context
+from penstock.compat.kserve import _background, context
 from penstock.compat.kserve._arriving import rows_of, tensors_of
 from penstock.compat.kserve._carrying import Carried, unpacked
 from penstock.compat.kserve._failures import failed
 from penstock.compat.kserve._kinds import calls_itself, checks_health
-from penstock.compat.kserve._reports import Reports
+from penstock.compat.kserve._reports import Noted, Reports
 from penstock.compat.kserve._results import is_pieces, one_of, piece_of, rows_answer, tensors_answer
 from penstock.compat.kserve._stages import Stages, Times
 from penstock.compat.kserve.errors import ModelNotReady
@@ -53,29 +54,30 @@ class Served:
 
     def many(self, requests: list[Request], ctx: Context) -> list[Any]:
         """Answers requests one after the other, on this thread."""
-        kept = ctx.metrics
-        lines = self.lines()
-        with recording(kept):
-            answers = [self.one(request, kept, lines) for request in requests]
-        if lines:
-            _latency.write(lines)
-        return answers
+        with self.noting(ctx.metrics) as noted:
+            return [self.one(request, noted) for request in requests]
 
-    def one(self, request: Request, kept: Keeper, lines: list[str] | None) -> Any:
+    @contextmanager
+    def noting(self, kept: Keeper) -> Iterator[Noted]:
+        """Where the times go of requests that are answered on this thread together; at the end they are told."""
+        noted = self._reports.noted()
+        try:
+            with recording(kept):
+                yield noted
+        finally:
+            self._reports.tell(noted, kept)
+
+    def one(self, request: Request, noted: Noted) -> Any:
         """Answers a request on this thread."""
         try:
             headers = request.headers
             body, event, explain = self.arrived(request, headers)
-            result, told = self.run(body, headers, kept, explain, lines)
+            result, told = self.run(body, headers, noted, explain)
             if is_pieces(result):
                 result = one_of(request, _background.collected(result))
             return self.given(request, result, told, event, headers)
         except Exception as raised:
             return failed(raised, over_grpc=request.protocol == "grpc")
-
-    def lines(self) -> list[str] | None:
-        """Where the log's lines of requests go that are answered together; None if nobody wants them."""
-        return self._reports.lines()
 
     async def answer(self, request: Request, ctx: Context) -> Any:
         """Answers a request on an event loop."""
@@ -118,9 +120,7 @@ class Served:
         body, event = rows_of(request, headers, exact=self._exact)
         return body, event, route.endswith(":explain")
 
-    def run(
-        self, body: Any, headers: Headers, kept: Keeper, explain: bool, lines: list[str] | None
-    ) -> tuple[Any, Headers]:
+    def run(self, body: Any, headers: Headers, noted: Noted, explain: bool) -> tuple[Any, Headers]:
         """What the model answers, and the headers that it wants, computed on this thread."""
         if self._asks_health and not _background.finished(self._model.healthy()):
             raise ModelNotReady(self._name)
@@ -131,9 +131,8 @@ class Served:
         try:
             answered = stages.run(body, headers, times, explain=explain)
         finally:
-            self._reports.observe(times, kept)
-        if lines is not None:
-            lines.append(_latency.line_of(times, headers))
+            noted.add(times)
+        noted.answered(times, headers)
         return answered
 
     async def wait(self, body: Any, headers: Headers, kept: Keeper, explain: bool) -> tuple[Any, Headers]:
@@ -150,9 +149,9 @@ class Served:
         try:
             answered = await stages.wait(body, headers, times, explain=explain, threads=self._pool())
         finally:
-            self._reports.observe(times, kept)
-        if self.lines() is not None:
-            _latency.write([_latency.line_of(times, headers)])
+            noted = self._reports.soon(kept)
+            noted.add(times)
+        noted.answered(times, headers)
         return answered
 
     def given(self, request: Request, result: Any, told: Headers, event: Any, headers: Headers) -> Response:

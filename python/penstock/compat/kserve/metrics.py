@@ -35,8 +35,8 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 class Keeper(Protocol):
     """Whoever keeps what is observed: `Context.metrics` of a handler."""
 
-    def observe(self, name: str, /, value: float, **labels: str | float) -> None:
-        """Adds to a histogram."""
+    def observe(self, name: str, /, value: float | Sequence[float], **labels: str | float) -> None:
+        """Adds to a histogram a number, or several."""
 
 
 _KEEPER: ContextVar[Keeper | None] = ContextVar("penstock_kserve_metrics", default=None)

@@ -147,18 +147,18 @@ class Model(InferenceModel):
             headers, verb = None if isinstance(verb, InferenceVerb) else verb, headers
         elif not isinstance(verb, InferenceVerb):
             raise NotImplementedError
-        from penstock.compat.kserve import _latency
         from penstock.compat.kserve._reports import Reports
         from penstock.compat.kserve._stages import Stages, Times
 
         stages, times = Stages(self, Model), Times()
         reports = Reports(self)
+        noted = reports.noted()
         try:
             response, told = await stages.wait(body, headers, times, explain=verb is InferenceVerb.EXPLAIN)
+            noted.answered(times, headers)
         finally:
-            reports.observe(times)
-        if reports.lines() is not None:
-            _latency.write([_latency.line_of(times, headers)])
+            noted.add(times)
+            reports.tell(noted)
         return response if dialect.is_old() else (response, told)
 
     def validate(self, payload: Any) -> Any:

@@ -141,7 +141,7 @@ mod tests {
         for value in [1.0, 2.0] {
             there.keep(Kept::counter("c", value, labels("a")).unwrap()).unwrap();
             there.keep(Kept::gauge("g", value, Labels::new()).unwrap()).unwrap();
-            there.keep(Kept::histogram("h", value, Labels::new(), there.buckets("h")).unwrap()).unwrap();
+            there.keep(Kept::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
             there.keep(Kept { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) }).unwrap();
         }
         let noted = there.take_noted();
@@ -186,7 +186,7 @@ mod tests {
     fn a_name_means_one_thing() {
         let metrics = Metrics::default().model(&spec("1", &[1.0]));
         metrics.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-        metrics.keep(Kept::histogram("h", 1.0, Labels::new(), &[1.0]).unwrap()).unwrap();
+        metrics.keep(Kept::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
         let wrong = |name: &str| match metrics.keep(Kept::gauge(name, 1.0, Labels::new()).unwrap()) {
             Err(Unkept::Wrong(text)) => text,
             other => panic!("{name}: {other:?}"),
@@ -206,7 +206,7 @@ mod tests {
         for _ in 0..2 {
             let model = metrics.model(&spec("1", &[1.0]));
             model.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-            model.keep(Kept::histogram("h", 1.0, Labels::new(), &[1.0]).unwrap()).unwrap();
+            model.keep(Kept::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
         }
         let text = metrics.exposition();
         assert!(
@@ -214,7 +214,7 @@ mod tests {
                 && text.contains("h_count{model=\"m\",version=\"1\"} 2\n")
         );
         let other = metrics.model(&spec("1", &[5.0]));
-        other.keep(Kept::histogram("h", 1.0, Labels::new(), &[5.0]).unwrap()).unwrap();
+        other.keep(Kept::histogram("h", &[1.0], Labels::new(), &[5.0]).unwrap()).unwrap();
         assert!(metrics.exposition().contains("h_count{model=\"m\",version=\"1\"} 1\n"));
     }
 }

@@ -47,11 +47,13 @@ pub struct Observations {
 }
 
 impl Observations {
-    /// One number.
-    pub fn one(value: f64, bounds: &[f64]) -> Self {
+    /// These numbers.
+    pub fn of(values: &[f64], bounds: &[f64]) -> Self {
         let mut counts = vec![0; bounds.len() + 1];
-        counts[bounds.partition_point(|&bound| bound < value)] = 1;
-        Self { counts, sum: value }
+        for value in values {
+            counts[bounds.partition_point(|bound| bound < value)] += 1;
+        }
+        Self { counts, sum: values.iter().fold(0.0, |sum, value| sum + value) }
     }
 
     /// These and those of `other`, which has the same buckets.
@@ -79,15 +81,15 @@ impl Kept {
         Self::of(name, labels, Change::Set(value))
     }
 
-    /// A histogram, with buckets up to these bounds, that gets one more `value`.
+    /// A histogram, with buckets up to these bounds, that gets these `values`: all of them or none.
     ///
     /// # Errors
     /// A name or label that there cannot be, or a value that is not 0 or more; in words.
-    pub fn histogram(name: &str, value: f64, labels: Labels, bounds: &[f64]) -> Result<Self, String> {
-        if !(value >= 0.0 && value.is_finite()) {
+    pub fn histogram(name: &str, values: &[f64], labels: Labels, bounds: &[f64]) -> Result<Self, String> {
+        if let Some(value) = values.iter().find(|value| !(**value >= 0.0 && value.is_finite())) {
             return Err(format!("histogram '{name}' takes numbers of 0 or more, got {value}"));
         }
-        Self::of(name, labels, Change::Observe(Observations::one(value, bounds)))
+        Self::of(name, labels, Change::Observe(Observations::of(values, bounds)))
     }
 
     fn of(name: &str, mut labels: Labels, change: Change) -> Result<Self, String> {
@@ -186,7 +188,7 @@ mod tests {
         assert!(labelled("a-b").is_err());
         for value in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(Kept::counter("x", value, Labels::new()).is_err());
-            assert!(Kept::histogram("x", value, Labels::new(), &DEFAULT_BUCKETS).is_err());
+            assert!(Kept::histogram("x", &[1.0, value], Labels::new(), &DEFAULT_BUCKETS).is_err());
         }
     }
 
@@ -198,10 +200,12 @@ mod tests {
 
     #[test]
     fn a_number_falls_in_the_bucket_that_ends_at_it() {
-        let falls = |value| Observations::one(value, &[1.0, 2.0]).counts;
+        let falls = |value| Observations::of(&[value], &[1.0, 2.0]).counts;
         assert_eq!(falls(0.0), [1, 0, 0]);
         assert_eq!(falls(1.0), [1, 0, 0]);
         assert_eq!(falls(1.5), [0, 1, 0]);
         assert_eq!(falls(9.0), [0, 0, 1]);
+        let several = Observations { counts: vec![2, 0, 1], sum: 10.5 };
+        assert_eq!(Observations::of(&[1.0, 9.0, 0.5], &[1.0, 2.0]), several);
     }
 }
