@@ -91,6 +91,16 @@ def test_d17_a_run_is_stopped() -> None:
         run.invoke(url=url)
 
 
+def test_a_run_may_compute_in_the_process_of_its_service() -> None:
+    run = function("import os\n" + says("os.getpid() == context.worker_id", "context")).run(
+        "serve", wait=True, isolation="server"
+    )
+    assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["True"]
+    run.stop()
+    with pytest.raises(StartupError, match="it asks for the packages one"):
+        function(requirements=["one"]).run("serve", wait=True, isolation="server")
+
+
 def test_d17_a_run_that_cannot_start_says_why() -> None:
     run = function("raise OSError('no weights')").run("serve")
     with pytest.raises(StartupError, match=r"could not start: .*no weights"):

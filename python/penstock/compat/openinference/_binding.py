@@ -103,12 +103,11 @@ def _check_for_server(function: FunctionSpec, options: Options) -> None:
         why = f"the option envs sets {', '.join(options.envs)}"
     elif options.environment == "auto" and (lines := lines_of(function.requirements, function.folder)):
         why = f"it asks for the packages {', '.join(lines)}"
-    elif not _environments.is_servers(function.python_version):
-        if options.python == "exact":
-            why = f"it is for Python {function.python_version} exactly"
-        else:
-            _log.warning("the function is for Python %s: it runs with the server's", function.python_version)
-    if why:
+    elif options.python == "exact" and not _environments.is_servers(function.python_version):
+        why = f"it is for Python {function.python_version} exactly"
+    if not why:
+        _warn_of_version(function)
+    else:
         hint = ", or environment=none if the server has them" if "packages" in why else ""
         raise StartupError(
             f"function {function.name!r} cannot be in the server's process: {why}. Set isolation=process{hint}"
@@ -123,9 +122,17 @@ def _python(function: FunctionSpec, options: Options) -> str | None:
     """The interpreter of the function's own environment; None for the server's."""
     if options.environment == "none":
         return None
-    requirements = lines_of(function.requirements, function.folder)
-    python = _environments.python_of(function.python_version, exact=options.python == "exact")
+    requirements, exact = lines_of(function.requirements, function.folder), options.python == "exact"
     # For another version alone no environment is made, unless it is asked for.
-    if not requirements and (options.python == "auto" or _environments.is_own(python)):
+    if not requirements and not exact:
+        _warn_of_version(function)
+        return None
+    python = _environments.python_of(function.python_version, exact=exact)
+    if not requirements and _environments.is_own(python):
         return None
     return _environments.interpreter_for(requirements, python)
+
+
+def _warn_of_version(function: FunctionSpec) -> None:
+    if not _environments.is_servers(function.python_version):
+        _log.warning("the function is for Python %s: it runs with the server's", function.python_version)

@@ -98,6 +98,7 @@ class Function:
         secrets: Sequence[str] = (),
         http: str = "127.0.0.1:0",
         grpc: str | None = "127.0.0.1:0",
+        isolation: str | None = None,
         options: Mapping[str, Any] | None = None,
         builder: str | None = None,
         **others: Any,
@@ -114,6 +115,7 @@ class Function:
             secrets: Names of variables that are to be in the environment here already.
             http: Where the service listens.
             grpc: The same for gRPC; None for nowhere.
+            isolation: `process`, or `server`: whether the service computes in processes of the function's own.
             options: Options of the front door, see docs/openinference.md.
             builder: What builds the image; see `penstock.images.build`.
             others: `resources`, `volumes` and so on: of a cluster, kept in the run's spec.
@@ -141,10 +143,22 @@ class Function:
         if action != "serve":
             raise StartupError(f"there is no action {action!r}, only serve and build")
         # The run's values are over those of the function's file.
-        said = {"replicas": replicas, "init_parameters": init_parameters, "envs": environment or None}
+        said = {
+            "replicas": replicas,
+            "init_parameters": init_parameters,
+            "envs": environment or None,
+            "isolation": isolation,
+        }
         chosen = Options.of(self.spec.settings, options or {}, said)
         run = ServeRun(self.spec, chosen, spec, http, grpc)
-        return run.wait() if wait else run
+        if wait:
+            try:
+                run.wait()
+            except StartupError:
+                # Nobody else can.
+                run.stop()
+                raise
+        return run
 
     def image_name(self) -> str:
         """What its image is called: the name that it has, without tag, or project and function."""
