@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from functions import ECHO, says
 
+import penstock
 from penstock import images
 from penstock.compat.openinference import Function, ServeRun, Wrong, describe, function_at, function_of, new_function
+from penstock.compat.openinference._images import image_of
 from penstock.errors import StartupError, Unavailable
 
 TENSORS = [{"name": "x", "datatype": "FP32", "shape": [-1]}]
@@ -164,8 +167,8 @@ def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> 
 def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def build(spec: images.ImageSpec, name: str, *, builder: str | None = None) -> None:
-        seen.update(name=name, builder=builder, before=spec.commands_before, env=spec.env)
+    def build(spec: images.ImageSpec, name: str, *, builder: str | None, wheel: str | None) -> None:
+        seen.update(name=name, builder=builder, wheel=wheel, before=spec.commands_before, env=spec.env)
         assert spec.files[0][0].is_file()
         assert spec.record is not None
         spec.record(f"{name}-made")
@@ -173,9 +176,10 @@ def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "build", build)
     made = function(project="My project")
     environment = [{"name": "A", "value": "1"}]
-    run = made.run("build", wait=True, instructions=["apt-get update"], envs=environment, builder="buildah")
+    run = made.run("build", wait=True, instructions=["apt-get update"], envs=environment, builder="buildah", wheel="w")
     assert seen["name"] == "my-project-echo:latest"
-    assert (seen["builder"], seen["before"], seen["env"]["A"]) == ("buildah", ("apt-get update",), "1")
+    assert (seen["builder"], seen["wheel"], seen["before"]) == ("buildah", "w", ("apt-get update",))
+    assert seen["env"]["A"] == "1"
     assert run.wait().image == "my-project-echo:latest-made"
     # The next run of the function knows it.
     assert made.spec.image == run.image
@@ -191,14 +195,21 @@ def test_d15_images_have_the_name_that_the_function_says(image: str, name: str) 
     assert made.image_name() == name
 
 
-def test_d15_the_dockerfile_has_the_order_of_upstream(tmp_path: Path) -> None:
-    if not hasattr(images, "write_context"):
-        pytest.skip("images cannot be written yet")
-    made = new_function("f", code=ECHO, handler="handler", inputs=TENSORS, requirements=["scipy==1.14.1"])
-    made.export(tmp_path / "function.json")
-    spec = replace(describe(tmp_path), commands_before=("echo instructions",))
+def test_d15_the_dockerfile_is_the_golden_one(tmp_path: Path) -> None:
+    made = new_function(
+        *("f",),
+        code=ECHO,
+        handler="handler",
+        inputs=TENSORS,
+        requirements=["scipy==1.14.1"],
+        python_version="PYTHON3_12",
+    )
+    # As upstream: base, environment, instructions, packages, then the code and the user.
+    spec = image_of(made.spec, made.export(tmp_path / "function.json"), ["echo instructions"], {"A": "b c"})
     folder = images.write_context(spec, tmp_path / "context")
-    lines = (folder / "Dockerfile").read_text()
-    order = ("FROM ", "ENV ", "echo instructions", "pip install", "COPY files", "USER 1", "ENTRYPOINT")
-    places = [lines.index(one) for one in order]
-    assert places == sorted(places), lines
+    text = (folder / "Dockerfile").read_text().replace(f"penstock=={penstock.__version__}", "penstock==VERSION")
+    golden = Path(__file__).parent / "golden" / "function.Dockerfile"
+    if os.environ.get("PENSTOCK_WRITE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+    assert {one.name for one in folder.iterdir()} == {"Dockerfile", "files", "requirements.txt"}

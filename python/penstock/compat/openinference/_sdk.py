@@ -101,6 +101,7 @@ class Function:
         isolation: str | None = None,
         options: Mapping[str, Any] | None = None,
         builder: str | None = None,
+        wheel: str | Path | None = None,
         **others: Any,
     ) -> Any:
         """Runs an action.
@@ -118,6 +119,7 @@ class Function:
             isolation: `process`, or `server`: whether the service computes in processes of the function's own.
             options: Options of the front door, see docs/openinference.md.
             builder: What builds the image; see `penstock.images.build`.
+            wheel: Penstock's wheel for the image, in place of the package index's.
             others: `resources`, `volumes` and so on: of a cluster, kept in the run's spec.
 
         Returns:
@@ -139,7 +141,8 @@ class Function:
             **others,
         }
         if action == "build":
-            return self._build(instructions, environment, spec, builder)
+            wanted = {"builder": builder, "wheel": wheel}
+            return self._build(instructions, environment, spec, wanted)
         if action != "serve":
             raise StartupError(f"there is no action {action!r}, only serve and build")
         # The run's values are over those of the function's file.
@@ -206,7 +209,7 @@ class Function:
         return path
 
     def _build(
-        self, instructions: Sequence[str], envs: Mapping[str, str], spec: dict[str, Any], builder: str | None
+        self, instructions: Sequence[str], envs: Mapping[str, str], spec: dict[str, Any], how: dict[str, Any]
     ) -> Run:
         from dataclasses import replace
 
@@ -217,7 +220,7 @@ class Function:
         with tempfile.TemporaryDirectory(prefix="penstock-build-") as folder:
             wanted = image_of(self.spec, self.export(Path(folder) / "function.json"), instructions, envs)
             try:
-                images.build(replace(wanted, record=self._made), name, builder=builder)
+                images.build(replace(wanted, record=self._made), name, **how)
             except StartupError as error:
                 run.status.state, run.status.message = "ERROR", str(error)
                 raise

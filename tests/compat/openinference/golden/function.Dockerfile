@@ -1,0 +1,31 @@
+# Made by `penstock build`: change what it was made from, not this file.
+FROM python:3.12-slim
+
+USER root
+ARG SOURCE_DATE_EPOCH
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
+ENV A="b c"
+ENV PENSTOCK_OPENINFERENCE_ENVIRONMENT="none"
+
+RUN python3 -m venv --system-site-packages /opt/venv
+ENV VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:$PATH
+
+RUN echo instructions
+
+COPY requirements.txt /opt/penstock/requirements.txt
+RUN python -m pip install -r /opt/penstock/requirements.txt penstock==VERSION
+
+RUN echo 'penstock:x:10001:10001::/home/penstock:/bin/sh' >> /etc/passwd \
+ && echo 'penstock:x:10001:' >> /etc/group \
+ && mkdir -p /app /home/penstock \
+ && chown 10001:10001 /home/penstock
+
+COPY files/app/ /app/
+
+WORKDIR /app
+USER 10001:10001
+ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8080 PENSTOCK_GRPC=0.0.0.0:9000
+EXPOSE 8080 9000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
+  CMD ["/opt/venv/bin/python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/v2/health/ready', timeout=4)"]
+ENTRYPOINT ["/opt/venv/bin/penstock", "serve", "function.json"]
