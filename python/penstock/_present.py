@@ -19,8 +19,8 @@ _INLINE_ELEMENTS = 32
 
 _SAMPLES: dict[str, Any] = {"BOOL": True, "BYTES": "text"}
 _VARIABLE_AXIS = 2
-_MOST_ROUTES = 3
-"""Routes of a model that the table shows; all of them are in `/docs`."""
+_WIDEST_ROUTES = 50
+"""Characters for a model's routes in the table; all of them are in `/docs`."""
 
 Greetings: TypeAlias = Callable[[Sequence[Any], str], Sequence[str]]
 """What is shown to whoever has started a server with these models, and where it serves HTTP: requests to try."""
@@ -180,9 +180,12 @@ def _row(definition: Definition) -> tuple[str, ...]:
 
 def _taken(definition: Definition) -> str:
     """The inputs, and a model's own routes, if they are not too many."""
-    first, more = definition.routes[:_MOST_ROUTES], definition.routes[_MOST_ROUTES:]
-    rest = [f"and {len(more)} more"] if more else []
-    return ", ".join([_shown(definition, definition.inputs), *first, *rest])
+    text, more = _shown(definition, definition.inputs), list(definition.routes)
+    room = len(text) + _WIDEST_ROUTES
+    # One in any case: what it is like says more than how many there are.
+    while more and (len(more) == len(definition.routes) or len(f"{text}, {more[0]}") <= room):
+        text = f"{text}, {more.pop(0)}"
+    return f"{text}, and {len(more)} more" if more else text
 
 
 def _shown(definition: Definition, tensors: Sequence[Tensor]) -> str:

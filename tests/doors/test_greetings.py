@@ -68,6 +68,8 @@ def test_the_table_shows_the_first_routes_and_how_many_more() -> None:
     routes = [f"GET /many/{number}" for number in range(12)]
     definition = model(many, name="many", routes=routes).bare_definition()
     assert _row(definition)[2] == "any, GET /many/0, GET /many/1, GET /many/2, and 9 more"
+    long = model(many, name="many", routes=[f"GET /{'long' * 30}/{number}" for number in range(2)])
+    assert _row(long.bare_definition())[2] == f"any, GET /{'long' * 30}/0, and 1 more"
     # What is declared of a model that takes requests as they are, is shown.
     declared = replace(definition, inputs=(Tensor("x", np.float32, [-1]),), outputs=(Tensor("y", np.int64, [2]),))
     assert _row(declared)[2:4] == ("x FP32 [-1], GET /many/0, GET /many/1, GET /many/2, and 9 more", "y INT64 [2]")
