@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock import HandlerError, Response
+from penstock import HandlerError, InvalidInput, Response
 from penstock.compat.openinference._options import Options
+from penstock.compat.openinference._request import InferenceRequest
 from penstock.compat.openinference._tensors import Declared, as_array
 
 __all__ = ["answer_of"]
@@ -20,7 +21,9 @@ __all__ = ["answer_of"]
 _OF_THE_SERVER = {"content-length", "content-type", "connection", "date", "trailer", "transfer-encoding", "upgrade"}
 
 
-def answer_of(returned: Any, declared: Declared, options: Options, protocol: str) -> Response:
+def answer_of(
+    returned: Any, declared: Declared, options: Options, protocol: str, asked: InferenceRequest | None = None
+) -> Response:
     """The answer: of a dict, a response with body and status, a pair of status and body, or JSON.
 
     Raises:
@@ -50,10 +53,12 @@ def answer_of(returned: Any, declared: Declared, options: Options, protocol: str
     if options.validate == "on":
         declared.check_answer(outputs)
     if options.nan == "error":
-        for name, array in outputs.items():
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise HandlerError(f"output '{name}' has NaN or infinities")
+        _check_finite(outputs)
     said = content.get("id")
+    if asked is not None:
+        # What the server does for requests that it has read itself.
+        said = said or asked.id
+        outputs = _chosen(outputs, asked)
     return Response(
         outputs=outputs,
         status=status,
@@ -96,6 +101,21 @@ def _outputs(given: Any, options: Options, protocol: str) -> dict[str, Any]:
             data = _decoded(data, name)
         found[name] = as_array(data, datatype, one.get("shape"), name, repair=options.validate == "off")
     return found
+
+
+def _check_finite(outputs: dict[str, Any]) -> None:
+    for name, array in outputs.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise HandlerError(f"output '{name}' has NaN or infinities")
+
+
+def _chosen(outputs: dict[str, Any], asked: InferenceRequest) -> dict[str, Any]:
+    """Those outputs that a request asks for."""
+    names = [one.name for one in asked.outputs] or [*outputs]
+    for name in names:
+        if name not in outputs:
+            raise InvalidInput(f"there is no output '{name}', the answer has {', '.join(outputs)}")
+    return {name: outputs[name] for name in names}
 
 
 def _decoded(data: str, name: str) -> bytes:

@@ -84,8 +84,15 @@ def _model(function: FunctionSpec, options: Options, root: Path | None, processe
         description=f"Function {function.name} of project {options.project or function.project}.",
         inputs=[_tensor(one) for one in function.inputs],
         outputs=[_tensor(one) for one in function.outputs],
+        routes=_routes(function.model_name, options) if options.data == "sent" else None,
         instances=processes or Threads(options.replicas),
     )
+
+
+def _routes(model: str, options: Options) -> list[str]:
+    """Where requests in JSON come in as they were sent."""
+    model, version = (one.replace("{", "{{").replace("}", "}}") for one in (model, options.version))
+    return [f"POST /v2/models/{model}{more}/infer" for more in ("", f"/versions/{version}")]
 
 
 def _tensor(declared: TensorSpec) -> Tensor:

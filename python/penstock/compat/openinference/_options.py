@@ -13,7 +13,7 @@ __all__ = ["Options"]
 
 _CHOICES = {
     "validate": ("on", "off"),
-    "data": ("flat", "nested"),
+    "data": ("flat", "nested", "sent"),
     "bytes_mode": ("plain", "digitalhub"),
     "nan": ("keep", "error"),
     "environment": ("auto", "none"),
@@ -29,7 +29,7 @@ class Options:
     validate: str = "on"
     """Whether requests and answers must be as the function declares."""
     data: str = "flat"
-    """Whether handlers get elements flat, or nested by the shape."""
+    """Whether handlers get elements flat, nested by the shape, or, of JSON, as they were sent."""
     bytes_mode: str = "plain"
     """`digitalhub`: BYTES over gRPC are base64, as upstream."""
     nan: str = "keep"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import HandlerError, PenstockError
 from penstock.compat.openinference import _code
 from penstock.compat.openinference._answers import answer_of
+from penstock.compat.openinference._bodies import read
 from penstock.compat.openinference._calling import Waiting, call_init, wanted
 from penstock.compat.openinference._function import FunctionSpec
 from penstock.compat.openinference._injected import Context, Event, Project, Run
@@ -73,18 +74,18 @@ class Served:
 
     def __call__(self, request: Request, native: NativeContext) -> Response:
         """Answers a request."""
-        tensors, datatypes, protocol = request.tensors, request.datatypes, request.protocol
-        if self._checks:
-            tensors, datatypes = self._inputs.of_request(tensors, datatypes)
+        protocol, asked, own = request.protocol, None, None
+        if request.route is not None:
+            # The function reads the body itself, and so does what the server does for others.
+            asked = own = read(request.body, self._inputs if self._checks else None)
         if self._tells:
             self._run.tell(native)
         arguments = dict(self._fixed)
-        if self._takes_request or self._takes_event:
-            asked = InferenceRequest.of(request, tensors, datatypes, self._options)
-            if self._takes_request:
-                arguments["request"] = asked
-            if self._takes_event:
-                arguments["event"] = _event(request, asked, native)
+        asked = asked or self._asked(request)
+        if self._takes_request:
+            arguments["request"] = asked
+        if self._takes_event:
+            arguments["event"] = _event(request, asked, native)
         try:
             returned = self._call(self._handler, arguments)
         except PenstockError:
@@ -93,9 +94,15 @@ class Served:
             self._logger.exception("the handler failed")
             status = getattr(error, "status_code", None)
             if isinstance(status, int) and 400 <= status <= 599:
-                return answer_of((status, str(error)), self._outputs, self._options, protocol)
+                return answer_of((status, str(error)), self._outputs, self._options, protocol, own)
             raise HandlerError(str(error) or type(error).__name__) from None
-        return answer_of(returned, self._outputs, self._options, protocol)
+        return answer_of(returned, self._outputs, self._options, protocol, own)
+
+    def _asked(self, request: Request) -> InferenceRequest:
+        tensors, datatypes = request.tensors, request.datatypes
+        if self._checks:
+            tensors, datatypes = self._inputs.of_request(tensors, datatypes)
+        return InferenceRequest.of(request, tensors, datatypes, self._options)
 
     def close(self) -> None:
         """Lets go of what it has."""
@@ -114,8 +121,8 @@ def _event(request: Request, asked: InferenceRequest, native: NativeContext) -> 
         **request.headers,
         "X-Model-Name": native.model_name,
         "X-Model-Version": native.model_version,
-        "X-Request-ID": request.id,
+        "X-Request-ID": asked.id or request.id,
     }
     if request.protocol == "grpc":
         headers["X-Protocol"] = "grpc"
-    return Event(asked.dict(), headers, f"/v2/models/{native.model_name}/infer", request.id)
+    return Event(asked.dict(), headers, f"/v2/models/{native.model_name}/infer", asked.id or "")

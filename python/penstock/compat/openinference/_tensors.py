@@ -24,6 +24,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 """The dtype of the arrays of each datatype."""
 
+_ZERO = {name: np.zeros((), dtype) for name, dtype in DTYPES.items()}
+
 
 def declared_text(tensors: Sequence[TensorSpec]) -> str:
     """What is declared, for messages."""
@@ -59,6 +61,19 @@ class Declared:
             else:
                 return tensors, datatypes
         return _checked_inputs(tensors, datatypes, self._tensors, self._model)
+
+    def of_json(self, tensors: dict[str, tuple[str, tuple[int, ...]]]) -> dict[str, str]:
+        """The datatypes that are declared, of tensors whose elements are still as JSON has them.
+
+        Args:
+            tensors: The datatype and shape of each, by name.
+
+        Raises:
+            InvalidInput: they are not what is declared; the message names the tensor.
+        """
+        # Without elements: a converted one cannot be out of range.
+        empty = {name: np.broadcast_to(_ZERO[datatype], shape) for name, (datatype, shape) in tensors.items()}
+        return self.of_request(empty, {name: datatype for name, (datatype, _) in tensors.items()})[1]
 
     def check_answer(self, outputs: dict[str, npt.NDArray[Any]]) -> None:
         """Checks what a handler has returned, if any outputs are declared.
