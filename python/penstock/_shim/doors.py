@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["DOORS"]
 
 DOORS = {
+    "inferless": "penstock.compat.inferless",
     "kserve": "penstock.compat.kserve",
     "kserve_storage": "penstock.compat.kserve.storage",
     "modelbit": "penstock.compat.modelbit",

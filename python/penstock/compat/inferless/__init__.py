@@ -1,0 +1,60 @@
+"""Serves Inferless apps; and stands in for the package `inferless` in apps where that is not installed.
+
+`penstock serve FOLDER` calls `detect` and `load`; see docs/inferless.md. The other names are those of the package
+`inferless`. Everything is loaded at first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.compat.inferless._calls import call, call_async
+    from penstock.compat.inferless._checking import check
+    from penstock.compat.inferless._decorators import Cls, config, local_entry_point, method, request, response
+    from penstock.compat.inferless._image import describe
+    from penstock.compat.inferless._layout import detect
+    from penstock.compat.inferless._loading import load
+    from penstock.compat.inferless._scaffold import scaffold
+
+__all__ = [
+    "Cls",
+    "call",
+    "call_async",
+    "check",
+    "config",
+    "describe",
+    "detect",
+    "load",
+    "local_entry_point",
+    "method",
+    "request",
+    "response",
+    "scaffold",
+]
+
+__penstock_door__ = "inferless"
+
+_MODULES = {
+    "_calls": ("call", "call_async"),
+    "_checking": ("check",),
+    "_decorators": ("Cls", "config", "local_entry_point", "method", "request", "response"),
+    "_image": ("describe",),
+    "_layout": ("detect",),
+    "_loading": ("load",),
+    "_scaffold": ("scaffold",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,156 @@
+"""`Kept`: an app that is loaded, and loaded anew when that is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from penstock.compat.inferless import _place
+from penstock.compat.inferless._app import App
+from penstock.compat.inferless._schema import Schema
+from penstock.compat.inferless._settings import Settings
+from penstock.compat.inferless._state import State, StateFile
+from penstock.compat.inferless._streams import AppThread
+from penstock.compat.inferless._values import Reader
+
+__all__ = ["Kept"]
+
+logger = logging.getLogger("penstock.inferless")
+
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at the app's files."""
+
+
+class Kept:
+    """An app in this process, which becomes the app's own.
+
+    Args:
+        settings: How it is served.
+
+    Raises:
+        Exception: whatever loading it raises.
+    """
+
+    app: App
+    reader: Reader
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._folder = settings, Path(settings.folder)
+        _place.enter(settings.folder)
+        self._file = StateFile(Path(settings.state))
+        state = self._file.read()
+        self._file.changed()
+        self.schema: Schema = state.schema
+        self.is_loaded = state.loaded
+        self._generation = state.generation
+        self._files = _stamps(self._folder) if settings.reload else {}
+        self._looked = time.monotonic()
+        # A streaming app has a thread for itself; any other has the process's main thread.
+        self.thread = AppThread() if state.schema.streaming else None
+        self._do(self._load)
+
+    def refresh(self) -> None:
+        """Loads the app anew if that is wanted, between two requests. If it fails, what there was goes on."""
+        if self._file.changed():
+            state = self._file.read()
+            self.is_loaded = state.loaded
+            if state.generation != self._generation:
+                self._generation = state.generation
+                self._again()
+        elif self._settings.reload and time.monotonic() - self._looked > _LOOK_EVERY:
+            found = _stamps(self._folder)
+            changed, self._files = found != self._files, found
+            if changed:
+                with contextlib.suppress(Exception):
+                    self.reload()
+            self._looked = time.monotonic()
+
+    def reload(self) -> None:
+        """Loads the app anew, here and in its other processes.
+
+        Raises:
+            Exception: whatever loading it raises; what there was goes on.
+        """
+        self._again()
+        self._generation += 1
+        self.is_loaded = True
+        self._file.write(State(self._generation, loaded=True, schema=self.schema))
+
+    def unload(self) -> None:
+        """Refuses requests until it is loaded again."""
+        self.is_loaded = False
+        self._file.write(State(self._generation, loaded=False, schema=self.schema))
+
+    def close(self) -> None:
+        """Has the app finalize, and lets nothing of that fail."""
+        self._do(lambda: _stop(self.app))
+        if self.thread is not None:
+            self.thread.close()
+
+    def wrapped(self, values: Any) -> Any:
+        """Inputs as the app wants them: its own class's objects, or dicts.
+
+        Raises:
+            InvalidInput: its own class does not take them.
+        """
+        if self.app.request is None:
+            return values
+        from penstock.compat.inferless._requests import request_object
+
+        if isinstance(values, list):
+            return [request_object(self.app.request, one) for one in values]
+        return request_object(self.app.request, values)
+
+    def _do(self, task: Any) -> Any:
+        return task() if self.thread is None else self.thread.do(task)
+
+    def _load(self) -> None:
+        app = App(self._folder)
+        app.start()
+        self.app, self.schema = app, app.schema
+        self.reader = Reader(app.schema, strict=self._settings.strict, as_numpy=self._settings.numpy_inputs)
+
+    def _again(self) -> None:
+        self._do(self._replace)
+
+    def _replace(self) -> None:
+        before = self.app
+        called = (before.schema.streaming, before.schema.batch_size, before.schema.batch_window, before.is_async)
+        _place.forget_modules(self._settings.folder)
+        try:
+            self._load()
+        except BaseException:
+            logger.exception("%s: it cannot be loaded anew, so what there was goes on", self._settings.name)
+            raise
+        after = self.app
+        if (after.schema.streaming, after.schema.batch_size, after.schema.batch_window, after.is_async) != called:
+            logger.warning(
+                "%s: streaming, batching and async have changed, which counts from the server's next start on",
+                self._settings.name,
+            )
+        _stop(before)
+        logger.info("%s: loaded anew", self._settings.name)
+
+
+def _stop(app: App) -> None:
+    try:
+        app.stop()
+    except Exception:
+        logger.exception("finalize failed")
+
+
+def _stamps(folder: Path) -> dict[str, int]:
+    """When each Python file of the app last changed."""
+    found = {}
+    for root, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if not one.startswith(".") and one != "__pycache__"]
+        for name in files:
+            if name.endswith((".py", ".json", ".yaml")):
+                with contextlib.suppress(OSError):
+                    path = os.path.join(root, name)
+                    found[path] = os.stat(path).st_mtime_ns
+    return found
