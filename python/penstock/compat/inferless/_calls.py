@@ -16,7 +16,7 @@ __all__ = ["call", "call_async"]
 
 Callback = Callable[[Exception | None, Any], object]
 
-_TYPES = {
+_TYPES: dict[Any, str] = {
     **{np.dtype(name): name.upper() for name in ("uint8", "uint16", "uint32", "uint64")},
     **{np.dtype(name): name.upper() for name in ("int8", "int16", "int32", "int64")},
     **{np.dtype(f"float{bits}"): f"FP{bits}" for bits in (16, 32, 64)},
@@ -98,7 +98,8 @@ def _tensor(name: str, value: Any, *, is_batch: bool) -> dict[str, Any]:
         datatype, shape, data = _TYPES.get(value.dtype), list(value.shape), value.tolist()
     else:
         data = value if isinstance(value, list) else [value]
-        shape, inner = [], data
+        shape = []
+        inner: Any = data
         while isinstance(inner, list):
             shape.append(len(inner))
             inner = inner[0] if inner else None

@@ -54,13 +54,14 @@ def _tensor(tensor: Tensor, schema: Schema) -> dict[str, Any]:
 
 def _shape(tensor: Tensor, data: list[Any]) -> list[int]:
     """The shape of an example: as it is nested, or as it is declared."""
-    shape, inner = [], data
+    shape: list[int] = []
+    inner: Any = data
     while isinstance(inner, list):
         shape.append(len(inner))
         inner = inner[0] if inner else None
     fixed = [one for one in tensor.shape if one != -1]
-    if len(shape) == 1 and len(tensor.shape) > 1 and fixed and math.prod(fixed):
-        rest = len(data) // math.prod(fixed)
+    if len(shape) == 1 and len(tensor.shape) > 1:
+        rest = len(data) // max(1, math.prod(fixed))
         return [rest if one == -1 else one for one in tensor.shape]
     return shape
 

@@ -56,12 +56,14 @@ def local_entry_point(func: F) -> F:
 
 def request(cls: type[T]) -> type[T]:
     """Marks the pydantic class whose fields are the inputs."""
-    return _marked(cls)
+    marked: type[T] = _marked(cls)
+    return marked
 
 
 def response(cls: type[T]) -> type[T]:
     """Marks the pydantic class whose fields are the outputs."""
-    return _marked(cls)
+    marked: type[T] = _marked(cls)
+    return marked
 
 
 @overload

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from penstock.compat.inferless._project import Project, read_project
 from penstock.compat.inferless._runtime import Runtime, read_runtime
 from penstock.compat.inferless._served import model_of
 from penstock.compat.inferless._settings import Settings
-from penstock.compat.inferless._state import State, StateFile
+from penstock.compat.inferless._state import StateFile
 
 __all__ = ["Read", "load", "name_of", "read"]
 
@@ -94,14 +93,12 @@ def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
         logger.warning("%s: secrets that are not in the environment: %s", settings.name, ", ".join(missing))
     if seen.schema.streaming and not seen.takes:
         raise StartupError(f"{path}: infer of a streaming app must take the inputs, and stream_output_handler")
-    home = tempfile.TemporaryDirectory(prefix="penstock-inferless-")
-    file = StateFile(Path(home.name) / "state.json")
-    file.write(State(0, loaded=True, schema=seen.schema))
-    settings = settings.with_state(Path(home.name) / "state.json")
+    file = StateFile.made(seen.schema)
+    settings = settings.with_state(file.path)
     logger.info("%s: try\n%s", settings.name, curl_of(settings.name, seen.schema, key=bool(settings.api_key)))
     return [
         model_of(settings, file.read(), is_async=seen.is_async),
-        metadata_model(settings, file, home),
+        metadata_model(settings, file),
     ]
 
 

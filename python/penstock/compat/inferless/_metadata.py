@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from typing import Any
 
 from penstock import Model, Request, Response
@@ -14,24 +13,23 @@ from penstock.compat.inferless._state import StateFile
 __all__ = ["metadata_model"]
 
 
-def metadata_model(settings: Settings, file: StateFile, home: tempfile.TemporaryDirectory[str]) -> Model[..., Any]:
+def metadata_model(settings: Settings, file: StateFile) -> Model[..., Any]:
     """A model that is in no list, and answers what an app's inputs are while that computes.
 
     Args:
         settings: How the app is served.
         file: What its processes say of it.
-        home: The folder of that file, which goes when nobody needs it.
     """
     name = settings.name
 
     def tell(request: Request) -> Response:
-        schema = file.read().schema if home is not None else None
+        schema = file.read().schema
         told = {
             "name": name,
             "versions": ["1"],
             "platform": "inferless",
-            "inputs": [_told(one) for one in schema.inputs] if schema else [],
-            "outputs": [_told(one) for one in schema.outputs] if schema else [],
+            "inputs": [_told(one) for one in schema.inputs],
+            "outputs": [_told(one) for one in schema.outputs],
         }
         return Response(json.dumps(told), content_type="application/json")
 

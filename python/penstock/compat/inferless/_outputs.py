@@ -141,7 +141,8 @@ def _list(key: str, values: list[Any], datatype: str | None) -> np.ndarray[Any, 
 def _shape(key: str, values: Any) -> tuple[int, ...]:
     """The shape of lists in lists; arrays in them count as such."""
     if isinstance(values, np.ndarray):
-        return values.shape
+        shape: tuple[int, ...] = values.shape
+        return shape
     if not isinstance(values, list):
         return ()
     inner = [_shape(key, one) for one in values]
@@ -207,5 +208,7 @@ def _array(key: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _foreign(key: str, value: Any) -> np.ndarray[Any, Any]:
     told = value.tolist()
-    found = array_of(key, told) if not isinstance(told, list) else _list(key, told, None)
-    return found.astype(np.float32) if "float32" in str(getattr(value, "dtype", "")) else found
+    found: np.ndarray[Any, Any] = array_of(key, told) if not isinstance(told, list) else _list(key, told, None)
+    if "float32" in str(getattr(value, "dtype", "")):
+        found = found.astype(np.float32)
+    return found

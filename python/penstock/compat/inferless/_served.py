@@ -216,6 +216,7 @@ class _Streaming(_Instance):
             return
         asked = asked_of(request)
         inputs = self.kept.wrapped(self.kept.reader.one(asked.given))
+        assert self.kept.thread is not None
         pieces = pieces_of(self.kept.app, self.kept.thread, inputs, self.settings.timeout)
         begun = False
         try:

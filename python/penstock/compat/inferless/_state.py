@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,20 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[int, int] | None = None
+
+    @classmethod
+    def made(cls, schema: Schema) -> StateFile:
+        """A new file for an app that is loaded, in a folder of its own that goes when this process ends."""
+        folder = Path(tempfile.mkdtemp(prefix="penstock-inferless-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        file = cls(folder / "state.json")
+        file.write(State(0, loaded=True, schema=schema))
+        return file
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._path
 
     def changed(self) -> bool:
         """Whether it was written since this object last asked, or wrote it."""

@@ -61,7 +61,7 @@ class Reader:
         Raises:
             InvalidInput: it is not what the schema says; the message names the input and what is expected.
         """
-        found = {}
+        found: dict[str, Any] = {}
         for one in given:
             tensor = self._declared(one, found)
             shape, flat = self._elements(tensor, one)
@@ -145,7 +145,7 @@ class Reader:
         family = FAMILIES[tensor.datatype]
         convert = _CONVERT[family]
         try:
-            values = [convert(one) for one in flat]
+            values: list[Any] = [convert(one) for one in flat]
         except (TypeError, ValueError, OverflowError) as error:
             shown = str(error) if isinstance(error, _NoValueError) else "a string that is not UTF-8"
             raise InvalidInput(f"input '{tensor.name}' has {shown}, {tensor.datatype} takes {_NEEDS[family]}") from None

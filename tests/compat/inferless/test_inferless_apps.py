@@ -1,0 +1,197 @@
+"""Apps that start, in all the ways in which they are written: I-01, I-02, I-17, I-32 and what they load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferless_apps import ANY, app_class, live, served, tensor, written
+from penstock import LoadError, StartupError
+from penstock.compat import inferless
+from waiting import until
+
+ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
+
+
+def test_i01_a_folder_of_two_files_is_found_and_served(tmp_path: Path) -> None:
+    home = written(tmp_path, ECHO)
+    finding = inferless.detect(home)
+    assert finding is not None
+    assert (finding.door, finding.confidence) == ("inferless", 95)
+    with served(home) as app:
+        assert app.client.get("/v2/models/shop/ready").status == 200
+        assert app.outputs(tensor("x", "BYTES", "hi")) == {"y": ("BYTES", [1], ["hi"])}
+
+
+def test_i01_over_a_socket(tmp_path: Path) -> None:
+    import json
+    from urllib.request import Request, urlopen
+
+    with live(written(tmp_path, ECHO)) as url:
+        body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
+        with urlopen(Request(f"{url}/infer", body)) as answer:
+            assert json.load(answer)["outputs"][0]["data"] == ["hi"]
+
+
+@pytest.mark.parametrize("name", ["main.py", "app.py"])
+def test_other_files_are_not_taken_for_apps(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("from penstock import model\n\n@model\ndef double(x: int) -> int: return 2 * x\n")
+    assert inferless.detect(tmp_path / name) is None
+    assert inferless.detect(tmp_path) is None
+
+
+def test_detect_runs_nothing(tmp_path: Path) -> None:
+    home = written(tmp_path, "raise SystemExit('run')\nclass InferlessPythonModel: pass\n")
+    assert inferless.detect(home) is not None
+
+
+LOG = "import pathlib\ndef log(word):\n    with open(os.environ['LOG'], 'a') as file: file.write(word + ' ')\n"
+
+FORMS = {
+    "plain": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    "context": "def initialize(self, context=None): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    "context needed": "def initialize(self, context): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    "finalize args": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self, args): log('end')",
+    "finalize star": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self, *args): log('end')",
+    "async infer": "def initialize(self): log('begin')\nasync def infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    "all async": "async def initialize(self): log('begin')\nasync def infer(self, inputs): return {'y': inputs['x']}\nasync def finalize(self): log('end')",
+    "other name": "def initialize(self): log('begin')\ndef infer(self, data): return {'y': data['x']}\ndef finalize(self): log('end')",
+    "handler unused": "def initialize(self): log('begin')\ndef infer(self, inputs, stream_output_handler=None): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    "static": "def initialize(self): log('begin')\ndef infer(self, inputs, **more): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_i02_methods_of_all_forms(tmp_path: Path, form: str) -> None:
+    log = tmp_path / "log"
+    app = app_class(FORMS[form]).replace("\n\nclass", f"\n{LOG}\nclass")
+    with served(written(tmp_path, app), env={"LOG": str(log)}) as caller:
+        assert log.read_text() == "begin "
+        assert caller.data(tensor("x", "BYTES", "hi")) == ["hi"]
+    until(lambda: log.read_text() == "begin end ", "finalize")
+
+
+def test_i02_no_initialize_no_finalize(tmp_path: Path) -> None:
+    with served(written(tmp_path, ECHO)) as app:
+        assert app.data(tensor("x", "BYTES", "hi")) == ["hi"]
+
+
+def test_i02_a_finalize_that_fails_does_not_fail_the_stop(tmp_path: Path) -> None:
+    with served(written(tmp_path, ECHO + "\n    def finalize(self): raise ValueError('no')\n")) as app:
+        assert app.data() == ["nothing"]
+
+
+def test_i02_a_class_of_another_name_by_its_marks(tmp_path: Path) -> None:
+    app = """
+    import inferless
+
+    app = inferless.Cls(gpu="T4")
+
+    class Shop:
+        @app.load
+        def begin(self):
+            self.word = "loaded"
+
+        @app.infer
+        def compute(self, inputs):
+            return {"y": self.word}
+    """
+    home = written(tmp_path, app)
+    assert inferless.detect(home) is not None
+    with served(home) as caller:
+        assert caller.data() == ["loaded"]
+
+
+def test_i02_the_single_class_that_has_infer(tmp_path: Path) -> None:
+    with served(written(tmp_path, ECHO.replace("InferlessPythonModel", "Mine"))) as app:
+        assert app.data() == ["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("app", "problem"),
+    [
+        ("class A:\n    pass\n", "has no class InferlessPythonModel, and of other classes with a method infer: none"),
+        ("class A:\n    def infer(self, x): ...\nclass B:\n    def infer(self, x): ...\n", "method infer: A, B"),
+        ("class InferlessPythonModel:\n    pass\n", "the class InferlessPythonModel has no method infer"),
+    ],
+)
+def test_an_app_without_its_class_says_so(tmp_path: Path, app: str, problem: str) -> None:
+    with pytest.raises(StartupError, match=problem):
+        inferless.load(written(tmp_path, app), {})
+
+
+def test_an_app_that_cannot_be_imported_says_why(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LoadError, match=r"cannot import the app in .*: NameError: name 'undefined_thing'"):
+        inferless.load(written(tmp_path, "undefined_thing\nclass InferlessPythonModel: ...\n"), {})
+    assert 'app.py", line 1' in capfd.readouterr().err
+
+
+def test_an_app_that_declares_nothing_says_what_it_may_declare(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match="it has neither input_schema.py with INPUT_SCHEMA, nor a class with"):
+        inferless.load(written(tmp_path, ECHO, None), {})
+
+
+def test_i17_async_infer(tmp_path: Path) -> None:
+    app = app_class(
+        "async def infer(self, inputs):\n    import asyncio\n    await asyncio.sleep(0)\n    return {'y': 1}"
+    )
+    with served(written(tmp_path, app)) as caller:
+        assert caller.data() == [1]
+
+
+def test_g01_apps_whose_modules_have_the_same_names(tmp_path: Path) -> None:
+    from penstock.testing import Client
+
+    models = []
+    for name in ("one", "two"):
+        home = written(
+            tmp_path / name,
+            "import helper, os\n" + app_class("def infer(self, inputs): return {'y': helper.NAME, 'at': os.getcwd()}"),
+        )
+        (home / "helper.py").write_text(f"NAME = {name!r}\n")
+        models += inferless.load(home, {"name": name})
+    with Client(*models) as client:
+        for name in ("one", "two"):
+            outputs = client.post(f"/v2/models/{name}/infer", '{"inputs": []}').json()["outputs"]
+            assert outputs[0]["data"] == [name]
+            assert outputs[1]["data"] == [str(tmp_path / name / "shop")]
+
+
+def test_modules_beside_the_app_are_imported_and_its_folder_is_where_it_runs(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs):\n    from words import WORD\n    return {'y': WORD, 'file': open('data.txt').read()}"
+    )
+    home = written(tmp_path, app, words__py="WORD = 'hello'\n", data__txt="some data")
+    with served(home) as caller:
+        assert {name: one[2] for name, one in caller.outputs().items()} == {"y": ["hello"], "file": ["some data"]}
+
+
+def test_i32_it_is_loaded_anew_when_a_file_changes(tmp_path: Path) -> None:
+    home = written(tmp_path, app_class("def infer(self, inputs): return {'y': 'old'}"))
+    with served(home, reload="true") as caller:
+        assert caller.data() == ["old"]
+        (home / "app.py").write_text(app_class("def infer(self, inputs): return {'y': 'new one'}"))
+        until(lambda: caller.data() == ["new one"], "the new app")
+        # One that cannot be loaded leaves what there was.
+        (home / "app.py").write_text("broken =\n")
+        import time
+
+        time.sleep(0.4)
+        assert caller.data() == ["new one"]
+
+
+def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StartupError, match="there is no option 'colour'; there are name, api_key, timeout"):
+        inferless.load(written(tmp_path, ECHO), {"colour": "red"})
+    with pytest.raises(StartupError, match="the option 'workers' must be a whole number, not 'many'"):
+        inferless.load(written(tmp_path, ECHO), {"workers": "many"})
+
+
+def test_several_workers_serve_one_app(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs): return {'y': os.getpid()}")
+    with served(written(tmp_path, app, ANY), workers=2) as caller:
+        from waiting import at_once
+
+        found = {one.result()[0] for one in at_once([caller.data] * 20)}
+        assert 1 <= len(found) <= 2

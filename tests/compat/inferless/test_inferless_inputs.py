@@ -1,0 +1,226 @@
+"""What `infer` gets: I-03 to I-08."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferless_apps import Caller, app_class, served, tensor, written
+from penstock import InvalidInput
+from penstock.compat.inferless._schema import Schema, SchemaError, Tensor, read_inputs
+from penstock.compat.inferless._values import Given, Reader
+
+TELL = app_class(
+    """
+    def infer(self, inputs):
+        import json
+        def kind(value):
+            return [kind(one) for one in value] if type(value) is list else type(value).__name__
+        return {"told": json.dumps({name: [kind(one), one] for name, one in inputs.items()})}
+    """
+)
+
+RANGES = {
+    "BOOL": [True, False],
+    **{f"UINT{bits}": [0, 2**bits - 1] for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1] for bits in (8, 16, 32, 64)},
+    **{"FP16": [-65504.0, 0.5], "FP32": [-1.5, 2.0**100], "FP64": [-1.5, 1e300], "BF16": [-1.5, 2.0]},
+    **{"BYTES": ["", "aü€"], "STRING": ["", "aü€"]},
+}
+
+
+def declared(**inputs: tuple[str, list[int]]) -> str:
+    return "INPUT_SCHEMA = " + repr(
+        {name: {"datatype": one[0], "shape": one[1], "required": True} for name, one in inputs.items()}
+    )
+
+
+def told(caller: Caller, *tensors: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(caller.data(*tensors)[0])
+    return found
+
+
+def test_i03_each_datatype_with_its_least_and_greatest(tmp_path: Path) -> None:
+    home = written(tmp_path, TELL, declared(**{name.lower(): (name, [-1]) for name in RANGES}))
+    with served(home) as caller:
+        sent = [tensor(name.lower(), "BYTES" if name == "STRING" else name, values) for name, values in RANGES.items()]
+        found = told(caller, *sent)
+    kinds = {"BOOL": "bool", "BYTES": "str", "STRING": "str"}
+    for name, values in RANGES.items():
+        kind = kinds.get(name, "float" if "F" in name else "int")
+        assert found[name.lower()] == [[kind, kind], values], name
+
+
+@pytest.mark.parametrize("declared_type", ["STRING", "BYTES", "string"])
+def test_i03_string_is_bytes_both_ways(declared_type: str) -> None:
+    inputs = read_inputs({"x": {"datatype": declared_type, "shape": [1]}})
+    assert inputs[0].datatype == "BYTES"
+    for sent in ("STRING", "BYTES", None):
+        assert Reader(Schema(inputs)).one([Given("x", ["a"], sent, (1,))]) == {"x": "a"}
+
+
+def test_i04_one_value_a_list_any_length_and_lists_in_lists(tmp_path: Path) -> None:
+    schema = declared(one=("INT64", [1]), two=("INT32", [2]), many=("STRING", [-1]), grid=("FP32", [2, -1]))
+    with served(written(tmp_path, TELL, schema)) as caller:
+        found = told(
+            caller,
+            tensor("one", "INT64", 5),
+            tensor("two", "INT32", [1, 2]),
+            tensor("many", "BYTES", ["a", "b", "c"]),
+            tensor("grid", "FP32", [1, 2, 3, 4, 5, 6], [2, 3]),
+        )
+    assert found == {
+        "one": ["int", 5],
+        "two": [["int", "int"], [1, 2]],
+        "many": [["str"] * 3, ["a", "b", "c"]],
+        "grid": [[["float"] * 3] * 2, [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]],
+    }
+
+
+def test_i04_numpy_for_those_who_ask(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs): return {n: type(v).__name__ for n, v in inputs.items()}")
+    schema = declared(one=("INT8", [1]), many=("FP32", [-1]), text=("STRING", [1]))
+    with served(written(tmp_path, app, schema), numpy_inputs=True) as caller:
+        found = caller.outputs(tensor("one", "INT8", 1), tensor("many", "FP32", [1, 2]), tensor("text", "BYTES", "a"))
+    assert {name: one[2][0] for name, one in found.items()} == {"one": "int8", "many": "ndarray", "text": "str"}
+
+
+def test_i05_absent_missing_and_unknown(tmp_path: Path) -> None:
+    schema = (
+        'INPUT_SCHEMA = {"must": {"datatype": "STRING", "shape": [1]}, "may": {"datatype": "INT8", "required": False}}'
+    )
+    with served(written(tmp_path, TELL, schema)) as caller:
+        must = tensor("must", "BYTES", "a")
+        assert told(caller, must) == {"must": ["str", "a"]}
+        assert told(caller, must, tensor("may", "INT8", 3))["may"] == ["int", 3]
+        assert caller.refusal() == (400, "input 'must' is missing, expected BYTES of shape [1]")
+        unknown = caller.refusal(must, tensor("other", "INT8", 3))
+        assert unknown == (400, "unexpected input 'other', expected 'must', 'may'")
+
+
+GRID = Reader(Schema((Tensor("x", "INT64", (2, 2)),)))
+
+
+@pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]])
+def test_i06_flat_and_nested_data(tmp_path: Path, data: list[Any]) -> None:
+    assert GRID.one([Given("x", data, "INT64", (2, 2))]) == {"x": [[1, 2], [3, 4]]}
+    with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
+        assert told(caller, tensor("x", "INT64", data, [2, 2]))["x"][1] == [[1, 2], [3, 4]]
+        answer = caller.post("generate", {"parameters": {"x": [[1, 2], [3, 4]]}})
+        assert answer.status == 200
+
+
+def test_i06_columns_of_text_as_rows(tmp_path: Path) -> None:
+    reader = Reader(Schema((Tensor("x", "BYTES", (-1, 1)),)))
+    assert reader.one([Given("x", [["a"], ["b"]], "BYTES", (2, 1))]) == {"x": [["a"], ["b"]]}
+
+
+def test_i06_another_number_of_elements_names_both(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"input 'x' has 3 elements in 'data', shape \[2, 2\] expects 4"):
+        GRID.one([Given("x", [1, 2, 3], "INT64", (2, 2))])
+    with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
+        assert caller.refusal(tensor("x", "INT64", [1, 2, 3], [2, 2]))[0] == 400
+
+
+def test_a_shape_that_is_not_the_declared_one_names_both(tmp_path: Path) -> None:
+    with served(written(tmp_path, TELL, declared(x=("INT64", [1]), y=("INT64", [2])))) as caller:
+        one, two = tensor("x", "INT64", 1), tensor("y", "INT64", [1, 2])
+        assert caller.refusal(tensor("x", "INT64", [1, 2, 3]), two) == (
+            400,
+            "input 'x' has shape [3], expected 1 element",
+        )
+        assert caller.refusal(one, tensor("y", "INT64", [1, 2, 3])) == (
+            400,
+            "input 'y' has shape [3], expected shape [2]",
+        )
+        assert told(caller, tensor("x", "INT64", [1], [1, 1]), tensor("y", "INT64", [1, 2], [1, 2]))["y"][1] == [1, 2]
+
+
+SEED = '{"shape": {"datatype": "INT8", "shape": [2], "required": True, "example": [512, 1]}}'
+
+
+def test_i07_the_vendors_own_sample_is_taken_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader = Reader(Schema(read_inputs(json.loads(SEED.replace("True", "true")))))
+    for _ in range(3):
+        assert reader.one([Given("shape", [512, 1], "INT8", (2,))]) == {"shape": [512, 1]}
+    (said,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
+    assert said.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
+    with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as caller:
+        assert caller.post("generate", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
+
+
+def test_i07_strict_refuses_it(tmp_path: Path) -> None:
+    with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}"), strict=True) as caller:
+        answer = caller.post("generate", {"inputs": [tensor("shape", "INT8", [512, 1])]})
+        message = "input 'shape' has 512, INT8 takes integers from -128 to 127"
+        assert (answer.status, answer.error()) == (400, message)
+
+
+FAMILY = {"INT64": "int", "INT32": "int", "UINT8": "int", "FP64": "float", "FP32": "float", "FP16": "float"}
+SENT: dict[str, Any] = {**{name: 1 for name in FAMILY}, "BOOL": True, "BYTES": "a"}
+
+
+@pytest.mark.parametrize("want", ["INT32", "FP32", "BOOL", "BYTES"])
+@pytest.mark.parametrize("sent", SENT)
+def test_i08_types_of_one_family_are_converted_and_others_refused(want: str, sent: str) -> None:
+    reader = Reader(Schema((Tensor("x", want, (1,)),)))
+    same = FAMILY.get(sent, sent) == FAMILY.get(want, want) or (want == "BOOL" and FAMILY.get(sent) == "int")
+    if same:
+        value = reader.one([Given("x", [SENT[sent]], sent, (1,))])["x"]
+        assert type(value) is {"INT32": int, "FP32": float, "BOOL": bool, "BYTES": str}[want]
+    else:
+        with pytest.raises(InvalidInput, match=f"input 'x' has datatype {sent}, expected {want}"):
+            reader.one([Given("x", [SENT[sent]], sent, (1,))])
+
+
+@pytest.mark.parametrize(
+    ("want", "value", "problem"),
+    [
+        ("INT32", 1.5, "has 1.5, INT32 takes an integer"),
+        ("INT32", "1", "has '1', INT32 takes an integer"),
+        ("INT32", True, "has True, INT32 takes an integer"),
+        ("FP32", "1", "has '1', FP32 takes a number"),
+        ("FP32", True, "has True, FP32 takes a number"),
+        ("BOOL", 2, "has 2, BOOL takes true or false"),
+        ("BYTES", 2, "has 2, BYTES takes a string"),
+        ("BYTES", {"a": 1}, "has an object, BYTES takes a string"),
+        ("BYTES", b"\xff", "has a string that is not UTF-8, BYTES takes a string"),
+    ],
+)
+def test_i08_values_that_are_none_of_the_declared_type(want: str, value: Any, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=f"input 'x' {problem}"):
+        Reader(Schema((Tensor("x", want, (1,)),))).one([Given("x", [value])])
+
+
+def test_i08_an_integral_float_is_an_integer() -> None:
+    value = Reader(Schema((Tensor("x", "INT32", (1,)),))).one([Given("x", [3.0])])["x"]
+    assert (type(value), value) == (int, 3)
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ([], "INPUT_SCHEMA must be a dict of inputs by name, not a list"),
+        ({"x": 1}, r"INPUT_SCHEMA\['x'\] must be a dict with 'datatype' and 'shape', not a int"),
+        ({"x": {"shape": [1]}}, r"INPUT_SCHEMA\['x'\] has no 'datatype'"),
+        ({"x": {"datatype": "INT7", "shape": [1]}}, "has the unknown datatype 'INT7', expected one of BOOL"),
+        ({"x": {"datatype": "INT8"}}, r"'shape' must be a list such as \[1\] or \[-1\], not None"),
+        ({"x": {"datatype": "INT8", "shape": []}}, "'shape' must be a list"),
+        ({"x": {"datatype": "INT8", "shape": [-2]}}, "'shape' must be a list"),
+        ({"x": {"datatype": "INT8", "shape": [1], "required": 1}}, "'required' must be True or False, not 1"),
+    ],
+)
+def test_a_schema_that_is_none_says_what_is_wrong(schema: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        read_inputs(schema)
+
+
+def test_numbers_of_numpy_keep_their_bits() -> None:
+    reader = Reader(Schema((Tensor("x", "UINT8", (-1,)),)), as_numpy=True)
+    assert reader.one([Given("x", [1, 255])])["x"].dtype == np.uint8

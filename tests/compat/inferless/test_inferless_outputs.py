@@ -1,0 +1,119 @@
+"""What callers get of what `infer` returns: I-09 to I-11."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferless_apps import app_class, served, written
+from penstock import HandlerError
+from penstock.compat.inferless._outputs import array_of, arrays_of
+from penstock.compat.inferless._schema import Schema, Tensor
+
+KINDS: dict[str, tuple[str, str, list[int], list[Any]]] = {
+    "str": ("'aü'", "BYTES", [1], ["aü"]),
+    "bool": ("True", "BOOL", [1], [True]),
+    "int": ("3", "INT64", [1], [3]),
+    "big": ("2**63", "UINT64", [1], [2**63]),
+    "float": ("0.5", "FP64", [1], [0.5]),
+    "np scalar": ("np.float32(0.5)", "FP32", [1], [0.5]),
+    "np bool": ("np.bool_(True)", "BOOL", [1], [True]),
+    "np str": ("np.str_('a')", "BYTES", [1], ["a"]),
+    "bytes": ("'aü'.encode()", "BYTES", [1], ["aü"]),
+    "list": ("[1, 2]", "INT64", [2], [1, 2]),
+    "mixed": ("[1, 0.5]", "FP64", [2], [1.0, 0.5]),
+    "bools": ("[True, False]", "BOOL", [2], [True, False]),
+    "texts": ("['a', 'b']", "BYTES", [2], ["a", "b"]),
+    "grid": ("[[1, 2, 3], [4, 5, 6]]", "INT64", [2, 3], [1, 2, 3, 4, 5, 6]),
+    "texts in lists": ("[['a', 'b'], ['c', 'd']]", "BYTES", [2, 2], ["a", "b", "c", "d"]),
+    "array": ("np.arange(4, dtype=np.int16)", "INT16", [4], [0, 1, 2, 3]),
+    "half": ("np.ones((1, 2), np.float16)", "FP16", [1, 2], [1.0, 1.0]),
+    "texts in an array": ("np.array(['a', 'b'])", "BYTES", [2], ["a", "b"]),
+    "arrays in a list": ("[np.ones(2), np.ones(2)]", "FP64", [2, 2], [1.0] * 4),
+    "np scalars": ("[np.float32(1), np.float32(2)]", "FP32", [2], [1.0, 2.0]),
+    "no dimension": ("np.array(3)", "INT64", [1], [3]),
+    "foreign": ("Foreign()", "FP32", [2], [0.5, 1.5]),
+}
+FOREIGN = "class Foreign:\n    dtype = 'torch.float32'\n    def tolist(self): return [0.5, 1.5]\n"
+
+
+def test_i09_each_kind_of_value_with_its_type_shape_and_order(tmp_path: Path) -> None:
+    body = "def infer(self, inputs): return {" + ", ".join(f"{name!r}: {one[0]}" for name, one in KINDS.items()) + "}"
+    app = f"import numpy as np\n{FOREIGN}\n{app_class(body)}"
+    with served(written(tmp_path, app)) as caller:
+        found = caller.outputs()
+    assert list(found) == list(KINDS)
+    assert found == {name: one[1:] for name, one in KINDS.items()}
+
+
+WRONG = {
+    "{'a': 1}": "output 'k' is a dict, expected str, int, float, bool, or lists of these; return json.dumps(k)",
+    "(1, 2)": "output 'k' is a tuple, expected",
+    "None": "output 'k' is None, expected",
+    "[]": "output 'k' is an empty list, of which no type can be inferred",
+    "[{'a': 1}]": "output 'k' has a dict, expected str, int, float, bool, or lists of these; return json.dumps(k)",
+    "[[1], [1, 2]]": "output 'k' has lists of different lengths, which no tensor can hold; return json.dumps(k)",
+    "['a', 1]": "output 'k' mixes str and int; return json.dumps(k)",
+    "b'\\xff'": "output 'k' has bytes that are not UTF-8; return base64.b64encode(k).decode()",
+    "2**64": "output 'k' has 18446744073709551616, which 64 bits do not hold",
+    "object()": "output 'k' is a object, expected",
+}
+
+
+@pytest.mark.parametrize("value", WRONG)
+def test_i10_values_that_no_tensor_holds(value: str) -> None:
+    with pytest.raises(HandlerError) as raised:
+        array_of("k", eval(value))
+    assert str(raised.value).startswith(WRONG[value])
+
+
+@pytest.mark.parametrize("value", ["{'a': 1}", "(1, 2)", "None", "[]"])
+def test_i10_callers_are_told_with_500(tmp_path: Path, value: str) -> None:
+    with served(written(tmp_path, app_class(f"def infer(self, inputs): return {{'k': {value}}}"))) as caller:
+        status, message = caller.refusal()
+    assert status == 500
+    assert message.startswith(WRONG[value])
+
+
+def test_i10_what_is_no_dict_at_all(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class("def infer(self, inputs): return 3"))) as caller:
+        assert caller.refusal() == (500, "infer returned a int, expected a dict of outputs by name")
+
+
+def test_i10_an_empty_list_of_a_declared_type() -> None:
+    schema = Schema((), (Tensor("k", "BYTES", (-1,)),))
+    assert arrays_of({"k": []}, schema)["k"].shape == (0,)
+    with pytest.raises(HandlerError, match="required output 'k' not found in what infer returned"):
+        arrays_of({}, schema)
+
+
+def test_i11_name_version_outputs_and_id(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class("def infer(self, inputs): return {'y': 1}"))) as caller:
+        told = caller.infer(id="a7").json()
+        assert told == {
+            "model_name": "shop",
+            "model_version": "1",
+            "id": "a7",
+            "outputs": [{"name": "y", "datatype": "INT64", "shape": [1], "data": [1]}],
+        }
+        assert "id" not in caller.infer().json()
+
+
+def test_i11_only_the_outputs_that_are_asked_for(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class("def infer(self, inputs): return {'y': 1, 'z': 2}"))) as caller:
+        assert list(caller.outputs(outputs=[{"name": "z"}])) == ["z"]
+        assert caller.refusal(outputs=[{"name": "q"}]) == (400, "there is no output 'q', expected 'y', 'z'")
+
+
+def test_g02_an_exception_of_the_apps_is_json_with_what_it_says(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class("def infer(self, inputs): raise ValueError('too dark')"))) as caller:
+        assert caller.refusal() == (500, "infer failed: ValueError: too dark")
+
+
+def test_arrays_are_sent_as_they_are() -> None:
+    assert array_of("k", np.ones((2, 3), np.float32)).shape == (2, 3)
+    with pytest.raises(HandlerError, match="output 'k' is an array of complex128, which no tensor can hold"):
+        array_of("k", np.ones(2, complex))
