@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +21,6 @@ from penstock.compat.inferless._state import State, StateFile
 from penstock.compat.inferless._streams import pieces_of
 
 __all__ = ["model_of", "routes_of"]
-
-logger = logging.getLogger("penstock.inferless")
 
 _PREFIX = "app_"
 _GRACE = 5.0
@@ -227,8 +224,7 @@ class _Streaming(_Instance):
         except Exception as error:
             # Before the first piece an error has a status of its own; afterwards it is a piece.
             if not begun or request.route is None:
-                raise
-            logger.warning("%s: the stream ends with an error", self.settings.name, exc_info=error)
+                raise self.failure(error) from error
             yield self.event_of_error(self.failure(error))
         if not begun and request.route is not None:
             yield Response(b"", content_type="text/event-stream")

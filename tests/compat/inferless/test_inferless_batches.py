@@ -1,0 +1,144 @@
+"""Several requests in one call: I-18, I-19, I-25."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferless_apps import app_class, served, tensor, written
+from waiting import at_once
+
+SCHEMA = (
+    'INPUT_SCHEMA = {"x": {"datatype": "STRING", "shape": [1], "example": ["a"]}}\nBATCH_SIZE = 4\nBATCH_WINDOW = 600\n'
+)
+MANY = app_class(
+    """
+    def infer(self, inputs):
+        assert type(inputs) is list, type(inputs)
+        return [{"y": one["x"].upper(), "count": len(inputs)} for one in inputs]
+    """
+)
+
+
+def sent(text: str, *shape: int) -> dict[str, Any]:
+    return tensor("x", "BYTES", [text], list(shape) or [1])
+
+
+def test_i18_requests_at_once_share_a_call_and_get_their_own_answers(tmp_path: Path) -> None:
+    with served(written(tmp_path, MANY, SCHEMA)) as caller:
+        found = [one.result() for one in at_once([lambda t=text: caller.outputs(sent(t)) for text in "abcd"])]
+    assert [one["y"][2] for one in found] == [["A"], ["B"], ["C"], ["D"]]
+    assert [one["count"][2] for one in found] == [[4]] * 4
+
+
+def test_i18_a_window_that_ends_computes_those_that_there_are(tmp_path: Path) -> None:
+    with served(written(tmp_path, MANY, SCHEMA)) as caller:
+        begun = time.monotonic()
+        assert caller.outputs(sent("a"))["count"][2] == [1]
+        took = time.monotonic() - begun
+    # The window is 0.6 s; a busy machine adds some.
+    assert 0.48 <= took < 3
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_i19_with_and_without_the_axis_of_rows(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    with served(written(tmp_path, MANY, SCHEMA.replace("600", "1"))) as caller:
+        assert caller.outputs(sent("a", *shape))["y"] == ("BYTES", list(shape), ["A"])
+
+
+def test_i19_a_schema_that_has_the_axis_itself(tmp_path: Path) -> None:
+    schema = SCHEMA.replace("[1]", "[1, 1]").replace("600", "1")
+    with served(written(tmp_path, MANY, schema)) as caller:
+        assert caller.data.__self__.outputs(sent("a", 1, 1))["y"][2] == ["A"]
+
+
+def test_i19_a_request_of_several_rows_is_several_dicts(tmp_path: Path) -> None:
+    with served(written(tmp_path, MANY, SCHEMA.replace("600", "1"))) as caller:
+        found = caller.outputs(tensor("x", "BYTES", ["a", "b", "c"], [3, 1]))
+    assert found == {"y": ("BYTES", [3, 1], ["A", "B", "C"]), "count": ("INT64", [3, 1], [3, 3, 3])}
+
+
+def test_i19_answers_may_have_other_keys(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs): return [{'error': 'bad'} if one['x'] == 'b' else {'y': 1} for one in inputs]"
+    )
+    with served(written(tmp_path, app, SCHEMA)) as caller:
+        found = [one.result() for one in at_once([lambda t=text: caller.outputs(sent(t)) for text in "abcd"])]
+    assert [list(one) for one in found] == [["y"], ["error"], ["y"], ["y"]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("inputs[1:]", "infer returned 0 answers for 1 requests"),
+        ("{'y': 1}", "infer returned a dict, expected a list of 1 dicts"),
+        ("[3]", "infer returned a int, expected a dict of outputs by name"),
+    ],
+)
+def test_i19_another_number_of_answers_fails_all(tmp_path: Path, answer: str, problem: str) -> None:
+    with served(
+        written(tmp_path, app_class(f"def infer(self, inputs): return {answer}"), SCHEMA.replace("600", "1"))
+    ) as caller:
+        assert caller.refusal(sent("a")) == (500, problem)
+
+
+def test_i19_an_exception_fails_all_and_a_wrong_request_only_itself(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs):\n    if any(one['x'] == 'b' for one in inputs): raise ValueError('dark')\n"
+        "    return [{'y': len(inputs)} for _ in inputs]"
+    )
+    with served(written(tmp_path, app, SCHEMA)) as caller:
+        found = [one.result() for one in at_once([lambda t=text: caller.refusal(sent(t)) for text in "abab"])]
+        assert found == [(500, "infer failed: ValueError: dark")] * 4
+        calls = [lambda: caller.infer(sent("a")), lambda: caller.infer(tensor("z", "BYTES", "a"))] * 2
+        statuses = sorted(one.result().status for one in at_once(calls))
+        assert statuses == [200, 200, 400, 400]
+
+
+SHARED = """
+def initialize(self):
+    import threading
+    self.now, self.most, self.lock = 0, 0, threading.Lock()
+def {word}:
+    with self.lock:
+        self.now += 1
+        self.most = max(self.most, self.now)
+    {wait}
+    with self.lock:
+        self.now -= 1
+    return {{"most": self.most}}
+"""
+PLAIN = SHARED.format(word="infer(self, inputs)", wait="time.sleep(0.1)")
+ASYNC = SHARED.format(word="infer(self, inputs)", wait="import asyncio; await asyncio.sleep(0.1)").replace(
+    "def infer", "async def infer"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "most"),
+    [
+        (PLAIN, {}, 1),
+        (PLAIN, {"container_concurrency": 4}, 1),
+        (PLAIN, {"threads": 4}, 4),
+        (ASYNC, {}, 1),
+        (ASYNC, {"container_concurrency": 4}, 4),
+    ],
+    ids=["plain", "plain queues", "on threads", "async", "async at once"],
+)
+def test_i25_how_many_compute_at_once(tmp_path: Path, body: str, options: dict[str, Any], most: int) -> None:
+    with served(written(tmp_path, app_class(body)), **options) as caller:
+        found = [one.result()[0] for one in at_once([caller.data] * 9)]
+    # The first goes alone, where the others come a moment later.
+    assert max(found) == most
+
+
+def test_i25_one_that_fails_among_several_fails_alone(tmp_path: Path) -> None:
+    app = app_class(
+        "async def infer(self, inputs):\n    if inputs.get('x'): raise ValueError('dark')\n    return {'y': 1}"
+    )
+    with served(written(tmp_path, app), container_concurrency=4) as caller:
+        calls = [caller.infer, lambda: caller.infer(tensor("x", "BYTES", "a"))] * 3
+        assert sorted(one.result().status for one in at_once(calls)) == [200] * 3 + [500] * 3

@@ -1,0 +1,217 @@
+"""Answers in pieces: I-14 to I-16, I-29."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from inferless_apps import ANY, app_class, live, served, tensor, written
+
+STREAMING = ANY + "IS_STREAMING_OUTPUT = True\n"
+COUNT = """
+def infer(self, inputs, stream_output_handler):
+    for n in range(3):
+        stream_output_handler.send_streamed_output({"n": n, "text": inputs.get("x", "-")})
+    stream_output_handler.finalise_streamed_output()
+"""
+FORMS = {
+    "handler": COUNT,
+    "handler async": COUNT.replace("def infer", "async def infer"),
+    "never finalised": COUNT.replace("stream_output_handler.finalise_streamed_output()", "pass"),
+    "generator": "def infer(self, inputs):\n    for n in range(3): yield {'n': n, 'text': inputs.get('x', '-')}",
+    "async generator": "async def infer(self, inputs):\n    for n in range(3): yield {'n': n, 'text': inputs.get('x', '-')}",
+}
+
+
+def events(body: bytes) -> list[Any]:
+    """The objects of a stream's events."""
+    parts = body.decode().split("\n\n")
+    assert parts.pop() == ""
+    assert all(one.startswith("data: ") and "\n" not in one for one in parts)
+    return [json.loads(one.removeprefix("data: ")) for one in parts]
+
+
+def piece(n: int, text: str = "-") -> dict[str, Any]:
+    return {"model_name": "shop", "model_version": "1", "n": n, "text": text}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_i15_i29_pieces_in_their_order_and_an_end(tmp_path: Path, form: str) -> None:
+    schema = ANY if "generator" in form else STREAMING
+    with served(written(tmp_path, app_class(FORMS[form]), schema)) as caller:
+        for _ in range(2):
+            answer = caller.post("generate_stream", {"parameters": {"x": "hi"}})
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "text/event-stream"
+            assert events(answer.body) == [piece(n, "hi") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"parameters": {"x": "hi"}},
+        {"inputs": [tensor("x", "BYTES", "hi")]},
+        {"x": "hi"},
+        {"x": "hi", "id": "7"},
+    ],
+)
+@pytest.mark.parametrize("path", ["generate_stream", "versions/1/generate_stream"])
+def test_i16_bodies_of_all_forms(tmp_path: Path, body: Any, path: str) -> None:
+    with served(written(tmp_path, app_class(COUNT), STREAMING)) as caller:
+        found = events(caller.post(path, body).body)
+        known = {"id": body["id"]} if "id" in body else {}
+        assert found == [{**known, **piece(n, "hi")} for n in range(3)]
+
+
+def test_i16_parameters_of_other_types_and_names(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class(COUNT), STREAMING)) as caller:
+        for parameters, problem in (
+            ({"x": 3}, "input 'x' has 3, BYTES takes a string"),
+            ({"z": 3}, "unexpected input 'z', expected 'x'"),
+        ):
+            answer = caller.post("generate_stream", {"parameters": parameters})
+            assert (answer.status, answer.error()) == (400, problem)
+
+
+def test_i15_an_error_before_the_first_piece_has_its_own_status(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs, handler): raise ValueError('dark')")
+    with served(written(tmp_path, app, STREAMING)) as caller:
+        answer = caller.post("generate_stream", {})
+        assert (answer.status, answer.error()) == (500, "infer failed: ValueError: dark")
+
+
+def test_i15_a_later_error_is_the_last_event(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs, handler):\n    handler.send_streamed_output({'n': 1})\n    raise ValueError('dark')"
+    )
+    with served(written(tmp_path, app, STREAMING)) as caller:
+        for _ in range(2):
+            found = events(caller.post("generate_stream", {}).body)
+            assert found[0]["n"] == 1
+            assert found[1:] == [{"error": "infer failed: ValueError: dark"}]
+
+
+def test_i15_no_piece_at_all(tmp_path: Path) -> None:
+    with served(written(tmp_path, app_class("def infer(self, inputs, handler): pass"), STREAMING)) as caller:
+        answer = caller.post("generate_stream", {})
+        assert (answer.status, answer.body) == (200, b"")
+
+
+def test_lists_in_events_are_flat_and_values_plain(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs, handler): handler.send_streamed_output({'a': [1, 2], 'b': 'ü', 'c': True})"
+    )
+    with served(written(tmp_path, app, STREAMING)) as caller:
+        answer = caller.post("generate_stream", {})
+        (found,) = events(answer.body)
+        assert (found["a"], found["b"], found["c"]) == ([1, 2], "ü", True)
+        assert "ü".encode() in answer.body
+
+
+SLOW = """
+def infer(self, inputs, handler):
+    for n in range(4):
+        handler.send_streamed_output({"n": n})
+        time.sleep(0.25)
+"""
+
+
+@contextmanager
+def post(url: str, body: Any) -> Iterator[http.client.HTTPResponse]:
+    """An answer that is being sent; on leaving, its connection is closed."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=20)
+    try:
+        connection.request("POST", f"{parts.path}", json.dumps(body))
+        with connection.getresponse() as answer:
+            yield answer
+    finally:
+        connection.close()
+
+
+def test_i15_events_come_as_they_are_made(tmp_path: Path) -> None:
+    with live(written(tmp_path, app_class(SLOW), STREAMING)) as url:
+        times = []
+        with post(f"{url}/generate_stream", {}) as answer:
+            while line := answer.readline():
+                if line.startswith(b"data: "):
+                    times.append(time.monotonic())
+        assert len(times) == 4
+        assert times[-1] - times[0] > 0.5
+
+
+LEAVING = """
+def initialize(self): self.left = "nobody"
+def infer(self, inputs, handler):
+    if inputs.get("x") == "ask":
+        handler.send_streamed_output({"left": self.left})
+        return
+    try:
+        while True:
+            handler.send_streamed_output({"n": 1})
+            time.sleep(0.01)
+    except BaseException as error:
+        self.left = type(error).__name__
+        raise
+"""
+
+
+def test_i15_a_caller_who_leaves_frees_the_worker(tmp_path: Path) -> None:
+    with live(written(tmp_path, app_class(LEAVING), STREAMING)) as url:
+        with post(f"{url}/generate_stream", {}) as answer:
+            assert answer.readline().startswith(b"data: ")
+        with post(f"{url}/generate_stream", {"parameters": {"x": "ask"}}) as told:
+            assert events(told.read())[0]["left"] == "Cancelled"
+
+
+CONFIGURED = """
+import inferless
+from pydantic import BaseModel, Field
+
+@inferless.request
+class Ask(BaseModel):
+    x: str = Field(default="-")
+
+@inferless.response
+class Told(BaseModel):
+    n: int = 0
+
+@inferless.config{spelling}
+class Config(BaseModel):
+    is_streaming_output: bool = True
+
+class InferlessPythonModel:
+    def infer(self, ask: Ask, handler):
+        for n in range(2):
+            handler.send_streamed_output({{"n": n, "text": ask.x}})
+"""
+
+
+@pytest.mark.parametrize("spelling", ["", "()"])
+def test_i14_config_makes_it_stream(tmp_path: Path, spelling: str) -> None:
+    with served(written(tmp_path, CONFIGURED.format(spelling=spelling), None)) as caller:
+        answer = caller.post("generate_stream", {"parameters": {"x": "hi"}})
+        assert events(answer.body) == [piece(n, "hi") for n in range(2)]
+
+
+def test_i24_a_piece_that_takes_too_long(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs, handler):\n    if inputs.get('x'): time.sleep(30)\n    handler.send_streamed_output({'n': 1})"
+    )
+    with served(written(tmp_path, app, STREAMING), timeout=0.5) as caller:
+        answer = caller.post("generate_stream", {"parameters": {"x": "a"}})
+        assert (answer.status, answer.error()) == (504, "infer sent nothing within 0.5s")
+
+
+def test_inference_answers_a_stream_of_one_piece(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs, handler): handler.send_streamed_output({'n': 1})")
+    with served(written(tmp_path, app, STREAMING)) as caller:
+        assert caller.data() == [1]
