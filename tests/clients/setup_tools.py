@@ -1,6 +1,6 @@
 """Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton, KServe's old dialect, Ray, DigitalHub's SDK
-and Modelbit's client.
+KServe's and MLServer's clients; and, for tests/compat, the real PyTriton and Inferless, KServe's old dialect, Ray,
+DigitalHub's SDK and Modelbit's client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
 or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
@@ -43,6 +43,7 @@ KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
 MODELBIT = ("modelbit==0.44.3", "setuptools<81")
 DIGITALHUB = ("digitalhub==0.15.11", "digitalhub-runtime-python==0.15.2")
+INFERLESS = ("inferless==0.2.15", "pydantic>=2")
 RAY = "ray[serve]==2.60.0"
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
@@ -158,6 +159,18 @@ def pytriton() -> None:
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *PYTRITON)
 
 
+def inferless() -> None:
+    """The real inferless package, whose client calls ours; in an environment of its own: it wants an old numpy."""
+    home = TOOLS / "inferless"
+    if home.exists():
+        return
+    if sys.version_info >= (3, 13):
+        print(f"{INFERLESS[0]} needs Python 3.12 or older: not fetched")
+        return
+    _run(sys.executable, "-m", "venv", str(home))
+    _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", *INFERLESS)
+
+
 def go_client() -> None:
     """The plugins that write Go from proto files, and a protoc to run them."""
     for plugin in GO_PLUGINS:
@@ -219,6 +232,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "pytriton": pytriton,
     "modelbit": modelbit,
     "ray": ray,
+    "inferless": inferless,
     "go_client": go_client,
     "js_client": js_client,
     "perf_analyzer": perf_analyzer,

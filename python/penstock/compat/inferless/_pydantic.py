@@ -41,8 +41,7 @@ def _tensor(owner: str, name: str, one: Any) -> Tensor:
             "or a list of one of these; send anything else as a str of JSON"
         )
     required = not optional and one.is_required()
-    default = None if one.is_required() else one.get_default(call_default_factory=True)
-    example = default if default is not None else _EXAMPLES[kind]
+    example = _EXAMPLES[kind] if one.is_required() else one.get_default(call_default_factory=True)
     return Tensor(name, _WIRE[kind], (-1,) if is_list else (1,), required, example)
 
 

@@ -18,8 +18,10 @@ def request_object(cls: Any, values: Mapping[str, Any]) -> Any:
     """
     from pydantic import ValidationError
 
+    # A field that may be None and has no default: pydantic wants it said.
+    absent = {name: None for name, one in cls.model_fields.items() if one.is_required() and name not in values}
     try:
-        return cls(**values)
+        return cls(**absent, **values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"])) or cls.__name__

@@ -1,0 +1,172 @@
+"""What the commands ask of the door: I-22, I-27, I-33."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferless_apps import ANY, app_class, served, tensor, written
+from penstock import StartupError
+from penstock.compat import inferless
+from penstock.compat.inferless._curl import curl_of
+from penstock.compat.inferless._image import runtime_of_cog
+from penstock.compat.inferless._runtime import read_runtime
+from penstock.compat.inferless._schema import Schema, Tensor
+
+ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
+RUNTIME = """
+build:
+  cuda_version: {cuda}
+  system_packages: [libssl-dev, "ffmpeg"]
+  python_packages:
+    - torch==2.1.0
+    - PyYAML==6.0.1
+  run:
+    - "python -m nltk.downloader punkt"
+"""
+BASES = {
+    "11.8.0": "nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04",
+    "12.1.1": "nvidia/cuda:12.1.1-cudnn8-runtime-ubuntu22.04",
+    "12.4.1": "nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04",
+    "12.9.0": "nvidia/cuda:12.9.0-cudnn-runtime-ubuntu24.04",
+}
+
+
+@pytest.mark.parametrize("cuda", BASES)
+def test_i22_what_an_image_needs(tmp_path: Path, cuda: str) -> None:
+    home = written(tmp_path, ECHO)
+    (home / "inferless-runtime-config.yaml").write_text(RUNTIME.format(cuda=cuda))
+    (home / "__pycache__").mkdir()
+    image = inferless.describe(home)
+    assert image.base_image == BASES[cuda]
+    assert image.system_packages == ("libssl-dev", "ffmpeg")
+    assert image.requirements == ("torch==2.1.0", "PyYAML==6.0.1")
+    assert image.commands_after == ("python -m nltk.downloader punkt",)
+    assert image.serve == ("shop",)
+    places = [place for _, place in image.files]
+    assert places == ["shop/app.py", "shop/inferless-runtime-config.yaml", "shop/input_schema.py"]
+
+
+def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
+    image = inferless.describe(written(tmp_path, ECHO))
+    assert (image.base_image, image.requirements, image.commands_after) == (None, (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("build:\n  python_packages:\n  run:\n", None),
+        ("build:\n", None),
+        ("python_packages: [a]\n", "has no 'build:' above its keys"),
+        ("build:\n  colour: red\n", "the key 'colour' is not known"),
+        ("build:\n  base_image: debian\n", "base_image is 'triton' or 'fastapi', not 'debian'"),
+        ("build:\n  base_image: fastapi\n  run_commands: [true]\n", None),
+    ],
+)
+def test_i22_lists_that_are_empty_and_keys_that_are_odd(tmp_path: Path, text: str, warning: str | None) -> None:
+    (tmp_path / "runtime.yaml").write_text(text)
+    found = read_runtime(tmp_path / "runtime.yaml")
+    assert found.commands == (("true",) if "run_commands" in text else ())
+    assert found.python_packages == (("a",) if "[a]" in text else ())
+    assert [warning in one for one in found.warnings if warning] == ([True] if warning else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("build: {cuda_version: 10.0.0}\n", "cuda_version must be one of 11.8.0, 12.1.1, 12.4.1, 12.9.0, not '10.0.0'"),
+        ("build: {run: make}\n", "run must be a list, not 'make'"),
+        ("build: 3\n", "'build' must hold names with values"),
+    ],
+)
+def test_i22_a_runtime_that_cannot_be(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "runtime.yaml").write_text(text)
+    with pytest.raises(StartupError, match=problem):
+        read_runtime(tmp_path / "runtime.yaml")
+
+
+def test_i27_an_app_in_order_has_no_problems(tmp_path: Path) -> None:
+    assert inferless.check(written(tmp_path, ECHO)) == []
+
+
+@pytest.mark.parametrize(
+    ("app", "schema", "problem"),
+    [
+        ("undefined_thing\nclass InferlessPythonModel: ...\n", ANY, "NameError: name 'undefined_thing' is not defined"),
+        (
+            app_class("def infer(self, inputs): return {'y': z}"),
+            ANY,
+            "NameError: name 'z' is not defined (app.py, line 4)",
+        ),
+        (app_class("def infer(self, inputs): return {'y': None}"), ANY, "output 'y' is None, expected"),
+        (app_class("def infer(self): return {}"), ANY, "infer takes no parameter, and so never sees"),
+        (ECHO, ANY.replace("STRING", "TEXT"), "has the unknown datatype 'TEXT'"),
+        (ECHO, 'INPUT_SCHEMA = {"x": {"datatype": "INT8", "shape": [1]}}', "the required input 'x' has no example"),
+        (ECHO, ANY + "BATCH_SIZE = 2\n", "'list' object has no attribute 'get'"),
+        (ECHO, ANY + "BATCH_SIZE = -2\n", "BATCH_SIZE must be a whole number of 1 or more, not -2"),
+        (ECHO, ANY + "BATCH_WINDOW = 'x'\n", "BATCH_WINDOW must be a number of milliseconds, not 'x'"),
+        (ECHO, "raise ValueError('dark')\n", "ValueError: dark"),
+    ],
+)
+def test_i27_problems_are_found_before_it_is_served(tmp_path: Path, app: str, schema: str, problem: str) -> None:
+    (found,) = inferless.check(written(tmp_path, app, schema))
+    assert problem in found
+
+
+def test_i27_an_example_of_each_kind_of_app_is_run(tmp_path: Path) -> None:
+    streaming = app_class("def infer(self, inputs, handler): handler.send_streamed_output({'y': 1})")
+    assert inferless.check(written(tmp_path / "a", streaming, ANY + "IS_STREAMING_OUTPUT = True\n")) == []
+    batched = app_class("def infer(self, inputs): return [{'y': 1} for _ in inputs]")
+    assert inferless.check(written(tmp_path / "b", batched, ANY + "BATCH_SIZE = 2\n")) == []
+
+
+def test_i27_a_curl_of_the_examples() -> None:
+    schema = Schema((Tensor("x", "BYTES", (1,), example="it's"), Tensor("n", "INT8", (2,), example=[1, 2])))
+    assert curl_of("shop", schema, key=True) == (
+        "curl http://localhost:8000/v2/models/shop/infer \\\n"
+        "  -H 'Content-Type: application/json' \\\n"
+        '  -H "Authorization: Bearer $INFERLESS_API_KEY" \\\n'
+        """  -d '{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ["it'"'"'s"]}, """
+        """{"name": "n", "shape": [2], "datatype": "INT8", "data": [1, 2]}]}'"""
+    )
+
+
+def test_i27_a_curl_of_a_stream_and_of_batches() -> None:
+    tensors = (Tensor("x", "BYTES", (1,)), Tensor("y", "BYTES", (1,), required=False))
+    told = curl_of("shop", Schema(tensors, streaming=True))
+    assert told.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
+    assert told.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
+    assert '"shape": [1, 1]' in curl_of("shop", Schema(tensors, batch_size=2))
+
+
+def test_i33_the_first_app_that_init_writes_runs(tmp_path: Path) -> None:
+    home = tmp_path / "words"
+    written_files = inferless.scaffold(home)
+    assert [one.name for one in written_files] == ["app.py", "input_schema.py", "inferless-runtime-config.yaml"]
+    assert inferless.scaffold(home) == []
+    assert inferless.check(home) == []
+    with served(home) as caller:
+        assert caller.data(tensor("text", "BYTES", "The cat sees the dog")) == [2]
+
+
+def test_i33_a_cog_file_as_a_runtime_file(tmp_path: Path) -> None:
+    (tmp_path / "cog.yaml").write_text(
+        'build:\n  cuda: "11.6"\n  gpu: true\n  python_packages: ["torch==2.0.1"]\n  run:\n    - echo it\'s\n'
+    )
+    (tmp_path / "runtime.yaml").write_text(runtime_of_cog(tmp_path / "cog.yaml"))
+    found = read_runtime(tmp_path / "runtime.yaml")
+    assert (found.cuda, found.python_packages, found.commands) == ("11.8.0", ("torch==2.0.1",), ("echo it's",))
+
+
+def test_i33_remote_functions_run_here() -> None:
+    calls = []
+
+    @inferless.method(gpu="T4")
+    def compute(value: int) -> int:
+        calls.append(value)
+        return value + 1
+
+    assert compute(1) == 2
+    assert inferless.local_entry_point(compute) is compute
+    assert calls == [1]

@@ -1,0 +1,199 @@
+"""What stands around an app: I-21, I-23, I-24, I-31, G-03."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from inferless_apps import ANY, app_class, served, tensor, written
+from penstock import StartupError
+from penstock.compat import inferless
+from waiting import until
+
+ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
+SCHEMA = (
+    'INPUT_SCHEMA = {"prompt": {"datatype": "STRING", "shape": [1]},'
+    ' "sizes": {"datatype": "INT16", "shape": [-1], "required": False}}'
+)
+
+
+def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
+    with served(written(tmp_path, app, SCHEMA)) as caller:
+        body = {"inputs": [tensor("prompt", "BYTES", "hi")]}
+        for verb in ("infer", "versions/1/infer"):
+            assert caller.post(verb, body).json()["outputs"][0]["data"] == ["hi"]
+        metadata = caller.client.get("/v2/models/shop")
+        assert metadata.json() == {
+            "name": "shop",
+            "versions": ["1"],
+            "platform": "inferless",
+            "inputs": [
+                {"name": "prompt", "datatype": "BYTES", "shape": [1]},
+                {"name": "sizes", "datatype": "INT16", "shape": [-1], "optional": True},
+            ],
+            "outputs": [],
+        }
+        assert caller.client.get("/v2/models/shop/versions/1").json() == metadata.json()
+        for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/shop/ready", "/v2/models/shop/config"):
+            assert caller.client.get(path).status == 200, path
+        assert caller.client.get("/v2/models").json() == {"models": ["shop"]}
+        answer = caller.client.post("/v2/models/other/infer", '{"inputs": []}')
+        assert (answer.status, list(answer.json())) == (404, ["error"])
+
+
+def test_i21_load_takes_what_the_files_hold_now_and_unload_refuses(tmp_path: Path) -> None:
+    home = written(tmp_path, ECHO)
+    with served(home) as caller:
+        (home / "app.py").write_text(app_class("def infer(self, inputs): return {'z': 'new'}"))
+        (home / "input_schema.py").write_text(ANY.replace('"x"', '"other"'))
+        assert caller.data() == ["nothing"]
+        assert caller.client.post("/v2/repository/models/shop/load").status == 200
+        assert caller.outputs() == {"z": ("BYTES", [1], ["new"])}
+        assert caller.client.get("/v2/models/shop").json()["inputs"][0]["name"] == "other"
+        assert caller.client.post("/v2/repository/models/shop/unload").status == 200
+        assert caller.refusal() == (503, "model 'shop' is unloaded")
+        assert caller.client.post("/v2/repository/models/shop/load").status == 200
+        assert caller.data() == ["new"]
+
+
+def test_i21_what_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> None:
+    home = written(tmp_path, ECHO)
+    with served(home) as caller:
+        (home / "app.py").write_text("undefined_thing\n")
+        answer = caller.client.post("/v2/repository/models/shop/load")
+        assert answer.status == 400
+        assert answer.error() == "model 'shop' cannot be loaded: NameError: name 'undefined_thing' is not defined"
+        assert caller.data() == ["nothing"]
+
+
+VERSION_1 = """
+version: 1.0.0
+name: my shop
+import_source: LOCAL
+configuration:
+  inference_time: '90'
+  container_concurrency: '3'
+  custom_volume_name: null
+  is_serverless: false
+env:
+  COLOUR: red
+  COUNT: 3
+secrets: []
+optional:
+  runtime_file_name: mine.yaml
+"""
+VERSION_2 = "version: 2.0.0\nname: shop-two\nimport_source: GIT\nsource_framework_type: PYTORCH\n"
+
+
+def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
+    from penstock.compat.inferless._loading import read, settings_of
+
+    home = written(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
+    found = read(home)
+    settings = settings_of(found, {})
+    assert (settings.name, settings.timeout, settings.container_concurrency) == ("my-shop", 90.0, 3)
+    assert settings.env == {"COLOUR": "red", "COUNT": "3"}
+    assert found.runtime.commands == ("true",)
+    assert settings_of(found, {"timeout": "5", "name": "other", "env": "COLOUR=blue"}).env["COLOUR"] == "blue"
+
+
+def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
+    with served(written(tmp_path, ECHO, inferless__yaml=VERSION_2)) as caller:
+        assert caller.name == "shop-two"
+        assert caller.data() == ["nothing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("inference_time: soon\n", "inferless.yaml: inference_time must be a number, not 'soon'"),
+        ("- a\n", "inferless.yaml must hold names with values, not a list"),
+        ("a: [\n", "inferless.yaml is no YAML"),
+    ],
+)
+def test_i23_a_project_that_is_none(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(StartupError, match=problem):
+        inferless.load(written(tmp_path, ECHO, inferless__yaml=text), {})
+
+
+SLEEPS = app_class("def infer(self, inputs):\n    if inputs.get('x'): time.sleep(30)\n    return {'y': os.getpid()}")
+
+
+def test_i24_what_takes_too_long_is_504_and_the_worker_goes_on(tmp_path: Path) -> None:
+    with served(written(tmp_path, SLEEPS), timeout="0.3") as caller:
+        before = caller.data()
+        assert caller.refusal(tensor("x", "BYTES", "a")) == (504, "infer did not answer within 0.3s")
+        assert caller.data() == before
+
+
+def test_i24_an_app_that_takes_every_exception_is_stopped_too(tmp_path: Path) -> None:
+    app = app_class(
+        "def infer(self, inputs):\n    try:\n        time.sleep(30)\n    except Exception:\n        return {'y': 'caught'}"
+    )
+    with served(written(tmp_path, app), timeout=0.3) as caller:
+        assert caller.refusal()[0] == 504
+
+
+def test_i24_the_time_of_the_project_counts(tmp_path: Path) -> None:
+    home = written(tmp_path, SLEEPS, inferless__yaml="name: a\ninference_time: '0.3'\n")
+    with served(home) as caller:
+        assert caller.refusal(tensor("x", "BYTES", "a"))[0] == 504
+
+
+def test_i31_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "volumes" / "mine").mkdir(parents=True)
+    project = "name: a\nenv: {COLOUR: red}\nsecrets: [TOKEN, OTHER]\nconfiguration: {custom_volume_name: mine}\n"
+    app = app_class(
+        "def infer(self, inputs): return {n: os.environ.get(n, '-') for n in ('COLOUR', 'TOKEN', 'NFS_VOLUME')}"
+    )
+    home = written(tmp_path, app, inferless__yaml=project)
+    options = {"env": {"TOKEN": "t"}, "volumes": str(tmp_path / "volumes")}
+    with caplog.at_level(logging.WARNING), served(home, **options) as caller:
+        found = {name: one[2][0] for name, one in caller.outputs().items()}
+    assert found == {"COLOUR": "red", "TOKEN": "t", "NFS_VOLUME": str(tmp_path / "volumes" / "mine")}
+    assert "secrets that are not in the environment: OTHER" in caplog.text
+    with pytest.raises(StartupError, match="there is no folder"):
+        inferless.load(home, {"volumes": str(tmp_path / "nowhere")})
+
+
+def test_g03_what_is_under_way_ends_and_finalize_is_called(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    app = app_class(
+        """
+        def infer(self, inputs):
+            open('begun', 'w').close()
+            time.sleep(0.5)
+            return {'y': 1}
+        def finalize(self): open('ended', 'w').close()
+        """
+    )
+    home = written(tmp_path, app)
+    with ThreadPoolExecutor(1) as pool:
+        with served(home) as caller:
+            answer = pool.submit(caller.data)
+            until((home / "begun").exists, "the call")
+        assert answer.result() == [1]
+    until((home / "ended").exists, "finalize")
+
+
+def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
+    with served(written(tmp_path, ECHO)) as caller:
+        for body, problem in (
+            ("{", "the body is no JSON"),
+            ("[]", "the body must be a JSON object with 'inputs' or 'parameters'"),
+            ('{"inputs": 3}', "'inputs' must be a list of tensors"),
+            ('{"inputs": [3]}', "inputs[0] must be an object with a 'name'"),
+            ('{"inputs": [{"name": "x"}]}', "input 'x' has no 'data'"),
+            ('{"inputs": [{"name": "x", "data": ["a"], "shape": ["b"]}]}', "input 'x': 'shape' must be a list"),
+            ('{"inputs": [{"name": "x", "data": ["a"], "datatype": 3}]}', "input 'x': 'datatype' must be a string"),
+            ('{"parameters": 3}', "'parameters' must be an object of inputs by name"),
+            ('{"id": 3}', "'id' must be a string"),
+            ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
+        ):
+            answer = caller.client.post("/v2/models/shop/generate", body)
+            assert answer.status == 400
+            assert answer.error().startswith(problem)
