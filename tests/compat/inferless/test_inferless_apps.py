@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from inferless_apps import ANY, app_class, live, served, tensor, written
+
 from penstock import LoadError, StartupError
 from penstock.compat import inferless
 from waiting import until
@@ -49,23 +49,27 @@ def test_detect_runs_nothing(tmp_path: Path) -> None:
 LOG = "import pathlib\ndef log(word):\n    with open(os.environ['LOG'], 'a') as file: file.write(word + ' ')\n"
 
 FORMS = {
-    "plain": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
-    "context": "def initialize(self, context=None): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
-    "context needed": "def initialize(self, context): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
-    "finalize args": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self, args): log('end')",
-    "finalize star": "def initialize(self): log('begin')\ndef infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self, *args): log('end')",
-    "async infer": "def initialize(self): log('begin')\nasync def infer(self, inputs): return {'y': inputs['x']}\ndef finalize(self): log('end')",
-    "all async": "async def initialize(self): log('begin')\nasync def infer(self, inputs): return {'y': inputs['x']}\nasync def finalize(self): log('end')",
-    "other name": "def initialize(self): log('begin')\ndef infer(self, data): return {'y': data['x']}\ndef finalize(self): log('end')",
-    "handler unused": "def initialize(self): log('begin')\ndef infer(self, inputs, stream_output_handler=None): return {'y': inputs['x']}\ndef finalize(self): log('end')",
-    "static": "def initialize(self): log('begin')\ndef infer(self, inputs, **more): return {'y': inputs['x']}\ndef finalize(self): log('end')",
+    # How the three methods begin.
+    "plain": ("def initialize(self)", "def infer(self, inputs)", "def finalize(self)"),
+    "context": ("def initialize(self, context=None)", "def infer(self, inputs)", "def finalize(self)"),
+    "context needed": ("def initialize(self, context)", "def infer(self, inputs)", "def finalize(self)"),
+    "finalize args": ("def initialize(self)", "def infer(self, inputs)", "def finalize(self, args)"),
+    "finalize star": ("def initialize(self)", "def infer(self, inputs)", "def finalize(self, *args)"),
+    "async infer": ("def initialize(self)", "async def infer(self, inputs)", "def finalize(self)"),
+    "all async": ("async def initialize(self)", "async def infer(self, inputs)", "async def finalize(self)"),
+    "a hint": ("def initialize(self)", "def infer(self, inputs: dict) -> dict", "def finalize(self)"),
+    "a handler": ("def initialize(self)", "def infer(self, inputs, stream_output_handler=None)", "def finalize(self)"),
+    "more": ("def initialize(self)", "def infer(self, inputs, **more)", "def finalize(self, **more)"),
+    "star": ("def initialize(self, *args)", "def infer(self, inputs, *args)", "def finalize(self, *args)"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_i02_methods_of_all_forms(tmp_path: Path, form: str) -> None:
     log = tmp_path / "log"
-    app = app_class(FORMS[form]).replace("\n\nclass", f"\n{LOG}\nclass")
+    initialize, infer, finalize = FORMS[form]
+    body = f"{initialize}: log('begin')\n{infer}: return {{'y': inputs['x']}}\n{finalize}: log('end')"
+    app = app_class(body).replace("\n\nclass", f"\n{LOG}\nclass")
     with served(written(tmp_path, app), env={"LOG": str(log)}) as caller:
         assert log.read_text() == "begin "
         assert caller.data(tensor("x", "BYTES", "hi")) == ["hi"]
@@ -128,7 +132,7 @@ def test_an_app_that_cannot_be_imported_says_why(tmp_path: Path, capfd: pytest.C
 
 
 def test_an_app_that_declares_nothing_says_what_it_may_declare(tmp_path: Path) -> None:
-    with pytest.raises(StartupError, match="it has neither input_schema.py with INPUT_SCHEMA, nor a class with"):
+    with pytest.raises(StartupError, match=r"it has neither input_schema\.py with INPUT_SCHEMA, nor a class with"):
         inferless.load(written(tmp_path, ECHO, None), {})
 
 

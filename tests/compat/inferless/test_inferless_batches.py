@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from inferless_apps import app_class, served, tensor, written
+
 from waiting import at_once
 
 SCHEMA = (

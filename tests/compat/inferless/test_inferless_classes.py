@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from inferless_apps import Caller, app_class, served, tensor, written
+
 from penstock import StartupError
 from penstock.compat import inferless
 
@@ -177,7 +177,10 @@ def test_i12_batches_of_objects(tmp_path: Path) -> None:
         assert caller.data() == ["1"]
 
 
-INPUT_JSON = '{"inputs": [{"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["hi"]}, {"name": "n", "shape": [-1], "datatype": "INT32", "data": [1, 2]}]}'
+INPUT_JSON = (
+    '{"inputs": [{"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["hi"]},'
+    ' {"name": "n", "shape": [-1], "datatype": "INT32", "data": [1, 2]}]}'
+)
 OUTPUT_JSON = '{"outputs": [{"name": "text", "shape": [-1], "datatype": "FP64", "data": ["never looked at"]}]}'
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from inferless_apps import app_class, live, written
+
 from penstock.compat import inferless
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from inferless_apps import ANY, app_class, served, tensor, written
+
 from penstock import StartupError
 from penstock.compat import inferless
 from penstock.compat.inferless._curl import curl_of

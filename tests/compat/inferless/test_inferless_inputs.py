@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from inferless_apps import Caller, app_class, served, tensor, written
+
 from penstock import InvalidInput
 from penstock.compat.inferless._schema import Schema, SchemaError, Tensor, read_inputs
 from penstock.compat.inferless._values import Given, Reader
@@ -163,7 +163,7 @@ def test_i07_strict_refuses_it(tmp_path: Path) -> None:
 
 
 FAMILY = {"INT64": "int", "INT32": "int", "UINT8": "int", "FP64": "float", "FP32": "float", "FP16": "float"}
-SENT: dict[str, Any] = {**{name: 1 for name in FAMILY}, "BOOL": True, "BYTES": "a"}
+SENT: dict[str, Any] = {**dict.fromkeys(FAMILY, 1), "BOOL": True, "BYTES": "a"}
 
 
 @pytest.mark.parametrize("want", ["INT32", "FP32", "BOOL", "BYTES"])

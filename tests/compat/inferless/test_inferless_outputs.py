@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from inferless_apps import app_class, served, written
+
 from penstock import HandlerError
 from penstock.compat.inferless._outputs import array_of, arrays_of
 from penstock.compat.inferless._schema import Schema, Tensor

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
 from inferless_apps import ANY, app_class, live, served, tensor, written
 
 STREAMING = ANY + "IS_STREAMING_OUTPUT = True\n"
@@ -27,7 +26,8 @@ FORMS = {
     "handler async": COUNT.replace("def infer", "async def infer"),
     "never finalised": COUNT.replace("stream_output_handler.finalise_streamed_output()", "pass"),
     "generator": "def infer(self, inputs):\n    for n in range(3): yield {'n': n, 'text': inputs.get('x', '-')}",
-    "async generator": "async def infer(self, inputs):\n    for n in range(3): yield {'n': n, 'text': inputs.get('x', '-')}",
+    "async generator": "async def infer(self, inputs):\n    for n in range(3):\n"
+    "        yield {'n': n, 'text': inputs.get('x', '-')}",
 }
 
 
@@ -204,7 +204,8 @@ def test_i14_config_makes_it_stream(tmp_path: Path, spelling: str) -> None:
 
 def test_i24_a_piece_that_takes_too_long(tmp_path: Path) -> None:
     app = app_class(
-        "def infer(self, inputs, handler):\n    if inputs.get('x'): time.sleep(30)\n    handler.send_streamed_output({'n': 1})"
+        "def infer(self, inputs, handler):\n    if inputs.get('x'): time.sleep(30)\n"
+        "    handler.send_streamed_output({'n': 1})"
     )
     with served(written(tmp_path, app, STREAMING), timeout=0.5) as caller:
         answer = caller.post("generate_stream", {"parameters": {"x": "a"}})
