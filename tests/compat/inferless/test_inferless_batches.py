@@ -52,7 +52,7 @@ def test_i19_with_and_without_the_axis_of_rows(tmp_path: Path, shape: tuple[int,
 def test_i19_a_schema_that_has_the_axis_itself(tmp_path: Path) -> None:
     schema = SCHEMA.replace("[1]", "[1, 1]").replace("600", "1")
     with served(written(tmp_path, MANY, schema)) as caller:
-        assert caller.data.__self__.outputs(sent("a", 1, 1))["y"][2] == ["A"]
+        assert caller.outputs(sent("a", 1, 1))["y"][2] == ["A"]
 
 
 def test_i19_a_request_of_several_rows_is_several_dicts(tmp_path: Path) -> None:

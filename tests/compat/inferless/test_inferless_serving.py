@@ -44,6 +44,16 @@ def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
         assert (answer.status, list(answer.json())) == (404, ["error"])
 
 
+def test_i34_the_servers_description_has_the_inputs_and_a_curl(tmp_path: Path) -> None:
+    app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
+    with served(written(tmp_path, app, SCHEMA)) as caller:
+        told = caller.client.get("/openapi.json").body.decode()
+        assert "/v2/models/shop/infer" in told
+        assert "- `prompt`: BYTES of shape [1]" in told
+        assert "- `sizes`: INT16 of shape [-1], optional" in told
+        assert "curl http://localhost:8000/v2/models/shop/infer" in told
+
+
 def test_i21_load_takes_what_the_files_hold_now_and_unload_refuses(tmp_path: Path) -> None:
     home = written(tmp_path, ECHO)
     with served(home) as caller:

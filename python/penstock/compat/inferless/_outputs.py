@@ -196,14 +196,14 @@ def _integers(key: str, values: list[int]) -> np.ndarray[Any, Any]:
 
 def _array(key: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if array.dtype.kind in "US":
-        return _texts(key, [str(one) if array.dtype.kind == "U" else bytes(one) for one in array.reshape(-1)]).reshape(
-            array.shape
-        )
+        texts: np.ndarray[Any, Any] = _texts(key, array.reshape(-1).tolist()).reshape(array.shape)
+        return texts
     if array.dtype.kind == "O":
         return _list(key, array.tolist(), None) if array.ndim else array_of(key, array.item())
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise HandlerError(f"output '{key}' is an array of {array.dtype}, which no tensor can hold")
-    return array if array.ndim else array.reshape(1)
+    shaped: np.ndarray[Any, Any] = array if array.ndim else array.reshape(1)
+    return shaped
 
 
 def _foreign(key: str, value: Any) -> np.ndarray[Any, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from penstock import Batching, HandlerError, Model, PenstockError, Processes, Request, Response
 from penstock.compat.inferless._answering import Answering
 from penstock.compat.inferless._bodies import asked_of
+from penstock.compat.inferless._curl import curl_of
 from penstock.compat.inferless._kept import Kept
 from penstock.compat.inferless._limit import limited
 from penstock.compat.inferless._outputs import arrays_of, joined_rows
@@ -80,12 +81,22 @@ def _made(settings: Settings, schema: Schema, *, is_async: bool) -> Model[..., A
     return Model(
         built,
         name=settings.name,
-        description=f"The Inferless app {settings.name}.",
+        description=_description(settings, schema),
         routes=routes_of(settings.name),
         instances=processes,
         max_queue=settings.max_queue,
         batching=batching,
     )
+
+
+def _description(settings: Settings, schema: Schema) -> str:
+    """What the server's documentation shows of an app: its inputs, and how it is called."""
+    lines = [
+        f"- `{one.name}`: {one.datatype} of shape {list(one.shape)}{'' if one.required else ', optional'}"
+        for one in schema.inputs
+    ]
+    curl = curl_of(settings.name, schema, key=bool(settings.api_key))
+    return "\n".join([f"The Inferless app {settings.name}.", "", *lines, "", "```sh", curl, "```"])
 
 
 class _Instance(Answering):

@@ -1,0 +1,55 @@
+"""The commands on an app's folder: I-01, I-27, I-33, G-06. Skipped as long as they take no folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferless_apps import ANY, app_class, tensor, written
+from serving_process import Serving
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("penstock._doors") is None or importlib.util.find_spec("penstock._doors.command") is None,
+    reason="the commands take no folders yet",
+)
+ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_i01_serve_a_folder(tmp_path: Path) -> None:
+    from urllib.request import Request, urlopen
+
+    home = written(tmp_path, ECHO)
+    with Serving(str(home), "--http", "127.0.0.1:0", "--option", "name=other") as server:
+        body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
+        with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as answer:
+            assert json.load(answer)["outputs"][0]["data"] == ["hi"]
+
+
+def test_g06_detect(tmp_path: Path) -> None:
+    done = run("detect", str(written(tmp_path, ECHO)))
+    assert done.returncode == 0
+    assert "inferless: its app.py has the class InferlessPythonModel" in done.stdout
+
+
+def test_i27_check(tmp_path: Path) -> None:
+    assert run("check", str(written(tmp_path, ECHO))).returncode == 0
+    done = run("check", str(written(tmp_path, app_class("def infer(self, inputs): return {'y': z}"), ANY)))
+    assert done.returncode != 0
+    assert "NameError: name 'z' is not defined (app.py, line 4)" in done.stdout + done.stderr
+
+
+def test_i33_init(tmp_path: Path) -> None:
+    done = run("init", "--door", "inferless", str(tmp_path / "words"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "words" / "app.py").is_file()
