@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from inferless_apps import ANY, app_class, tensor, written
+
 from serving_process import Serving
 
 pytestmark = pytest.mark.skipif(

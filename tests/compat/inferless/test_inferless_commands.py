@@ -44,6 +44,7 @@ def test_i22_what_an_image_needs(tmp_path: Path, cuda: str) -> None:
     assert image.requirements == ("torch==2.1.0", "PyYAML==6.0.1")
     assert image.commands_after == ("python -m nltk.downloader punkt",)
     assert image.serve == ("shop",)
+    assert image.writable == ("/app/shop",)
     places = [place for _, place in image.files]
     assert places == ["shop/app.py", "shop/inferless-runtime-config.yaml", "shop/input_schema.py"]
 

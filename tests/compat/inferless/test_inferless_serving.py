@@ -147,6 +147,25 @@ def test_i24_an_app_that_takes_every_exception_is_stopped_too(tmp_path: Path) ->
         assert caller.refusal()[0] == 504
 
 
+def test_i24_an_async_app_is_cancelled(tmp_path: Path) -> None:
+    app = app_class(
+        """
+        ended = "nothing"
+        async def infer(self, inputs):
+            import asyncio
+            try:
+                await asyncio.sleep(30 if inputs.get("x") else 0)
+            except asyncio.CancelledError:
+                type(self).ended = "cancelled"
+                raise
+            return {"y": self.ended}
+        """
+    )
+    with served(written(tmp_path, app), timeout=0.3) as caller:
+        assert caller.refusal(tensor("x", "BYTES", "a"))[0] == 504
+        assert caller.data() == ["cancelled"]
+
+
 def test_i24_the_time_of_the_project_counts(tmp_path: Path) -> None:
     home = written(tmp_path, SLEEPS, inferless__yaml="name: a\ninference_time: '0.3'\n")
     with served(home) as caller:

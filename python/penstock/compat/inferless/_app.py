@@ -93,7 +93,20 @@ class App:
         async def awaited() -> Any:
             return await value
 
-        return self.loop().run_until_complete(awaited())
+        try:
+            return self.loop().run_until_complete(awaited())
+        except BaseException:
+            self._end_tasks()
+            raise
+
+    def _end_tasks(self) -> None:
+        """Cancels what a call has left on the loop, one that took too long for example."""
+        loop = self.loop()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
 
     def _read_schema(self) -> Schema:
         layout, warnings = self.layout, []

@@ -43,6 +43,8 @@ def describe(path: Path) -> ImageSpec:
             for one in sorted(layout.folder.iterdir())
             if one.name not in _LEFT_OUT and one.suffix != ".pyc"
         ),
+        # Apps run in their folder, and some write there.
+        writable=(f"/app/{name}",),
         serve=(name,),
     )
 

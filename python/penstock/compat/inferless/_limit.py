@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from penstock import Timeout
 
@@ -38,9 +39,16 @@ def limited(seconds: float) -> Iterator[None]:
     # Again and again: an app may hold the first in a `finally`, or take every exception for its own.
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
-        yield
+        try:
+            yield
+        finally:
+            _disarm(before)
     except _TooLongError:
+        # It may have come while it was taken back.
+        _disarm(before)
         raise Timeout(f"infer did not answer within {seconds:g}s") from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+
+
+def _disarm(before: Any) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, before)

@@ -141,7 +141,6 @@ class _Together(_Instance):
 
     def __call__(self, requests: list[Request]) -> list[Response | Exception]:
         """Answers requests, each by itself."""
-        self.kept.refresh()
         asked = [self.prepared(request) for request in requests]
         with limited(self.settings.timeout):
             answers = self._all(asked)
@@ -182,7 +181,6 @@ class _Batched(_Instance):
 
     def __call__(self, requests: list[Request]) -> list[Response | Exception]:
         """Answers requests of one call."""
-        self.kept.refresh()
         answers: list[Any] = [self.prepared(request, rows=True) for request in requests]
         rows = [row for one in answers if isinstance(one, tuple) for row in one[1][0]]
         if not rows:
