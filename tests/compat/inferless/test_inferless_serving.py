@@ -147,6 +147,36 @@ def test_i24_an_app_that_takes_every_exception_is_stopped_too(tmp_path: Path) ->
         assert caller.refusal()[0] == 504
 
 
+def test_i24_what_cannot_be_interrupted_is_killed_and_started_again(tmp_path: Path) -> None:
+    app = app_class(
+        """
+        def infer(self, inputs):
+            import signal
+            if inputs.get("x"):
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+                time.sleep(60)
+            return {"y": 1}
+        """
+    )
+    with served(written(tmp_path, app), timeout=0.3) as caller:
+        status, message = caller.refusal(tensor("x", "BYTES", "a"))
+        assert status == 500
+        assert "its process did not answer within 5.3s and was killed" in message
+        until(lambda: caller.infer().status == 200, "the new process")
+
+
+def test_g01_an_app_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
+    from penstock.testing import Client
+
+    dies = written(tmp_path / "a", app_class("def infer(self, inputs): os._exit(3)"))
+    lives = written(tmp_path / "b", ECHO)
+    with Client(*inferless.load(dies, {"name": "dies"}), *inferless.load(lives, {"name": "lives"})) as client:
+        answer = client.post("/v2/models/dies/infer", '{"inputs": []}')
+        assert answer.status == 500
+        assert "its process exited with code 3" in answer.error()
+        assert client.post("/v2/models/lives/infer", '{"inputs": []}').status == 200
+
+
 def test_i24_an_async_app_is_cancelled(tmp_path: Path) -> None:
     app = app_class(
         """
