@@ -91,6 +91,13 @@ def test_i12_classes_with_the_real_package(tmp_path: Path, real: Path) -> None:
         assert found["text"][2] == [f"{packages}/inferless/__init__.py|ab|3|0.5|None|[]"]
 
 
+def test_i12_a_folder_of_that_name_is_not_taken_for_the_package(tmp_path: Path) -> None:
+    home = written(tmp_path, PYDANTIC, None)
+    (home / "inferless").mkdir()
+    with served(home) as caller:
+        assert caller.outputs(tensor("scale", "FP32", 0.5))["text"][2] == ["ab|2|0.5|None|[]"]
+
+
 def test_i12_our_decorators_say_what_the_real_ones_say(tmp_path: Path, real: Path) -> None:
     (tmp_path / "app.py").write_text(PYDANTIC)
     tell = "import json, app; print(json.dumps([app.Ask._json_schema, app.Told._json_schema]))"

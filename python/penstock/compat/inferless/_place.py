@@ -27,8 +27,7 @@ def enter(folder: str) -> None:
         sys.path.remove(folder)
     sys.path.insert(0, folder)
     if not any(isinstance(one, _StandIn) for one in sys.meta_path):
-        # Behind all others: the real package counts where it is installed.
-        sys.meta_path.append(_StandIn())
+        sys.meta_path.insert(0, _StandIn())
 
 
 def forget_modules(folder: str) -> None:
@@ -50,6 +49,10 @@ class _StandIn(importlib.abc.MetaPathFinder):
         """The specification of `inferless` or of a module below it."""
         name, dot, below = fullname.partition(".")
         if name != "inferless" or (dot and not hasattr(sys.modules.get("inferless"), "__penstock_door__")):
+            return None
+        installed = None if dot else importlib.machinery.PathFinder.find_spec(name, sys.path)
+        if installed is not None and installed.origin is not None:
+            # The real package. A mere folder of that name is none.
             return None
         real = importlib.util.find_spec(REAL + dot + below)
         if real is None:
