@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.compat.inferless._decorators import Cls, config, local_entry_point, method, request, response
     from penstock.compat.inferless._image import describe
     from penstock.compat.inferless._layout import detect
-    from penstock.compat.inferless._loading import load
+    from penstock.compat.inferless._loading import greeting, load
     from penstock.compat.inferless._scaffold import scaffold
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "config",
     "describe",
     "detect",
+    "greeting",
     "load",
     "local_entry_point",
     "method",
@@ -42,7 +43,7 @@ _MODULES = {
     "_decorators": ("Cls", "config", "local_entry_point", "method", "request", "response"),
     "_image": ("describe",),
     "_layout": ("detect",),
-    "_loading": ("load",),
+    "_loading": ("greeting", "load"),
     "_scaffold": ("scaffold",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -89,7 +89,7 @@ class Answering:
 
     def whole(self, asked: Asked, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Response:
         """An answer of tensors."""
-        return Response(outputs=asked.wanted(arrays))
+        return Response(outputs=asked.wanted(arrays), id=asked.id or None)
 
     def event(self, asked: Asked, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Response:
         """A piece of an answer, as an event of a stream."""

@@ -1,18 +1,17 @@
-"""`App`: the user's class, in a process of its own, and how its methods are called."""
+"""`App`: the user's class, where it runs, and how its methods are called."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
-import importlib
 import inspect
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from penstock.compat.inferless._layout import CLASS, Layout
+from penstock.compat.inferless._modules import Modules
 from penstock.compat.inferless._pydantic import tensors_of
 from penstock.compat.inferless._samples import read_samples
 from penstock.compat.inferless._schema import Schema, SchemaError, Tensor, read_inputs
@@ -24,17 +23,19 @@ class App:
     """An app that is imported. `start` builds it.
 
     Args:
-        folder: Its folder, which this process has entered.
+        folder: Its folder.
+        modules: Where its modules come from.
 
     Raises:
         SchemaError: it declares its inputs wrongly, or not at all.
         Exception: whatever importing it raises.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, modules: Modules) -> None:
+        self._modules = modules
         self.layout = Layout.of(folder)
         app = self.layout.required_app()
-        self.module = importlib.import_module("app")
+        self.module = modules.find("app")
         self.request, self.response = (_decorated(app, self.module, one) for one in ("request", "response"))
         self.cls = _class_of(self.module)
         self._names = _names_of(self.cls)
@@ -110,7 +111,7 @@ class App:
 
     def _read_schema(self) -> Schema:
         layout, warnings = self.layout, []
-        declared = importlib.import_module("input_schema") if layout.schema is not None else None
+        declared = self._modules.find("input_schema") if layout.schema is not None else None
         outputs: tuple[Tensor, ...] = ()
         if self.request is not None:
             inputs, source = tensors_of(self.request), f"the class {self.request.__name__}"
@@ -129,7 +130,7 @@ class App:
                 "the app declares no inputs: it has neither input_schema.py with INPUT_SCHEMA, nor a class with "
                 "@inferless.request, nor input.json"
             )
-        said = _constants(declared, self.request is not None)
+        said = _constants(declared, self._modules.left() if self.request is not None else {})
         return Schema(
             inputs=inputs,
             outputs=outputs,
@@ -216,9 +217,8 @@ def _says(decorator: ast.expr, word: str) -> bool:
     )
 
 
-def _constants(declared: ModuleType | None, by_classes: bool) -> Mapping[str, Any]:
+def _constants(declared: ModuleType | None, left: Mapping[str, str]) -> Mapping[str, Any]:
     """What says how the app is called: constants of `input_schema.py`, and what `@inferless.config` left."""
-    left = dict(os.environ) if by_classes else {}
     return {**left, **({} if declared is None else vars(declared))}
 
 

@@ -6,11 +6,13 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from penstock.compat.inferless import _place
 from penstock.compat.inferless._app import App
+from penstock.compat.inferless._limit import limited
+from penstock.compat.inferless._modules import Modules, OfProcess
 from penstock.compat.inferless._schema import Schema
 from penstock.compat.inferless._settings import Settings
 from penstock.compat.inferless._state import State, StateFile
@@ -19,6 +21,8 @@ from penstock.compat.inferless._values import Reader
 
 __all__ = ["Kept"]
 
+T = TypeVar("T")
+
 logger = logging.getLogger("penstock.inferless")
 
 _LOOK_EVERY = 0.25
@@ -26,10 +30,11 @@ _LOOK_EVERY = 0.25
 
 
 class Kept:
-    """An app in this process, which becomes the app's own.
+    """An app in this process.
 
     Args:
         settings: How it is served.
+        modules: Where its modules come from; None where this process is to become the app's own.
 
     Raises:
         Exception: whatever loading it raises.
@@ -38,9 +43,11 @@ class Kept:
     app: App
     reader: Reader
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, modules: Modules | None = None) -> None:
         self._settings, self._folder = settings, Path(settings.folder)
-        _place.enter(settings.folder)
+        # What one process of several loads anew, the others do too.
+        self._is_shared = modules is None
+        self._modules = OfProcess(self._folder) if modules is None else modules
         self._file = StateFile(Path(settings.state))
         state = self._file.read()
         self._file.changed()
@@ -49,13 +56,15 @@ class Kept:
         self._generation = state.generation
         self._files = _stamps(self._folder) if settings.reload else {}
         self._looked = time.monotonic()
-        # A streaming app has a thread for itself; any other has the process's main thread.
-        self.thread = AppThread() if state.schema.streaming else None
+        # A streaming app has a thread for itself, and in the server one that may have to be interrupted. Any other has
+        # the thread that calls it: the process's main one, or a handler's in the server.
+        has_thread = state.schema.streaming or (not self._is_shared and settings.timeout > 0)
+        self.thread = AppThread() if has_thread else None
         self._do(self._load)
 
     def refresh(self) -> None:
         """Loads the app anew if that is wanted, between two requests. If it fails, what there was goes on."""
-        if self._file.changed():
+        if self._is_shared and self._file.changed():
             state = self._file.read()
             self.is_loaded = state.loaded
             if state.generation != self._generation:
@@ -105,11 +114,26 @@ class Kept:
             return [request_object(self.app.request, one) for one in values]
         return request_object(self.app.request, values)
 
-    def _do(self, task: Any) -> Any:
+    def compute(self, task: Callable[[], T]) -> T:
+        """What a call of the app gives, within the time that it has.
+
+        Raises:
+            Timeout: it took too long.
+            Exception: whatever it raises.
+        """
+        seconds = self._settings.timeout
+        if self.thread is not None:
+            return self.thread.within(task, seconds)
+        if not seconds:
+            return task()
+        with limited(seconds):
+            return task()
+
+    def _do(self, task: Callable[[], T]) -> T:
         return task() if self.thread is None else self.thread.do(task)
 
     def _load(self) -> None:
-        app = App(self._folder)
+        app = App(self._folder, self._modules)
         app.start()
         self.app, self.schema = app, app.schema
         self.reader = Reader(app.schema, strict=self._settings.strict, as_numpy=self._settings.numpy_inputs)
@@ -120,7 +144,7 @@ class Kept:
     def _replace(self) -> None:
         before = self.app
         called = (before.schema.streaming, before.schema.batch_size, before.schema.batch_window, before.is_async)
-        _place.forget_modules(self._settings.folder)
+        self._modules.forget()
         try:
             self._load()
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ from penstock import Model, StartupError
 from penstock.compat.inferless._curl import curl_of
 from penstock.compat.inferless._layout import Layout
 from penstock.compat.inferless._metadata import metadata_model
-from penstock.compat.inferless._probe import probe
+from penstock.compat.inferless._modules import OfServer
+from penstock.compat.inferless._probe import look, probe
 from penstock.compat.inferless._project import Project, read_project
 from penstock.compat.inferless._runtime import Runtime, read_runtime
 from penstock.compat.inferless._served import model_of
 from penstock.compat.inferless._settings import Settings
 from penstock.compat.inferless._state import StateFile
 
-__all__ = ["Read", "load", "name_of", "read"]
+__all__ = ["Read", "greeting", "load", "name_of", "read"]
 
 logger = logging.getLogger("penstock.inferless")
 
@@ -74,7 +75,7 @@ def settings_of(found: Read, options: Mapping[str, Any]) -> Settings:
 
 
 def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
-    """The models that serve an app: the app itself, in processes of its own, and its metadata.
+    """The models that serve an app: the app itself, and its metadata.
 
     Args:
         path: The app's folder, or its `app.py`.
@@ -85,7 +86,11 @@ def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
     """
     found = read(path)
     settings = settings_of(found, options)
-    seen = probe(found.layout.folder, settings.env)
+    modules = None
+    if settings.isolation == "server":
+        os.environ.update(settings.env)
+        modules = OfServer(settings.name, Path(settings.folder))
+    seen = probe(found.layout.folder, settings.env) if modules is None else look(found.layout.folder, modules)
     for warning in (*found.runtime.warnings, *seen.schema.warnings):
         logger.warning("%s: %s", settings.name, warning)
     missing = [one for one in found.project.secrets if one not in os.environ and one not in settings.env]
@@ -97,9 +102,20 @@ def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
     settings = settings.with_state(file.path)
     logger.info("%s: try\n%s", settings.name, curl_of(settings.name, seen.schema, key=bool(settings.api_key)))
     return [
-        model_of(settings, file.read(), is_async=seen.is_async),
+        model_of(settings, file.read(), is_async=seen.is_async, modules=modules),
         metadata_model(settings, file),
     ]
+
+
+def greeting(models: Sequence[Any], url: str) -> list[str]:
+    """Commands that call apps with their own examples.
+
+    Args:
+        models: What `load` has made.
+        url: Where HTTP is.
+    """
+    apps = [tell for one in models if (tell := getattr(one.__wrapped__, "curl", None)) is not None]
+    return [line for tell in apps for line in tell(url).splitlines()]
 
 
 def _volumes(settings: Settings, project: Project) -> dict[str, str]:

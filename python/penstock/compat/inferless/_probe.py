@@ -1,4 +1,4 @@
-"""Looks at an app in a process of its own, so that nothing of it comes into the server's."""
+"""Looks at an app: in a process of its own, so that nothing of it comes into the server's, or in the server's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import LoadError, StartupError
-from penstock.compat.inferless._schema import Schema
+from penstock.compat.inferless._schema import Schema, SchemaError
 
-__all__ = ["Probe", "probe"]
+if TYPE_CHECKING:
+    from penstock.compat.inferless._modules import Modules
+
+__all__ = ["Probe", "look", "probe"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from penstock.compat.inferless._probe import main; main()"
 _MARK = "inferless-probe: "
@@ -66,6 +69,26 @@ def probe(folder: Path, env: Mapping[str, str] | None = None, *, run: bool = Fal
     return Probe(Schema.from_json(told["schema"]), told["is_async"], tuple(told["takes"]), told["examples"])
 
 
+def look(folder: Path, modules: Modules) -> Probe:
+    """Imports an app in this process, and says what it declares.
+
+    Raises:
+        StartupError: it declares its inputs wrongly.
+        LoadError: it cannot be imported.
+    """
+    from penstock.compat.inferless._app import App
+
+    try:
+        app = App(folder, modules)
+    except SchemaError as error:
+        raise StartupError(f"{folder}: {error}") from None
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        text = " ".join(str(error).split())
+        raise LoadError(f"cannot import the app in {folder}: {type(error).__name__}: {text}") from None
+    return Probe(app.schema, app.is_async, app.takes)
+
+
 def main() -> None:
     """Looks at the app, in the process that `probe` started."""
     folder, wanted = sys.argv[1:3]
@@ -76,13 +99,11 @@ def main() -> None:
 
 
 def _told(folder: str, *, run: bool) -> dict[str, Any]:
-    from penstock.compat.inferless import _place
     from penstock.compat.inferless._app import App
-    from penstock.compat.inferless._schema import SchemaError
+    from penstock.compat.inferless._modules import OfProcess
 
-    _place.enter(folder)
     try:
-        app = App(Path(folder))
+        app = App(Path(folder), OfProcess(Path(folder)))
     except SchemaError as error:
         return {"problem": str(error)}
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""The model of an app, as its processes have it: they know it by a name in this module that says all of it."""
+"""The model of an app. Its processes know it by a name in this module that says all of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.compat.inferless._answering import Answering
 from penstock.compat.inferless._bodies import asked_of
 from penstock.compat.inferless._curl import curl_of
 from penstock.compat.inferless._kept import Kept
-from penstock.compat.inferless._limit import limited
+from penstock.compat.inferless._modules import Modules
 from penstock.compat.inferless._outputs import arrays_of, joined_rows
 from penstock.compat.inferless._schema import Schema
 from penstock.compat.inferless._settings import Settings
@@ -28,8 +28,13 @@ _GRACE = 5.0
 """Seconds that a call which is to end has left, before its process is killed."""
 
 
-def model_of(settings: Settings, state: State, *, is_async: bool) -> Model[..., Any]:
-    """The model that serves an app in processes of its own, put into this module under a name that says all of it."""
+def model_of(settings: Settings, state: State, *, is_async: bool, modules: Modules | None = None) -> Model[..., Any]:
+    """The model that serves an app: in this process, with these modules, or in processes of its own.
+
+    One of these is put into this module under a name that says all of it.
+    """
+    if modules is not None:
+        return _made(settings, state.schema, is_async=is_async, modules=modules)
     told = json.dumps({"settings": settings.to_text(), "is_async": is_async, "state": settings.state})
     name = _PREFIX + told.encode().hex()
     made = _made(settings, state.schema, is_async=is_async)
@@ -56,15 +61,18 @@ def routes_of(name: str) -> list[str]:
     ]
 
 
-def _made(settings: Settings, schema: Schema, *, is_async: bool) -> Model[..., Any]:
+def _processes(settings: Settings) -> Processes:
     limit = settings.timeout + _GRACE if settings.timeout else None
-    processes = Processes(
+    return Processes(
         settings.workers,
         hang_after=limit,
         abandoned_after=limit,
         gpus=[one for one in settings.gpus.split(",") if one],
         env=settings.env,
     )
+
+
+def _made(settings: Settings, schema: Schema, *, is_async: bool, modules: Modules | None = None) -> Model[..., Any]:
     together = settings.container_concurrency if is_async else settings.threads
     handler: type
     batching = None
@@ -76,14 +84,15 @@ def _made(settings: Settings, schema: Schema, *, is_async: bool) -> Model[..., A
         handler, batching = _Together, Batching(together)
     else:
         handler = _Single
+    tell = staticmethod(lambda url: curl_of(settings.name, schema, url, key=bool(settings.api_key)))
     # A class of its own: each instance is built without arguments.
-    built = type("InferlessApp", (handler,), {"settings": settings, "__doc__": ""})
+    built = type("InferlessApp", (handler,), {"settings": settings, "modules": modules, "curl": tell, "__doc__": ""})
     return Model(
         built,
         name=settings.name,
         description=_description(settings, schema),
         routes=routes_of(settings.name),
-        instances=processes,
+        instances=_processes(settings) if modules is None else 1,
         max_queue=settings.max_queue,
         batching=batching,
     )
@@ -100,12 +109,13 @@ def _description(settings: Settings, schema: Schema) -> str:
 
 
 class _Instance(Answering):
-    """An app in a process of its own."""
+    """An app that is loaded."""
 
     settings: Settings
+    modules: Modules | None
 
     def __init__(self) -> None:
-        self.kept = Kept(self.settings)
+        self.kept = Kept(self.settings, self.modules)
         super().__init__(self.settings)
 
     def close(self) -> None:
@@ -114,8 +124,8 @@ class _Instance(Answering):
 
     def _compute(self, inputs: Any) -> Any:
         """What `infer` gives for inputs, within the time that it has."""
-        with limited(self.settings.timeout):
-            return self.kept.app.wait(self.kept.app.infer(self.kept.wrapped(inputs)))
+        kept = self.kept
+        return kept.compute(lambda: kept.app.wait(kept.app.infer(kept.wrapped(inputs))))
 
 
 class _Single(_Instance):
@@ -142,8 +152,7 @@ class _Together(_Instance):
     def __call__(self, requests: list[Request]) -> list[Response | Exception]:
         """Answers requests, each by itself."""
         asked = [self.prepared(request) for request in requests]
-        with limited(self.settings.timeout):
-            answers = self._all(asked)
+        answers = self.kept.compute(lambda: self._all(asked))
         return [self.finished(one, answer) for one, answer in zip(asked, answers, strict=True)]
 
     def _all(self, asked: Sequence[Any]) -> list[Any]:

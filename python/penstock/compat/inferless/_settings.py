@@ -25,6 +25,8 @@ class Settings:
     """The model's name; else that of `inferless.yaml`, else the folder's."""
     api_key: str = ""
     """The key that callers send as `Authorization: Bearer KEY`; empty for none."""
+    isolation: str = "process"
+    """Where the app runs: in `process`es of its own, or in the `server`'s, which saves the way there and back."""
     timeout: float = 0.0
     """Seconds that a call of `infer` may take; 0 for any time. Else `inference_time` of `inferless.yaml`."""
     container_concurrency: int = 1
@@ -69,6 +71,10 @@ class Settings:
         for word in ("container_concurrency", "threads", "workers", "max_queue"):
             if getattr(made, word) < 1:
                 raise StartupError(f"inferless: the option {word!r} must be 1 or more, not {getattr(made, word)}")
+        if made.isolation not in ("process", "server"):
+            raise StartupError(f"inferless: the option 'isolation' must be process or server, not {made.isolation!r}")
+        if made.isolation == "server" and (made.workers > 1 or made.gpus):
+            raise StartupError("inferless: the options 'workers' and 'gpus' are for isolation=process")
         return made
 
     def with_state(self, path: Path) -> Settings:

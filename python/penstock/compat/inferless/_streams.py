@@ -7,11 +7,13 @@ import inspect
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from penstock import Cancelled, HandlerError, Timeout
 
 __all__ = ["AppThread", "StreamHandler", "pieces_of"]
+
+T = TypeVar("T")
 
 _END = object()
 _WAITING = 64
@@ -68,33 +70,54 @@ class StreamHandler:
         self._gone.set()
 
 
+Done: TypeAlias = "queue.SimpleQueue[tuple[Any, BaseException | None]]"
+"""Where a task's value, or its error, is put."""
+
+
 class AppThread:
     """The one thread on which a streaming app lives: what loaded it also computes."""
 
     def __init__(self) -> None:
-        self._tasks: queue.Queue[tuple[Callable[[], Any], queue.Queue[Any]] | None] = queue.Queue()
+        self._tasks: queue.SimpleQueue[tuple[Callable[[], Any], Done] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._now: Done | None = None
         self._thread = threading.Thread(target=self._run, name="inferless-app", daemon=True)
         self._thread.start()
 
-    def begin(self, task: Callable[[], Any]) -> queue.Queue[Any]:
+    def begin(self, task: Callable[[], Any]) -> Done:
         """Has it do something. What it gives or raises is put into the queue, as `(value, error)`."""
-        done: queue.Queue[Any] = queue.Queue(1)
+        done: Done = queue.SimpleQueue()
         self._tasks.put((task, done))
         return done
 
-    def do(self, task: Callable[[], Any]) -> Any:
+    def do(self, task: Callable[[], T]) -> T:
         """Has it do something, and waits. Gives or raises what that does."""
-        value, error = self.begin(task).get()
-        if error is not None:
-            raise error
+        value: T = _given(self.begin(task).get())
         return value
 
-    def interrupt(self) -> None:
-        """Raises in what it does now, as soon as that is in Python code."""
-        if self._thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self._thread.ident), ctypes.py_object(Interrupted)
-            )
+    def within(self, task: Callable[[], T], seconds: float) -> T:
+        """Has it do something, and waits for so long; 0 is any time. What takes longer is interrupted.
+
+        Raises:
+            Timeout: it took too long.
+        """
+        done = self.begin(task)
+        try:
+            value: T = _given(done.get(timeout=seconds or None))
+            return value
+        except queue.Empty:
+            self.interrupt(done)
+        except Interrupted:
+            pass
+        raise Timeout(f"infer did not answer within {seconds:g}s")
+
+    def interrupt(self, done: Done) -> None:
+        """Raises in what `begin` gave that queue for, as soon as it is in Python code, unless that is over."""
+        with self._lock:
+            if self._now is done and self._thread.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread.ident), ctypes.py_object(Interrupted)
+                )
 
     def close(self) -> None:
         """Ends it after what it does now."""
@@ -102,10 +125,28 @@ class AppThread:
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
+            task[1].put(self._done(*task))
+
+    def _done(self, task: Callable[[], Any], done: Done) -> tuple[Any, BaseException | None]:
+        try:
+            with self._lock:
+                self._now = done
             try:
-                task[1].put((task[0](), None))
-            except BaseException as error:
-                task[1].put((None, error))
+                return task(), None
+            finally:
+                with self._lock:
+                    self._now = None
+                # An interrupt that came last is raised here, and not in what comes next.
+                _nothing()
+        except BaseException as error:
+            return None, error
+
+
+def _given(answer: tuple[Any, BaseException | None]) -> Any:
+    value, error = answer
+    if error is not None:
+        raise error
+    return value
 
 
 def pieces_of(app: Any, thread: AppThread, inputs: Any, seconds: float) -> Iterator[Any]:
@@ -135,13 +176,13 @@ def pieces_of(app: Any, thread: AppThread, inputs: Any, seconds: float) -> Itera
 
     # The app may still be at work for a caller who left. If that never ends, the process is killed for it.
     thread.do(_nothing)
-    thread.begin(run)
+    done = thread.begin(run)
     try:
         while True:
             try:
                 piece = handler._pieces.get(timeout=seconds or None)
             except queue.Empty:
-                thread.interrupt()
+                thread.interrupt(done)
                 raise Timeout(f"infer sent nothing within {seconds:g}s") from None
             if piece is _END:
                 return

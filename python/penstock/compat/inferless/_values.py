@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ _NUMPY: dict[str, Any] = {
 _NEEDS = {"bool": "true or false", "int": "an integer", "float": "a number", "text": "a string"}
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """One tensor of a request."""
 
     name: str
