@@ -31,6 +31,6 @@ def test_the_chat_streams() -> None:
     assert inferless.check(APPS / "chat") == []
     with testing.Client(*inferless.load(APPS / "chat", {})) as client:
         body = {"parameters": {"prompt": "Where is the cat?", "words": 3}}
-        answer = client.post("/v2/models/chat/generate_stream", json.dumps(body))
+        answer = client.post("/v2/models/chat/infer", json.dumps(body))
     events = [json.loads(line.removeprefix("data: ")) for line in answer.body.decode().split("\n\n") if line]
     assert [one["word"] for one in events] == ["the", "cat", "is"]

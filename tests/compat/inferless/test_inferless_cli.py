@@ -1,22 +1,16 @@
-"""The commands on an app's folder: I-01, I-27, I-33, G-06. Skipped as long as they take no folders."""
+"""The commands on an app's folder: I-01, I-27, I-33, G-06."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from inferless_apps import ANY, app_class, tensor, written
 
 from serving_process import Serving
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("penstock._doors") is None or importlib.util.find_spec("penstock._doors.command") is None,
-    reason="the commands take no folders yet",
-)
 ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
 
 
@@ -34,6 +28,10 @@ def test_i01_serve_a_folder(tmp_path: Path) -> None:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
         with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as answer:
             assert json.load(answer)["outputs"][0]["data"] == ["hi"]
+        told = server.out
+        (line,) = [one for one in told.splitlines() if one.startswith("try ")]
+        assert f"curl {server.http}/v2/models/other/infer -H 'Content-Type: application/json' -d '" in line
+        assert '"name": "x", "shape": [1], "datatype": "BYTES", "data": ["a"]' in line
 
 
 def test_g06_detect(tmp_path: Path) -> None:

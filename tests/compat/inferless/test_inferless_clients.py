@@ -65,9 +65,8 @@ def test_i20_the_real_client_and_batches(tmp_path: Path) -> None:
 
 
 def test_i20_the_real_client_with_nothing_to_say(tmp_path: Path) -> None:
-    # On `generate` until routes of a model's own may take the place of V2's `infer`, which wants `inputs`.
     with live(written(tmp_path, TELL, SCHEMA)) as url:
-        assert told(real(f"{url}/generate", "nothing")) == {}
+        assert told(real(f"{url}/infer", "nothing")) == {}
 
 
 def test_i20_our_client_is_the_same(tmp_path: Path) -> None:
@@ -104,8 +103,7 @@ INPUT_SCHEMA = {
 
 
 def test_i30_the_real_openai_client(tmp_path: Path) -> None:
-    # On `generate` until routes of a model's own may take the place of V2's `infer`: the client sends true as INT32.
     with live(written(tmp_path, TELL, CHAT)) as url:
-        found = told(real(f"{url}/generate", "openai"))
+        found = told(real(f"{url}/infer", "openai"))
     assert json.loads(found.pop("message")) == [{"role": "user", "content": "hi"}]
     assert found == {"temperature": 0.5, "top_k": 3, "do_sample": True, "stop": "x"}

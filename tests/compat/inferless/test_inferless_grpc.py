@@ -1,4 +1,4 @@
-"""Apps over gRPC, which Inferless has not: tensors as V2 has them."""
+"""Apps over gRPC, which Inferless has not, and tensors as raw bytes: tensors as V2 has them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inferless_apps import app_class, written
+from inferless_apps import ANY, app_class, written
 
 from penstock import Client, InvalidInput, Server
 from penstock.compat import inferless
 
+ECHO = app_class("def infer(self, inputs): return {'y': inputs['x'].upper(), 'kind': type(inputs['x']).__name__}")
+COUNT = app_class(
+    "def infer(self, inputs, handler):\n    for n in range(int(inputs['x'])): handler.send_streamed_output({'n': n})"
+)
 
-def test_tensors_over_grpc(tmp_path: Path) -> None:
-    app = app_class("def infer(self, inputs): return {'y': inputs['x'].upper(), 'kind': type(inputs['x']).__name__}")
-    models = inferless.load(written(tmp_path, app), {})
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("isolation", ["process", "server"])
+def test_tensors_of_v2(tmp_path: Path, protocol: str, isolation: str) -> None:
+    models = inferless.load(written(tmp_path, ECHO), {"isolation": isolation})
+    with Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+        url = f"grpc://{server.grpc_address}" if protocol == "grpc" else server.http_url
+        with Client(url) as client:
+            found = client.infer("shop", {"x": np.array([b"hi"], object)})
+            assert (found["y"].tolist(), found["kind"].tolist()) == ([b"HI"], [b"str"])
+            with pytest.raises(InvalidInput, match="unexpected input 'z', expected 'x'"):
+                client.infer("shop", {"z": np.array([b"hi"], object)})
+
+
+def test_pieces_over_grpc(tmp_path: Path) -> None:
+    models = inferless.load(written(tmp_path, COUNT, ANY + "IS_STREAMING_OUTPUT = True\n"), {})
     with (
         Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server,
         Client(f"grpc://{server.grpc_address}") as client,
     ):
-        found = client.infer("shop", {"x": np.array([b"hi"], object)})
-        assert (found["y"].tolist(), found["kind"].tolist()) == ([b"HI"], [b"str"])
-        with pytest.raises(InvalidInput, match="unexpected input 'z', expected 'x'"):
-            client.infer("shop", {"z": np.array([b"hi"], object)})
+        pieces = list(client.stream("shop", {"x": np.array([b"3"], object)}))
+        assert [one["n"].tolist() for one in pieces] == [[0], [1], [2]]
+        # One answer is what ModelInfer has.
+        assert client.infer("shop", {"x": np.array([b"1"], object)})["n"].tolist() == [0]

@@ -47,7 +47,7 @@ def told(caller: Caller, *tensors: dict[str, Any]) -> dict[str, Any]:
 def test_i03_each_datatype_with_its_least_and_greatest(tmp_path: Path) -> None:
     home = written(tmp_path, TELL, declared(**{name.lower(): (name, [-1]) for name in RANGES}))
     with served(home) as caller:
-        sent = [tensor(name.lower(), "BYTES" if name == "STRING" else name, values) for name, values in RANGES.items()]
+        sent = [tensor(name.lower(), name, values) for name, values in RANGES.items()]
         found = told(caller, *sent)
     kinds = {"BOOL": "bool", "BYTES": "str", "STRING": "str"}
     for name, values in RANGES.items():
@@ -110,7 +110,7 @@ def test_i06_flat_and_nested_data(tmp_path: Path, data: list[Any]) -> None:
     assert GRID.one([Given("x", data, "INT64", (2, 2))]) == {"x": [[1, 2], [3, 4]]}
     with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
         assert told(caller, tensor("x", "INT64", data, [2, 2]))["x"][1] == [[1, 2], [3, 4]]
-        answer = caller.post("generate", {"parameters": {"x": [[1, 2], [3, 4]]}})
+        answer = caller.post("infer", {"parameters": {"x": [[1, 2], [3, 4]]}})
         assert answer.status == 200
 
 
@@ -152,12 +152,12 @@ def test_i07_the_vendors_own_sample_is_taken_with_one_warning(
     (said,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
     assert said.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
     with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as caller:
-        assert caller.post("generate", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
+        assert caller.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
 
 
 def test_i07_strict_refuses_it(tmp_path: Path) -> None:
     with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}"), strict=True) as caller:
-        answer = caller.post("generate", {"inputs": [tensor("shape", "INT8", [512, 1])]})
+        answer = caller.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]})
         message = "input 'shape' has 512, INT8 takes integers from -128 to 127"
         assert (answer.status, answer.error()) == (400, message)
 

@@ -253,6 +253,6 @@ def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
             ('{"id": 3}', "'id' must be a string"),
             ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
         ):
-            answer = caller.client.post("/v2/models/shop/generate", body)
+            answer = caller.client.post("/v2/models/shop/infer", body)
             assert answer.status == 400
             assert answer.error().startswith(problem)

@@ -12,9 +12,6 @@ from penstock.images import ImageSpec
 
 __all__ = ["describe", "runtime_of_cog"]
 
-_LEFT_OUT = {".git", ".venv", "venv", "__pycache__", ".penstock", ".pytest_cache"}
-
-
 def describe(path: Path) -> ImageSpec:
     """What an image of an app needs, as its runtime file says.
 
@@ -38,11 +35,7 @@ def describe(path: Path) -> ImageSpec:
         system_packages=runtime.system_packages,
         requirements=tuple(requirements),
         commands_after=runtime.commands,
-        files=tuple(
-            (one, f"{name}/{one.name}")
-            for one in sorted(layout.folder.iterdir())
-            if one.name not in _LEFT_OUT and one.suffix != ".pyc"
-        ),
+        files=((layout.folder, name),),
         # Apps run in their folder, and some write there.
         writable=(f"/app/{name}",),
         serve=(name,),

@@ -115,7 +115,7 @@ def greeting(models: Sequence[Any], url: str) -> list[str]:
         url: Where HTTP is.
     """
     apps = [tell for one in models if (tell := getattr(one.__wrapped__, "curl", None)) is not None]
-    return [line for tell in apps for line in tell(url).splitlines()]
+    return [tell(url).replace(" \\\n  ", " ") for tell in apps]
 
 
 def _volumes(settings: Settings, project: Project) -> dict[str, str]:
