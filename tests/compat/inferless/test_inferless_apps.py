@@ -186,7 +186,7 @@ def test_i32_it_is_loaded_anew_when_a_file_changes(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StartupError, match="there is no option 'colour'; there are name, api_key, timeout"):
+    with pytest.raises(StartupError, match="there is no option 'colour'; there are name, api_key, isolation, timeout"):
         inferless.load(written(tmp_path, ECHO), {"colour": "red"})
     with pytest.raises(StartupError, match="the option 'workers' must be a whole number, not 'many'"):
         inferless.load(written(tmp_path, ECHO), {"workers": "many"})

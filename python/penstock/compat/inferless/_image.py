@@ -12,6 +12,7 @@ from penstock.images import ImageSpec
 
 __all__ = ["describe", "runtime_of_cog"]
 
+
 def describe(path: Path) -> ImageSpec:
     """What an image of an app needs, as its runtime file says.
 
