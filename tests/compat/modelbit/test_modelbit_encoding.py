@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import enum
 import json
 import math
-from typing import Any
+import uuid
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from penstock.compat.modelbit._encoding import dumps
+from penstock.compat.modelbit import _encoding
+from penstock.compat.modelbit._encoding import dumps, loads
+
+
+@pytest.fixture(params=["orjson", "json"], autouse=True)
+def with_and_without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test, with orjson and where it is not installed: both must give the same."""
+    if request.param == "json":
+        monkeypatch.setattr(_encoding, "orjson", None)
+    else:
+        pytest.importorskip("orjson")
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Pair(NamedTuple):
+    a: int
+    b: float
+
+
+@dataclasses.dataclass
+class Box:
+    size: int
+    _hidden: int = 1
 
 
 class Point:
@@ -19,7 +51,7 @@ class Point:
         self.x, self.y = 1, np.float32(0.5)
 
 
-def strictly(text: str) -> Any:
+def strictly(text: bytes) -> Any:
     def refuse(name: str) -> Any:
         raise AssertionError(f"{name} is no JSON")
 
@@ -54,6 +86,14 @@ def strictly(text: str) -> Any:
         ({1: "a", None: "b", False: "c"}, {"1": "a", "null": "b", "false": "c"}),
         ({np.int64(7): np.int8(1)}, {"7": 1}),
         ({2.5: 1}, {"2.5": 1}),
+        ([Color.RED, Level.HIGH], ["red", 3]),
+        (Pair(1, math.nan), [1, None]),
+        (Box(2), {"size": 2, "_hidden": 1}),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (np.array([0.1], np.float32), [float(np.float32(0.1))]),
+        (np.array(["2026-01-02"], "M8[D]"), ["2026-01-02"]),
+        ([2**64, -(2**70)], [2**64, -(2**70)]),
+        ("a\ud800", "a\ud800"),
     ],
 )
 def test_m08_values(value: Any, wanted: Any) -> None:
@@ -87,3 +127,20 @@ def test_m08_what_holds_itself() -> None:
 def test_m27_nan_can_be_an_error() -> None:
     with pytest.raises(ValueError, match="the number nan, which JSON does not have"):
         dumps([math.nan], nan="error")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**63 - 1, -(2**63), 2**64, 123456789012345678901234567890, -(10**19), 1.5e300, "a\ud800", 10**400, [0.1] * 3],
+)
+def test_m04_what_comes_is_as_it_was_sent(value: Any) -> None:
+    found = loads(json.dumps([value, "x"]).encode())
+    assert found == [value, "x"]
+    assert type(found[0]) is type(value)
+
+
+def test_m10_nan_and_other_encodings_are_taken() -> None:
+    assert math.isnan(loads(b"[NaN]")[0])
+    assert loads("[1]".encode("utf-16")) == [1]
+    with pytest.raises(ValueError, match="Expecting value"):
+        loads(b"[x]")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, NoReturn
 
+from penstock.compat.modelbit._encoding import loads
 from penstock.compat.modelbit.errors import BadCall
 
 __all__ = ["Calls", "body_of", "calls_of", "shown"]
@@ -15,14 +17,18 @@ __all__ = ["Calls", "body_of", "calls_of", "shown"]
 class Calls:
     """The calls of one request."""
 
-    ids: list[Any] | None
-    """The rows' ids, in the order of the request; None for a single call."""
-    arguments: list[list[Any]]
-    """The arguments of each call; a single call has one element here."""
+    rows: list[list[Any]]
+    """Each `[id, argument, ...]`; a single call has one here, whose id is its number."""
+    batch: bool = True
+
+    @property
+    def ids(self) -> list[Any]:
+        """The rows' ids, in the order of the request."""
+        return [row[0] for row in self.rows]
 
     def where(self, place: int) -> str:
         """The beginning of a message about one of the calls."""
-        return "" if self.ids is None else f"row id {shown(self.ids[place])}: "
+        return f"row id {shown(self.rows[place][0])}: " if self.batch else ""
 
 
 def body_of(body: bytes) -> dict[str, Any]:
@@ -32,7 +38,7 @@ def body_of(body: bytes) -> dict[str, Any]:
         BadCall: it is not what the door takes.
     """
     try:
-        parsed = json.loads(body)
+        parsed = loads(body)
     except (ValueError, RecursionError) as error:
         raise BadCall(f'the body is not JSON ({error}); expected {{"data": ...}}') from None
     if not isinstance(parsed, dict) or "data" not in parsed:
@@ -54,17 +60,23 @@ def calls_of(data: Any, *, single: bool = False) -> Calls:
         BadCall: a batch has something else than rows, or `data` is nested twice.
     """
     if single:
-        return Calls(None, [[data]])
-    if isinstance(data, dict):
-        if len(data) == 1 and "data" in data:
-            raise BadCall('"data" is nested twice: send {"data": ...}, not {"data": {"data": ...}}')
-        return Calls(None, [[data]])
+        return Calls([[0, data]], batch=False)
+    if isinstance(data, dict) and len(data) == 1 and "data" in data:
+        raise BadCall('"data" is nested twice: send {"data": ...}, not {"data": {"data": ...}}')
     if not isinstance(data, list):
-        return Calls(None, [[data]])
+        return Calls([[0, data]], batch=False)
     if not data:
-        return Calls([], [])
+        return Calls([])
     if not isinstance(data[0], list):
-        return Calls(None, [data])
+        return Calls([[0, *data]], batch=False)
+    # All rows at once, without a step of Python for each.
+    if {*map(type, data)} != {list} or not all(data) or {list, dict} & {*map(type, map(_ID, data))}:
+        _refuse(data)
+    return Calls(data)
+
+
+def _refuse(data: list[Any]) -> NoReturn:
+    """Says which row is none."""
     for place, row in enumerate(data):
         if not isinstance(row, list):
             raise BadCall(
@@ -77,7 +89,7 @@ def calls_of(data: Any, *, single: bool = False) -> Calls:
                 f"row {place} of data has the id {shown(row[0])}, expected a number, a text or null; "
                 "each row is [id, argument, ...]"
             )
-    return Calls([row[0] for row in data], [row[1:] for row in data])
+    raise AssertionError("all of them are rows")
 
 
 def shown(value: Any) -> str:
@@ -87,3 +99,6 @@ def shown(value: Any) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_ID = itemgetter(0)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-__all__ = ["Captured", "capturing", "current", "install"]
+__all__ = ["Captured", "capturing", "current"]
 
 
 @dataclass
@@ -30,9 +30,11 @@ def current() -> Captured | None:
 
 
 @contextlib.contextmanager
-def capturing(wanted: bool) -> Iterator[Captured]:
+def capturing(wanted: bool = True) -> Iterator[Captured]:
     """Captures what is printed meanwhile, by this task alone."""
     captured = Captured()
+    if wanted:
+        _install()
     token = _CURRENT.set(captured if wanted else None)
     try:
         yield captured
@@ -40,7 +42,7 @@ def capturing(wanted: bool) -> Iterator[Captured]:
         _CURRENT.reset(token)
 
 
-def install() -> None:
+def _install() -> None:
     """Has standard output tell what is captured, and go where it went."""
     if not isinstance(sys.stdout, _Told):
         sys.stdout = _Told(sys.stdout)

@@ -23,7 +23,7 @@ def rows_of(data: Any) -> list[Any] | None:
     return None
 
 
-def chunks(rows: list[Any], size: int, most_bytes: int) -> Iterator[tuple[int, str]]:
+def chunks(rows: list[Any], size: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Parts of the rows as JSON, each with the number of its rows.
 
     Args:
@@ -38,13 +38,15 @@ def chunks(rows: list[Any], size: int, most_bytes: int) -> Iterator[tuple[int, s
         yield from _halved(rows[start : start + size], most_bytes)
 
 
-def _halved(part: list[Any], most_bytes: int) -> Iterator[tuple[int, str]]:
+def _halved(part: list[Any], most_bytes: int) -> Iterator[tuple[int, bytes]]:
     text = dumps(part)
-    if len(text.encode()) <= most_bytes:
+    if len(text) <= most_bytes:
         yield len(part), text
         return
     if len(part) == 1:
-        raise UserFacingError(f"A row is larger than batch_bytes ({len(text)} > {most_bytes}): {text[:60]}...")
+        raise UserFacingError(
+            f"A row is larger than batch_bytes ({len(text)} > {most_bytes}): {text[:60].decode(errors='replace')}..."
+        )
     middle = (len(part) + 1) // 2
     yield from _halved(part[:middle], most_bytes)
     yield from _halved(part[middle:], most_bytes)

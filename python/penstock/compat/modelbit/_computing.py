@@ -89,8 +89,8 @@ async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: S
     if failed is not None:
         answer = Computed(bytes(failed["answer"]), int(failed["status"]))
     elif parts:
-        rows = b", ".join(filter(None, (bytes(one["answer"]) for one in outputs)))
-        answer = Computed(b'{"data": [%b]}' % rows)
+        rows = b",".join(filter(None, (bytes(one["answer"]) for one in outputs)))
+        answer = Computed(b'{"data":[%b]}' % rows)
     else:
         answer = Computed(bytes(outputs[0]["answer"]))
     answer.rows = [bytes(one["record"]) for one in outputs]

@@ -1,18 +1,24 @@
-"""What a function returned as JSON, which never has what JSON does not."""
+"""JSON, in and out: what a request has, and what a function returned, without what JSON does not have.
+
+By orjson where it is installed, which is several times as quick and gives the same.
+"""
 
 from __future__ import annotations
 
 import datetime
+import enum
+import importlib
 import json
 import math
 import sys
+import uuid
 from typing import Any
 
 import numpy as np
 
-__all__ = ["dumps", "plain"]
+__all__ = ["dumps", "loads", "plain"]
 
-_SAID = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, complex)
+_SAID = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, complex, uuid.UUID)
 """What is sent as Python writes it."""
 _HINTS = {
     bytes: "send base64.b64encode(value).decode()",
@@ -23,7 +29,23 @@ _HINTS = {
 }
 
 
-def dumps(value: Any, *, nan: str = "null") -> str:
+def loads(text: bytes) -> Any:
+    """The value of JSON. Numbers that are none are taken too.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    # Whole numbers of more than 64 bits would come as floats.
+    if orjson is not None and _TOO_LONG not in text.translate(_DIGITS):
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            # It says why less well, and refuses what some clients send: NaN, halves of pairs, other encodings.
+            pass
+    return json.loads(text)
+
+
+def dumps(value: Any, *, nan: str = "null") -> bytes:
     """A value as JSON.
 
     Args:
@@ -34,11 +56,17 @@ def dumps(value: Any, *, nan: str = "null") -> str:
         TypeError: it has something that JSON has no place for; the message says what to send instead.
         ValueError: it holds itself, or a number that is none, and that is an error.
     """
+    if orjson is not None and nan == "null":
+        try:
+            text: bytes = orjson.dumps(value, default=_plain_array, option=_OPTIONS)
+            return text
+        except TypeError:
+            # Keys that are no texts, long numbers, and what has no place in JSON either.
+            pass
     try:
-        # Most answers are plain, and the standard library is quick with those.
-        return json.dumps(value, allow_nan=False)
+        return _encode(value).encode()
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(plain(value, nan=nan))
+        return _encode(plain(value, nan=nan)).encode()
 
 
 def plain(value: Any, *, nan: str = "null") -> Any:
@@ -54,8 +82,12 @@ class _Plain:
         self._open: set[int] = set()
 
     def of(self, value: Any) -> Any:
-        if value is None or isinstance(value, (bool, str)):
+        if value is None or type(value) in (bool, str):
             return value
+        if isinstance(value, enum.Enum):
+            return self.of(value.value)
+        if isinstance(value, str):
+            return str(value)
         if isinstance(value, (int, np.integer)):
             return int(value)
         if isinstance(value, np.bool_):
@@ -87,7 +119,7 @@ class _Plain:
         if isinstance(value, (list, tuple)):
             return [self.of(one) for one in value]
         if isinstance(value, np.ndarray):
-            return self.of(value.tolist())
+            return value.tolist() if _is_plain(value) else self.of(value.tolist())
         pandas = sys.modules.get("pandas")
         if pandas is not None:
             if isinstance(value, pandas.DataFrame):
@@ -126,3 +158,29 @@ def _is_missing(value: Any) -> bool:
     if pandas is not None and (value is pandas.NaT or value is pandas.NA):
         return True
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether its elements all are numbers that JSON has."""
+    kind = array.dtype.kind
+    return kind in "biu" or (kind == "f" and array.dtype.itemsize <= 8 and bool(np.isfinite(array).all()))
+
+
+def _plain_array(value: Any) -> Any:
+    """What orjson gets instead of what it does not know."""
+    return _Plain("null").of(value)
+
+
+def _if_installed(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+orjson = _if_installed("orjson")
+_OPTIONS = 0 if orjson is None else orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_DIGITS = bytes(ord("0") if chr(one).isdigit() and one < 128 else ord(" ") for one in range(256))
+_TOO_LONG = b"0" * 19
+# Made once: `json.dumps` would make it for each call.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

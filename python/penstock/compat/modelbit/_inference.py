@@ -94,13 +94,13 @@ def get_inference(  # noqa: PLR0917 - as upstream has them
         poster.close()
 
 
-def _posted(poster: Poster, rows: list[Any], sizes: list[int], more: str) -> list[dict[str, Any]]:
+def _posted(poster: Poster, rows: list[Any], sizes: list[int], more: bytes) -> list[dict[str, Any]]:
     """The answers of all parts of a batch, in its order."""
     size, most_bytes, at_once = sizes
     failed = threading.Event()
     progress = _Progress(len(rows), shown=len(rows) > size and sys.stderr.isatty())
 
-    def post(count: int, text: str) -> dict[str, Any]:
+    def post(count: int, text: bytes) -> dict[str, Any]:
         if failed.is_set():
             return {}
         try:
@@ -133,21 +133,21 @@ def _posted(poster: Poster, rows: list[Any], sizes: list[int], more: str) -> lis
     return [part.result() for part in parts]
 
 
-def _joined(answers: list[dict[str, Any]], more: str) -> dict[str, Any]:
+def _joined(answers: list[dict[str, Any]], more: bytes) -> dict[str, Any]:
     if len(answers) == 1:
         return answers[0]
     if all("batchId" in one for one in answers):
         return {"batchIds": [one["batchId"] for one in answers]}
-    if '"response_format"' in more:
+    if b'"response_format"' in more:
         return {"data": [one["data"] for one in answers]}
     return {"data": [row for one in answers for row in one["data"]]}
 
 
-def _body(data: str, more: str) -> bytes:
-    return f'{{"data": {data}{more}}}'.encode()
+def _body(data: bytes, more: bytes) -> bytes:
+    return b'{"data":%b%b}' % (data, more)
 
 
-def _wishes(seconds: Any, format_: Any, webhook: Any, ignores: Any) -> str:
+def _wishes(seconds: Any, format_: Any, webhook: Any, ignores: Any) -> bytes:
     """What goes beside the data, as JSON."""
     wishes: dict[str, Any] = {}
     if seconds is not None:
@@ -164,7 +164,7 @@ def _wishes(seconds: Any, format_: Any, webhook: Any, ignores: Any) -> str:
         if webhook is None or not isinstance(ignores, bool):
             raise UserFacingError("'response_webhook_ignore_timeout' must be a bool, and goes with a response_webhook.")
         wishes["response_webhook_ignore_timeout"] = ignores
-    return "".join(f', "{name}": {dumps(value)}' for name, value in wishes.items())
+    return b"".join(b',"%b":%b' % (name.encode(), dumps(value)) for name, value in wishes.items())
 
 
 def _host(base_url: str | None, region: str | None, outpost: str | None, workspace: str | None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock import Context, Forbidden, LoadError
 from penstock.compat.modelbit._deployment import Deployment
+from penstock.compat.modelbit._framing import FrameRunner
 from penstock.compat.modelbit._running import Answer, Runner
 from penstock.compat.modelbit._source import function_of
 
@@ -23,7 +24,8 @@ class Worker:
         if deployment is None:
             raise LoadError("this process is no deployment's")
         self._token = deployment.token
-        self._runner = Runner(deployment, function_of(deployment))
+        kind = Runner if deployment.columns is None else FrameRunner
+        self._runner = kind(deployment, function_of(deployment))
 
     def __call__(self, body: Any, ctx: Context) -> Any:
         (answer,) = self._runner.answer([bytes(body[0])], [self._told(ctx.parameters)])
