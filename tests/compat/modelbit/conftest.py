@@ -13,18 +13,29 @@ from penstock import Server
 from penstock.compat import modelbit
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["process", "server"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    """A server of the deployments that the test module names in DEPLOYMENTS, with the OPTIONS it names."""
+    """A server of the deployments that the test module names in DEPLOYMENTS, with the OPTIONS it names.
+
+    Each test runs with both kinds of isolation; one that is about processes alone asks for `of_processes` too.
+    """
     folder = write(tmp_path_factory.mktemp("modelbit"), request.module.DEPLOYMENTS)
     for name, text in getattr(request.module, "FILES", {}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     options = {name: text.format(folder=folder) for name, text in getattr(request.module, "OPTIONS", {}).items()}
+    options["isolation"] = request.param
     settings = getattr(request.module, "SETTINGS", {})
     with Server(*modelbit.load(folder, options), http="127.0.0.1:0", grpc=None, **settings) as server:
-        yield Asker(server.http_url, folder)
+        yield Asker(server.http_url, folder, isolation=request.param)
+
+
+@pytest.fixture
+def of_processes(served: Asker) -> None:
+    """Skips a test where functions run in the server."""
+    if served.isolation != "process":
+        pytest.skip("it is about processes")
 
 
 @pytest.fixture

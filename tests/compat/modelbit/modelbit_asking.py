@@ -42,6 +42,7 @@ class Asker:
 
     url: str
     folder: Path
+    isolation: str = "process"
 
     def raw(
         self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str | None = None

@@ -37,20 +37,30 @@ def entries(served: Asker) -> list[Any]:
 
 
 def test_m13_a_request_that_takes_too_long(served: Asker) -> None:
-    pid = served.ask("sleeps", 0).data
-    with ThreadPoolExecutor(1) as threads:
-        began = time.monotonic()
-        late = threads.submit(served.ask, "sleeps", 60, timeout_seconds=1)
-        time.sleep(0.2)
-        assert served.ask("other", 5).data == 5, "others are not held up"
-        answered = late.result()
-    assert time.monotonic() - began < 2
+    for turn in range(3):
+        pid = served.ask("sleeps", 0).data
+        with ThreadPoolExecutor(1) as threads:
+            began = time.monotonic()
+            late = threads.submit(served.ask, "sleeps", 3, timeout_seconds=1)
+            time.sleep(0.2)
+            assert served.ask("other", 5).data == 5, "others are not held up"
+            answered = late.result()
+        # A machine that is busy with other things may be late by itself.
+        if (took := time.monotonic() - began) < 2:
+            break
+        assert turn < 2, f"it took {took} seconds"
     assert answered.status == 408
-    assert answered.error == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
+    said = "deployment 'sleeps' did not answer within 1 seconds"
     again = served.ask("sleeps", 0).data
-    assert again != pid, "by a process that was started anew"
+    if served.isolation == "process":
+        assert answered.error == f"{said}, and was stopped"
+        assert again != pid, "by a process that was started anew"
+    else:
+        assert answered.error == said
+        assert again == pid == os.getpid()
 
 
+@pytest.mark.usefixtures("of_processes")
 def test_m13_a_process_that_ends(served: Asker) -> None:
     answered = served.ask("sleeps", "die")
     assert answered.status == 400, "no status that has clients ask again"

@@ -109,9 +109,12 @@ def test_m14_mistakes(served: Asker, data: Any, said: str) -> None:
     assert answered.error.startswith(said)
 
 
-def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("isolation", ["process", "server"])
+def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
     folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
-    with Server(*modelbit.load(folder, {"join": "32"}), http="127.0.0.1:0", grpc=None) as server:
+    with Server(
+        *modelbit.load(folder, {"join": "32", "isolation": isolation}), http="127.0.0.1:0", grpc=None
+    ) as server:
         asker = Asker(server.http_url, folder)
 
         def ask(place: int) -> Any:
@@ -126,9 +129,10 @@ def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory) -> 
         assert len(calls) <= 4, "the first few may have begun before the others came"
 
 
-def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("isolation", ["process", "server"])
+def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
     folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
-    with Server(*modelbit.load(folder, {"join": 32}), http="127.0.0.1:0", grpc=None) as server:
+    with Server(*modelbit.load(folder, {"join": 32, "isolation": isolation}), http="127.0.0.1:0", grpc=None) as server:
         asker = Asker(server.http_url, folder)
         asked = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
         with ThreadPoolExecutor(5) as threads:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +20,7 @@ TWO = Written("def f(x):\n    return [2, x]\n", "f")
 BRANCH = Written("def f(x):\n    return ['branch', x]\n", "f")
 SEEN = Written(
     "import pathlib\ndef seen(x):\n"
-    "    path = pathlib.Path('count')\n"
+    "    path = pathlib.Path(__file__).with_name('count')\n"
     "    if x == 'count':\n        return path.read_text() if path.exists() else ''\n"
     "    path.write_text((path.read_text() if path.exists() else '') + x)\n"
     "    raise ValueError('a mirror that fails')\n",
@@ -113,9 +115,12 @@ def test_m21_mirrors_are_not_seen(served: Asker) -> None:
     until(lambda: served.ask("seen", "count").data == "z")
 
 
-def test_m16_keys(tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["process", "server"])
+def test_m16_keys(tmp_path: Path, isolation: str) -> None:
     folder = write(tmp_path, {"f": ONE})
-    with Server(*modelbit.load(folder, {"keys": "k1,k2"}), http="127.0.0.1:0", grpc=None) as server:
+    with Server(
+        *modelbit.load(folder, {"keys": "k1,k2", "isolation": isolation}), http="127.0.0.1:0", grpc=None
+    ) as server:
         asker = Asker(server.http_url, folder)
         for key in ("k1", "k2", "Bearer k1"):
             assert asker.ask("f", 1, {"Authorization": key}).data == [1, 1]
@@ -149,3 +154,36 @@ def test_g01_two_folders_in_one_server(tmp_path: Path) -> None:
         asker = Asker(server.http_url, tmp_path)
         assert asker.ask("a", 1).data == ["a", "a", 1]
         assert asker.ask("b", 1).data == ["b", "b", 1]
+
+
+def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
+    """Each has modules of its own, also those that are imported late, and nothing of the process is changed."""
+    source = (
+        "import helper, modelbit\n"
+        "def {0}(x):\n"
+        "    import late\n"
+        "    named = modelbit.get_deployment_info()['name']\n"
+        "    return [helper.NAME, late.NAME, named, modelbit.load_value('v.pkl').name]\n"
+    )
+    known, folder, path = set(sys.modules), os.getcwd(), [*sys.path]
+    for name in ("a", "b"):
+        things = "class Thing:\n    def __init__(self, name=None):\n        self.name = name\n"
+        files = {"helper.py": f"NAME = {name!r}\n{things}", "late.py": f"NAME = 'late {name}'\n"}
+        here = write(tmp_path / name, {name: Written(source.format(name), name, files=files)})
+        (here / "deployments" / name / "v.pkl").write_bytes(_pickle_of("helper", "Thing", name))
+    options = {"isolation": "server"}
+    models = [*modelbit.load(tmp_path / "a", options), *modelbit.load(tmp_path / "b", options)]
+    with Server(*models, http="127.0.0.1:0", grpc=None) as server:
+        asker = Asker(server.http_url, tmp_path)
+        assert asker.ask("a", 1).data == ["a", "late a", "a", "a"]
+        assert asker.ask("b", 1).data == ["b", "late b", "b", "b"]
+    assert {
+        name for name in set(sys.modules) - known if name.partition(".")[0] in ("helper", "late", "source")
+    } == set()
+    assert (os.getcwd(), sys.path) == (folder, path)
+    assert [name for name in sys.modules if name.startswith("_own") and "a_1" in name] == [], "they are forgotten"
+
+
+def _pickle_of(module: str, name: str, value: str) -> bytes:
+    """What `pickle.dumps(module.name(value))` gives."""
+    return b"c%b\n%b\n(V%b\ntR." % (module.encode(), name.encode(), value.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.compat.modelbit._door import check, describe, detect, load, scaffold
+from penstock.compat.modelbit._greeting import greeting
 from penstock.compat.modelbit._inference import get_inference
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit.errors import ModelbitError, UserFacingError
@@ -40,6 +41,7 @@ __all__ = [
     "get_model",
     "get_models",
     "get_secret",
+    "greeting",
     "in_modelbit",
     "load",
     "load_value",

@@ -10,43 +10,104 @@ from penstock import Batching, Context, Model, Processes, Request, Response, Ten
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._gate import Gate
 from penstock.compat.modelbit._settings import Settings
-from penstock.compat.modelbit._worker import JoiningWorker, Worker
+from penstock.compat.modelbit._worker import JoiningWorker, Worker, joined
 
 __all__ = ["ABANDONED_AFTER", "gate_model", "model_of"]
 
 ABANDONED_AFTER = 0.2
 """Seconds that a process may go on with a request that was given up, before it is stopped and started anew."""
+_AT_ONCE = 1024
+"""Requests that wait on one event loop."""
 
 
-def model_of(deployment: Deployment, settings: Settings) -> Model[..., Any]:
-    """The model that computes a deployment, in processes of its own.
-
-    It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder
-    and an environment of their own.
-    """
-    joins = deployment.columns is not None and settings.join > 1
+def model_of(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..., Any]:
+    """The model that computes a deployment."""
+    if deployment.alone:
+        return _model_alone(deployment, settings, gate)
+    # It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder
+    # and an environment of their own.
+    processes = Processes(settings.workers, abandoned_after=ABANDONED_AFTER, env=deployment.environment())
+    worker: type = JoiningWorker if deployment.joins else Worker
     return Model(
-        JoiningWorker if joins else Worker,
+        _joining_here(deployment, gate) if deployment.here else worker,
         name=deployment.model,
         version=deployment.version,
-        description=f"Deployment {deployment.name}, version {deployment.version} of branch {deployment.branch}",
+        description=_description(deployment),
         inputs=[Tensor("body", bytes, [1])],
         outputs=[Tensor("answer", bytes, [1]), Tensor("status", np.int64, [1]), Tensor("record", bytes, [1])],
-        instances=Processes(settings.workers, abandoned_after=ABANDONED_AFTER, env=deployment.environment()),
-        batching=Batching(max_size=settings.join) if joins else None,
+        instances=settings.workers if deployment.here else processes,
+        batching=Batching(max_size=settings.join) if deployment.joins else None,
     )
 
 
 def gate_model(name: str, gate: Gate) -> Model[..., Any]:
-    """The model that has the routes. It only passes on, so one event loop is enough."""
+    """The model that has the routes of what runs elsewhere. It only passes on, so one event loop is enough."""
 
-    async def answer(request: Request, ctx: Context) -> Response:
-        return await gate.answer(request, ctx)
+    class Front:
+        async def __call__(self, request: Request, ctx: Context) -> Response:
+            return await gate.answer(request, ctx)
+
+        async def close(self) -> None:
+            await gate.finish()
 
     return Model(
-        answer,
+        Front,
         name=name,
         description="Modelbit's REST interface",
         routes=gate.routes(),
-        max_concurrency=1024,
+        max_concurrency=_AT_ONCE,
     )
+
+
+def _model_alone(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..., Any]:
+    """A model that answers requests itself, in the server's process."""
+
+    class Loaded:
+        def __init__(self) -> None:
+            gate.here.load(deployment)
+
+    class Plain(Loaded):
+        def __call__(self, request: Request, ctx: Context) -> Response:
+            return gate.answer_now(request, ctx)
+
+        def close(self) -> None:
+            gate.leave_now(deployment)
+
+    class Waiting(Loaded):
+        async def __call__(self, request: Request, ctx: Context) -> Response:
+            return await gate.answer_soon(request, ctx)
+
+        async def close(self) -> None:
+            await gate.finish()
+            gate.here.leave(deployment)
+
+    waits = deployment.waits and deployment.columns is None
+    options: dict[str, Any] = {"max_concurrency": _AT_ONCE} if waits else {"instances": settings.workers}
+    return Model(
+        Waiting if waits else Plain,
+        name=deployment.model,
+        version=deployment.version,
+        description=_description(deployment),
+        routes=gate.routes_of(deployment),
+        **options,
+    )
+
+
+def _joining_here(deployment: Deployment, gate: Gate) -> type:
+    """What joins requests in the server's process."""
+
+    class Joining:
+        def __init__(self) -> None:
+            self._runner = gate.here.load(deployment)
+
+        def __call__(self, body: Any, ctx: Context) -> Any:
+            return joined(self._runner, body, ctx)
+
+        def close(self) -> None:
+            gate.here.leave(deployment)
+
+    return Joining
+
+
+def _description(deployment: Deployment) -> str:
+    return f"Deployment {deployment.name}, version {deployment.version} of branch {deployment.branch}"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +23,10 @@ from penstock import (
     Unavailable,
 )
 from penstock.compat.modelbit._deployment import Deployment
+from penstock.compat.modelbit._running import Answer, Runner
 from penstock.compat.modelbit._settings import Settings
 
-__all__ = ["Asked", "Computed", "compute", "failure"]
+__all__ = ["Asked", "Computed", "compute", "late"]
 
 _BATCH = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
 
@@ -48,31 +50,37 @@ class Computed:
 
 @dataclass(frozen=True)
 class Asked:
-    """How a request is computed."""
+    """A request, and how it is computed."""
 
+    body: bytes
     seconds: float
+    """When it is given up."""
     single: bool = False
     log: bool = False
     sent: asyncio.Event | None = None
     """Is set once its deployment has it: until then it is given up if its caller leaves, then by time alone."""
 
 
-async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: Settings, ctx: Context) -> Computed:
-    """Has a deployment answer a request. Whatever goes wrong is an answer too."""
-    parts = 0 if asked.single else _parts(deployment, body, settings)
+async def compute(
+    deployment: Deployment, runner: Runner | None, asked: Asked, settings: Settings, ctx: Context
+) -> Computed:
+    """Has a deployment answer a request. Whatever goes wrong is an answer too.
+
+    Args:
+        deployment: Which.
+        runner: What runs its function in this process; None for one that runs elsewhere.
+        asked: The request.
+        settings: The door's.
+        ctx: Whose models are asked.
+    """
     told: dict[str, bool | int | str] = {"token": deployment.token, "single": asked.single, "log": asked.log}
-    peer = ctx.models[deployment.model, str(deployment.version)]
-    sent = np.empty(1, object)
-    sent[0] = body
-    array = sent.reshape(1, 1) if _joins(deployment, settings) else sent
-
-    async def part(**more: int) -> tuple[Any, float]:
-        began = time.monotonic()
-        given = await peer.with_parameters(**told, **more).aio(body=array)
-        return {name: one.reshape(-1)[0] for name, one in given.items()}, time.monotonic() - began
-
+    if runner is not None:
+        wanted = [_here(runner, asked.body, told)]
+    elif deployment.alone:
+        return _failure(f"deployment {deployment.name!r} is not loaded", 503)
+    else:
+        wanted = _elsewhere(deployment, asked.body, told, settings, ctx)
     try:
-        wanted = [part(part=one, parts=parts) for one in range(parts)] if parts else [part()]
         begun = [asyncio.ensure_future(one) for one in wanted]
         if asked.sent is not None:
             # By then each has run up to where it waits.
@@ -80,31 +88,64 @@ async def compute(deployment: Deployment, body: bytes, asked: Asked, settings: S
             asked.sent.set()
         done = await asyncio.wait_for(asyncio.gather(*begun), asked.seconds)
     except asyncio.TimeoutError:
-        text = f"deployment {deployment.name!r} did not answer within {asked.seconds:g} seconds, and was stopped"
-        return failure(text, 408)
+        return late(deployment, asked.seconds)
     except PenstockError as error:
-        return failure(str(error), _status(error))
-    outputs = [one for one, _ in done]
-    failed = next((one for one in outputs if int(one["status"]) >= 400), None)
+        return _failure(str(error), _status(error))
+    answers = [one for one, _ in done]
+    failed = next((one for one in answers if one.status >= 400), None)
     if failed is not None:
-        answer = Computed(bytes(failed["answer"]), int(failed["status"]))
-    elif parts:
-        rows = b",".join(filter(None, (bytes(one["answer"]) for one in outputs)))
-        answer = Computed(b'{"data":[%b]}' % rows)
+        computed = Computed(failed.body, failed.status)
+    elif len(answers) > 1:
+        computed = Computed(b'{"data":[%b]}' % b",".join(one.body for one in answers if one.body))
     else:
-        answer = Computed(bytes(outputs[0]["answer"]))
-    answer.rows = [bytes(one["record"]) for one in outputs]
-    answer.runtimes = [seconds for _, seconds in done]
-    return answer
+        computed = Computed(answers[0].body)
+    computed.rows = [one.record for one in answers]
+    computed.runtimes = [seconds for _, seconds in done]
+    return computed
 
 
-def failure(text: str, status: int) -> Computed:
+_Part = Coroutine[Any, Any, tuple[Answer, float]]
+"""An answer on its way, which comes with how long it took."""
+
+
+async def _here(runner: Runner, body: bytes, told: dict[str, bool | int | str]) -> tuple[Answer, float]:
+    began = time.monotonic()
+    if runner.is_async:
+        answer = await runner.answer_later(body, told)
+    else:
+        answer = (await asyncio.to_thread(runner.answer, [body], [told]))[0]
+    return answer, time.monotonic() - began
+
+
+def _elsewhere(
+    deployment: Deployment, body: bytes, told: dict[str, bool | int | str], settings: Settings, ctx: Context
+) -> list[_Part]:
+    """By the deployment's own model; in parts, if that is quicker."""
+    parts = 0 if told["single"] else _parts(deployment, body, settings)
+    peer = ctx.models[deployment.model, str(deployment.version)]
+    sent = np.empty(1, object)
+    sent[0] = body
+    array = sent.reshape(1, 1) if deployment.joins else sent
+
+    async def part(**more: int) -> tuple[Answer, float]:
+        began = time.monotonic()
+        given = await peer.with_parameters(**told, **more).aio(body=array)
+        found = {name: one.reshape(-1)[0] for name, one in given.items()}
+        answer = Answer(bytes(found["answer"]), int(found["status"]), bytes(found["record"]))
+        return answer, time.monotonic() - began
+
+    return [part(part=one, parts=parts) for one in range(parts)] if parts else [part()]
+
+
+def late(deployment: Deployment, seconds: float) -> Computed:
+    """The answer where a deployment took too long."""
+    stopped = "" if deployment.here else ", and was stopped"
+    return _failure(f"deployment {deployment.name!r} did not answer within {seconds:g} seconds{stopped}", 408)
+
+
+def _failure(text: str, status: int) -> Computed:
     """An answer that says what went wrong."""
     return Computed(json.dumps({"error": text}).encode(), status)
-
-
-def _joins(deployment: Deployment, settings: Settings) -> bool:
-    return deployment.columns is not None and settings.join > 1
 
 
 def _parts(deployment: Deployment, body: bytes, settings: Settings) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +44,27 @@ class Deployment:
     """The folder for images that the function logs; empty to leave them out."""
     token: str = ""
     """What the door says to its processes, so that nobody goes around it."""
+    here: bool = False
+    """Whether its function runs in the server's process."""
+    joins: bool = False
+    """Whether requests that wait share a call."""
+    waits: bool = False
+    """Whether its function is known to be async."""
 
     @property
     def model(self) -> str:
         """The name of the Penstock model that computes it; its version is the deployment's."""
         return self.name if self.branch == MAIN else f"{self.name}.{self.branch.replace('/', '~')}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether requests are computed where they arrive: what is to be joined waits in its model's queue instead."""
+        return self.here and not self.joins
+
+    @cached_property
+    def key(self) -> tuple[str, int]:
+        """What it is known by: looked up for each request, where comparing all of it would take longer."""
+        return self.model, self.version
 
     def environment(self) -> dict[str, str]:
         """What is different in the environment of its processes."""
@@ -53,6 +73,20 @@ class Deployment:
             "DEPLOYMENT_NAME": self.name,
             "DEPLOYMENT_VERSION": str(self.version),
         }
+
+    @classmethod
+    def current(cls) -> Deployment | None:
+        """The one whose code asks; None where it is no deployment's."""
+        return _CURRENT.get() or cls.of_this_process()
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Has `current` give it meanwhile."""
+        token = _CURRENT.set(self)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
 
     @classmethod
     def of_this_process(cls) -> Deployment | None:
@@ -79,3 +113,6 @@ class Deployment:
         if not any(path.is_relative_to(one) for one in homes):
             raise ValueError(f"{name!r} lies outside of the deployment's folder")
         return path
+
+
+_CURRENT: ContextVar[Deployment | None] = ContextVar("penstock_modelbit_deployment", default=None)

@@ -14,6 +14,7 @@ from penstock import Model, StartupError
 from penstock.compat.modelbit._binding import gate_model, model_of
 from penstock.compat.modelbit._folders import Found, fill, folders, is_deployment, is_repository, root_of
 from penstock.compat.modelbit._gate import Gate
+from penstock.compat.modelbit._greeting import to_greet
 from penstock.compat.modelbit._metadata import Metadata, read_metadata
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
@@ -67,7 +68,8 @@ def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
     table = Table()
     fill(table, path, settings, secrets.token_hex(16))
     gate = Gate(f"modelbit.{_plain(path)}", table, settings)
-    return [gate_model(f"modelbit.{_plain(path)}", gate), *(model_of(one, settings) for one in table.all())]
+    front = gate_model(f"modelbit.{_plain(path)}", gate)
+    return to_greet([front, *(model_of(one, settings, gate) for one in table.all())], table)
 
 
 def describe(path: Path) -> ImageSpec:

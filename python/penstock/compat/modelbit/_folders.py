@@ -113,7 +113,7 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
         StartupError: it cannot be served; the message says why.
     """
     metadata = read_metadata(found.folder / "metadata.yaml")
-    main_function(found.folder, metadata)
+    function = main_function(found.folder, metadata)
     return Deployment(
         name=found.name,
         version=found.version,
@@ -127,6 +127,9 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
         tracebacks=settings.tracebacks,
         images=str(Path(settings.images).resolve()) if settings.images else "",
         token=token,
+        here=settings.isolation == "server",
+        joins=metadata.columns is not None and settings.join > 1,
+        waits=isinstance(function, ast.AsyncFunctionDef),
     )
 
 

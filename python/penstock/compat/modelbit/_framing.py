@@ -43,9 +43,10 @@ class FrameRunner(Runner):
         answers.update(zip(parts, self._framed([*parts.values()]), strict=True))
         return [answers[place] for place in range(len(bodies))]
 
-    async def answer_later(self, body: bytes, told: Mapping[str, Any]) -> Answer:
-        """Is not there: a function of frames is waited for in a thread."""
-        raise NotImplementedError
+    @property
+    def is_async(self) -> bool:
+        """Never: a function of frames is waited for by its thread."""
+        return False
 
     def _framed(self, parts: list[_Part]) -> list[Answer]:
         if not parts:

@@ -1,33 +1,37 @@
-"""`Gate`: the model that has the door's routes, and asks the deployments."""
+"""`Gate`: answers the door's routes, and asks the deployments."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import time
 import uuid
-from collections import Counter
-from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock import Context, Request, Response
 from penstock.compat.modelbit import _webhooks
 from penstock.compat.modelbit._arguments import body_of
-from penstock.compat.modelbit._computing import Asked, Computed, compute
-from penstock.compat.modelbit._deployment import MAIN, Deployment
+from penstock.compat.modelbit._computing import Asked, Computed, compute, late
+from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._endpoints import Backend, Endpoint
+from penstock.compat.modelbit._here import Here
+from penstock.compat.modelbit._later import Later
 from penstock.compat.modelbit._links import Links
+from penstock.compat.modelbit._meaning import Keys, Meant, routes_of
 from penstock.compat.modelbit._record import Entry, RequestLog
+from penstock.compat.modelbit._running import Answer, Runner, refused
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
-from penstock.compat.modelbit._wishes import Wishes, wishes_of
+from penstock.compat.modelbit._underway import UnderWay
+from penstock.compat.modelbit._wishes import Wishes, wishes_nothing, wishes_of
 from penstock.compat.modelbit.errors import BadCall
 
 __all__ = ["Gate"]
 
 _JSON = "application/json"
+_ONE_BY_ONE: dict[str, Any] = {}
+_SINGLE: dict[str, Any] = {"single": True}
 
 
 @dataclass(frozen=True)
@@ -59,74 +63,100 @@ class Gate:
 
     def __init__(self, name: str, table: Table, settings: Settings) -> None:
         self._name, self._table, self._settings = name, table, settings
+        self._keys = Keys(settings)
         self._links = Links(settings.links or None, settings.link_seconds)
         self._log = RequestLog(settings.log) if settings.log else None
-        self._keys = [one.encode() for one in settings.keys]
-        self._running: Counter[tuple[str, str, int]] = Counter()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._running, self._later = UnderWay(), Later()
+        self.here = Here()
+        """The functions of this process."""
 
     def routes(self) -> list[str]:
-        """Its routes: literal ones, so that several of these models can be in one server."""
+        """The routes of its own model: literal ones, so that several of these models can be in one server."""
         return [
-            *(
-                route
-                for name in self._table.names
-                for route in (
-                    f"POST /v1/{name}/{{version}}",
-                    f"POST /v1/{name}/{{branch}}/{{version}}",
-                    f"GET /v1/{name}",
-                )
-            ),
+            *(route for name in self._table.names if not self._table.owner(name) for route in routes_of(name)),
             *(f"POST /v1/endpoint/{one.name}" for one in self._table.endpoints),
             f"GET /v1/links/{self._name}/{{token}}",
         ]
+
+    def routes_of(self, deployment: Deployment) -> list[str]:
+        """The routes that a deployment's model has itself."""
+        return routes_of(deployment.name) if self._table.owner(deployment.name) == deployment.model else []
 
     async def answer(self, request: Request, ctx: Context) -> Response:
         """Answers a request to one of the routes."""
         try:
             return await self._answer(request, ctx)
         except BadCall as error:
-            return Response(json.dumps({"error": str(error)}), status=error.status, content_type=_JSON)
+            return _given(refused(error))
+
+    def answer_now(self, request: Request, ctx: Context) -> Response:
+        """The same on this thread, by a function of this process, if the request wishes nothing else."""
+        try:
+            meant = Meant.by(request, self._table, self._keys)
+            runner = None if meant is None or self._settings.times_out else self._runner(meant)
+            if meant is None or runner is None:
+                return self._later.run(self.answer(request, ctx))
+            with self._running.of(meant.deployment):
+                return _given(runner.answer([meant.body], [_SINGLE if meant.single else _ONE_BY_ONE])[0])
+        except BadCall as error:
+            return _given(refused(error))
+
+    async def answer_soon(self, request: Request, ctx: Context) -> Response:
+        """The same on the event loop that runs, by an async function of this process."""
+        try:
+            meant = Meant.by(request, self._table, self._keys)
+            runner = None if meant is None else self._runner(meant)
+            if meant is None or runner is None or not runner.is_async:
+                return await self.answer(request, ctx)
+            with self._running.of(meant.deployment):
+                waiting = runner.answer_later(meant.body, _SINGLE if meant.single else _ONE_BY_ONE)
+                try:
+                    return _given(await asyncio.wait_for(waiting, self._settings.timeout))
+                except asyncio.TimeoutError:
+                    return self._response(late(meant.deployment, self._settings.timeout))
+        except BadCall as error:
+            return _given(refused(error))
+
+    def _runner(self, meant: Meant) -> Runner | None:
+        """What runs the function that a request means at once; None if there is more to do."""
+        if self._log is not None or not wishes_nothing(meant.body):
+            return None
+        return self.here.find(meant.deployment)
+
+    async def finish(self) -> None:
+        """Waits for a while for what nobody else waits for."""
+        await self._later.finish()
+
+    def leave_now(self, deployment: Deployment) -> None:
+        """Lets go of a function of this process; what `answer_now` has begun is waited for as `finish` does."""
+        self._later.finish_now()
+        if self.here.leave(deployment):
+            self._later.close()
 
     async def _answer(self, request: Request, ctx: Context) -> Response:
-        route, params = request.route, request.path_params
-        if route is None:
-            raise BadCall("the door takes no tensors; ask a deployment by its own path, /v1/DEPLOYMENT/VERSION")
-        method, _, path = route.partition(" ")
-        if method == "GET" and "token" in params:
-            # A link is its own key.
-            return Response(self._links.fetch(params["token"]), content_type=_JSON)
-        headers = request.headers
-        self._check_key(headers.get("authorization"))
-        name = path.split("/")[2]
-        if method == "GET":
-            return Response(json.dumps(self._states(name)), content_type=_JSON)
-        body = request.body or b""
-        if name == "endpoint":
-            endpoint = self._table.endpoint(path.split("/")[3])
-            return await self._endpoint(endpoint, _Called(body, headers, ctx, source=endpoint.name))
-        version, branch = params["version"], params.get("branch", MAIN).replace("~", "/")
-        deployment = self._table.find(name, version, branch)
-        alias = None if version.isdigit() else version
-        return await self._respond(deployment, _Called(body, headers, ctx, alias))
+        route = request.route or ""
+        if route.startswith("GET "):
+            return self._read(request)
+        if not route.startswith("POST /v1/endpoint/"):
+            meant = Meant.of(request, self._table, self._keys)
+            return await self._respond(meant.deployment, _Called(meant.body, meant.headers, ctx, meant.alias))
+        self._keys.check(request.headers)
+        endpoint = self._table.endpoint(route.rpartition("/")[2])
+        return await self._endpoint(endpoint, _Called(request.body or b"", request.headers, ctx, source=endpoint.name))
 
-    def _check_key(self, given: str | None) -> None:
-        if not self._keys:
-            return
-        if given is None:
-            if self._settings.require_key:
-                raise BadCall("an API key is needed: send it as the header Authorization", 401)
-            return
-        key = given.removeprefix("Bearer ").strip().encode()
-        found = [hmac.compare_digest(key, one) for one in self._keys]
-        if not any(found):
-            raise BadCall("the API key is not valid", 401)
+    def _read(self, request: Request) -> Response:
+        token = request.path_params.get("token")
+        if token is not None:
+            # A link is its own key.
+            return Response(self._links.fetch(token), content_type=_JSON)
+        self._keys.check(request.headers)
+        return Response(json.dumps(self._states((request.route or "").rpartition("/")[2])), content_type=_JSON)
 
     async def _endpoint(self, endpoint: Endpoint, called: _Called) -> Response:
         chosen = endpoint.choose(body_of(called.body) if endpoint.supplied_key else None)
         for mirror in endpoint.mirrors:
             sent = asyncio.Event()
-            await self._begin(self._mirror(mirror, called, sent), sent)
+            await self._later.begin(self._mirror(mirror, called, sent), sent)
         if not chosen.name:
             return Response(json.dumps({"data": chosen.value}), content_type=_JSON)
         deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
@@ -136,7 +166,7 @@ class Gate:
         """What comes of it is in the log alone."""
         try:
             deployment = self._table.find(mirror.name, mirror.version, mirror.branch)
-            asked = Asked(self._settings.timeout, called.single, self._log is not None, sent)
+            asked = Asked(called.body, self._settings.timeout, called.single, self._log is not None, sent)
             copy = replace(called, alias=mirror.label, source=f"{called.source} (mirror)")
             await self._computed(deployment, copy, asked)
         except BadCall as error:
@@ -145,7 +175,7 @@ class Gate:
     async def _respond(self, deployment: Deployment, called: _Called) -> Response:
         wishes = wishes_of(called.body, self._settings)
         sent = None if wishes.webhook is None else asyncio.Event()
-        asked = Asked(wishes.seconds, called.single, self._log is not None, sent)
+        asked = Asked(called.body, wishes.seconds, called.single, self._log is not None, sent)
         if sent is None:
             computed = await self._computed(deployment, called, asked)
             return self._response(self._linked(computed, called) if wishes.links else computed)
@@ -155,7 +185,7 @@ class Gate:
             computed = await self._computed(deployment, called, asked, batch_id)
             await self._post(self._linked(computed, called) if wishes.links else computed, wishes, batch_id)
 
-        await self._begin(later(), sent)
+        await self._later.begin(later(), sent)
         return Response(json.dumps({"batchId": batch_id}), content_type=_JSON)
 
     async def _post(self, computed: Computed, wishes: Wishes, batch_id: str) -> None:
@@ -170,13 +200,10 @@ class Gate:
     async def _computed(
         self, deployment: Deployment, called: _Called, asked: Asked, batch_id: str | None = None
     ) -> Computed:
-        key = deployment.name, deployment.branch, deployment.version
         began = time.time()
-        self._running[key] += 1
-        try:
-            computed = await compute(deployment, called.body, asked, self._settings, called.ctx)
-        finally:
-            self._running[key] -= 1
+        runner = self.here.find(deployment)
+        with self._running.of(deployment):
+            computed = await compute(deployment, runner, asked, self._settings, called.ctx)
         if self._log is not None:
             entry = Entry(
                 name=deployment.name,
@@ -217,7 +244,7 @@ class Gate:
                 "versions": [
                     {
                         "version": number,
-                        "state": "Executing" if self._running[name, branch, number] > 0 else "Ready",
+                        "state": "Executing" if self._running.has(versions[number]) else "Ready",
                         "keepWarm": self._settings.workers,
                     }
                     for number in sorted(versions)
@@ -225,11 +252,6 @@ class Gate:
             }
         return {"name": name, "branches": branches}
 
-    async def _begin(self, work: Coroutine[Any, Any, None], sent: asyncio.Event) -> None:
-        """Does something that nobody waits for, but for its being sent: a caller may leave then."""
-        task = asyncio.get_running_loop().create_task(work)
-        # The loop itself would let go of it.
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: sent.set())
-        await sent.wait()
+
+def _given(answer: Answer) -> Response:
+    return Response(answer.body, status=answer.status, content_type=_JSON)

@@ -5,22 +5,36 @@ They are the user's code, as trusted as source.py beside them. Nothing that came
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from penstock.compat.modelbit.errors import UserFacingError
+from penstock.own_modules import OwnModules
 
-__all__ = ["by_value", "read", "write"]
+__all__ = ["by_value", "finding", "read", "write"]
 
 
 def read(path: Path) -> Any:
     """What a file of the deployment holds."""
     with path.open("rb") as file:
-        return pickle.load(file)  # noqa: S301 - as trusted as source.py beside it
+        return _Unpickler(file).load()
+
+
+@contextlib.contextmanager
+def finding(modules: OwnModules) -> Iterator[None]:
+    """Has pickles that are read meanwhile mean an app's own modules by what they name."""
+    token = _MODULES.set(modules)
+    try:
+        yield
+    finally:
+        _MODULES.reset(token)
 
 
 def write(value: Any, path: Path) -> None:
@@ -62,3 +76,23 @@ def _is_users(module: Any) -> bool:
     """Whether a module is not one that is installed."""
     file = getattr(module, "__file__", None)
     return file is not None and "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads pickles of an app whose modules have names of their own."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        modules = _MODULES.get()
+        if modules is not None:
+            try:
+                module = modules.find(module_name)
+            except ImportError:
+                # Of Python 2, say: the library knows its names.
+                pass
+            else:
+                if module.__name__ != module_name:
+                    return attrgetter(global_name)(module)
+        return super().find_class(module_name, global_name)
+
+
+_MODULES: ContextVar[OwnModules | None] = ContextVar("penstock_modelbit_modules", default=None)

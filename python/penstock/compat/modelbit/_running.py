@@ -61,6 +61,11 @@ class Runner:
         self._takes = Takes(function)
         self._loops = _Loops()
 
+    @property
+    def is_async(self) -> bool:
+        """Whether `answer_later` is there."""
+        return self.waits
+
     def answer(self, bodies: Sequence[bytes], told: Sequence[Mapping[str, Any]]) -> list[Answer]:
         """Answers requests."""
         return [self._answer(body, one) for body, one in zip(bodies, told, strict=True)]
@@ -68,8 +73,8 @@ class Runner:
     async def answer_later(self, body: bytes, told: Mapping[str, Any]) -> Answer:
         """Answers a request to an async function, on the event loop that runs."""
         try:
-            request, counts = self._asked(body, told)
-            records = await self._wait(request, counts)
+            request, lengths = self._asked(body, told)
+            records = await self._wait(request, lengths)
             return self._given(request, records)
         except BadCall as error:
             return refused(error)
@@ -79,12 +84,12 @@ class Runner:
             answer: Answer = self.wait(self.answer_later(body, told))
             return answer
         try:
-            request, counts = self._asked(body, told)
+            request, lengths = self._asked(body, told)
             records = None
             if told.get("log"):
                 records = [self._one(request, place) for place in range(len(request.calls.rows))]
             else:
-                self._each(request, counts)
+                self._each(request, lengths)
             return self._given(request, records)
         except BadCall as error:
             return refused(error)
@@ -112,13 +117,13 @@ class Runner:
             calls = Calls(calls.rows[part])
         return Asking(calls, told, parsed.get("per_row_errors") is True)
 
-    def _each(self, request: Asking, counts: Collection[int]) -> None:
+    def _each(self, request: Asking, lengths: Collection[int]) -> None:
         """Calls the function for each row, and puts what it gives in the place of the row's arguments."""
         function, rows = self._function, request.calls.rows
         left = iter(rows)
         while True:
             try:
-                if counts == {1}:
+                if lengths == {2}:
                     for row in left:
                         row[1] = function(row[1])
                 else:
@@ -141,7 +146,7 @@ class Runner:
         row[1:] = [result]
         return record(row[0], arguments, result, captured)
 
-    async def _wait(self, request: Asking, counts: Collection[int]) -> list[dict[str, Any]] | None:
+    async def _wait(self, request: Asking, lengths: Collection[int]) -> list[dict[str, Any]] | None:
         rows, wanted = request.calls.rows, bool(request.told.get("log"))
         if len(rows) == 1 and not wanted:
             await self._later(request, 0)
@@ -206,17 +211,27 @@ class Runner:
         return Answer(b'{"data":%b}' % text, record=kept)
 
 
+class _Loop:
+    """An event loop that is closed when its thread ends."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+
+    def __del__(self) -> None:
+        self.loop.close()
+
+
 class _Loops(threading.local):
     """An event loop for each thread that wants one."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: _Loop | None = None
 
     def here(self) -> asyncio.AbstractEventLoop:
         """This thread's."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop
+            self._loop = _Loop()
+        return self._loop.loop
 
 
 def refused(error: BadCall) -> Answer:

@@ -16,8 +16,10 @@ __all__ = ["Settings"]
 class Settings:
     """How deployments are served."""
 
+    isolation: str = "process"
+    """Where functions run: `process` for processes of their own, `server` for threads of the server's."""
     workers: int = 1
-    """Processes of each version: how many requests it computes at once."""
+    """Processes or threads of each version: how many requests it computes at once."""
     timeout: float = 300.0
     """Seconds that a request may take; `timeout_seconds` of a request lowers it."""
     webhook_timeout: float = 900.0
@@ -51,6 +53,11 @@ class Settings:
     extra: str = "drop"
     """What becomes of columns that a frame does not have: `drop` or `error`."""
 
+    @property
+    def times_out(self) -> bool:
+        """Whether the limit of time was chosen: then it is kept at any cost."""
+        return self.timeout != type(self).timeout
+
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
         """Settings of options, whose values may be texts.
@@ -75,7 +82,7 @@ class Settings:
         for name in ("timeout", "webhook_timeout", "link_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
-        for name, choices in (("nan", ("null", "error")), ("extra", ("drop", "error"))):
+        for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name} must be {' or '.join(choices)}, not {getattr(self, name)!r}")
         return self
@@ -97,4 +104,5 @@ def _read(name: str, value: Any, default: Any) -> Any:
         raise ConfigError(f"{name} must be {kind}, not {value!r}") from None
 
 
+_CHOICES = {"isolation": ("process", "server"), "nan": ("null", "error"), "extra": ("drop", "error")}
 _SWITCHES = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}

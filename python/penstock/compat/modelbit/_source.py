@@ -1,18 +1,24 @@
-"""Imports a deployment's source.py, in a process of its own."""
+"""Imports a deployment's source.py: in a process of its own, or in the server's under a name of its own."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 import os
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import penstock.compat.modelbit
 from penstock import LoadError
+from penstock.compat.modelbit import _pickled
 from penstock.compat.modelbit._deployment import Deployment
+from penstock.own_modules import OwnModules
 
-__all__ = ["function_of", "stand_in"]
+__all__ = ["function_here", "function_of", "stand_in"]
 
 
 def stand_in() -> None:
@@ -30,22 +36,65 @@ def function_of(deployment: Deployment) -> Callable[..., Any]:
     Raises:
         LoadError: there is no such file or function.
     """
-    import penstock.compat.modelbit  # noqa: F401
-
     stand_in()
-    folder = Path(deployment.folder)
-    os.chdir(folder)
-    common = [str(Path(deployment.root) / "common")] if deployment.root else []
-    sys.path[:0] = [str(folder), *(one for one in common if os.path.isdir(one))]
-    source = folder / "source.py"
-    if not source.is_file():
-        raise LoadError(f"deployment {deployment.name!r} has no source.py")
-    spec = importlib.util.spec_from_file_location("source", source)
+    os.chdir(deployment.folder)
+    sys.path[:0] = _homes(deployment)
+    spec = importlib.util.spec_from_file_location("source", _source(deployment))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["source"] = module
     spec.loader.exec_module(module)
+    return _main(module, deployment)
+
+
+def function_here(deployment: Deployment) -> tuple[Callable[..., Any], OwnModules]:
+    """The same in the server's process, with the modules that are to be forgotten once it is not served any more.
+
+    Working folder, `sys.path` and environment stay the server's. The modules of the deployment's folder and of
+    `common/` are its own, and so is its `modelbit`.
+
+    Raises:
+        LoadError: there is no such file or function.
+    """
+    door = types.ModuleType("modelbit", penstock.compat.modelbit.__doc__)
+    modules = OwnModules(f"{deployment.model}_{deployment.version}", _homes(deployment), {"modelbit": door})
+    for name in penstock.compat.modelbit.__all__:
+        value = getattr(penstock.compat.modelbit, name)
+        setattr(door, name, _asked_by(deployment, modules, value) if inspect.isfunction(value) else value)
+    vars(door)["login"] = lambda *_, **__: door
+    try:
+        return _main(modules.load(_source(deployment)), deployment), modules
+    except BaseException:
+        modules.forget()
+        raise
+
+
+def _asked_by(deployment: Deployment, modules: OwnModules, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of this door that knows who asks."""
+
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        with deployment.asking(), _pickled.finding(modules):
+            return function(*args, **kwargs)
+
+    return asked
+
+
+def _homes(deployment: Deployment) -> list[str]:
+    """Where its modules are."""
+    common = str(Path(deployment.root) / "common") if deployment.root else ""
+    return [deployment.folder, *([common] if common and os.path.isdir(common) else [])]
+
+
+def _source(deployment: Deployment) -> Path:
+    source = Path(deployment.folder) / "source.py"
+    if not source.is_file():
+        raise LoadError(f"deployment {deployment.name!r} has no source.py")
+    return source
+
+
+def _main(module: types.ModuleType, deployment: Deployment) -> Callable[..., Any]:
     function = getattr(module, deployment.main_function, None)
     if not callable(function):
         raise LoadError(f"source.py of deployment {deployment.name!r} has no function {deployment.main_function!r}")

@@ -34,6 +34,15 @@ class Table:
         self._versions: dict[tuple[str, str], dict[int, Deployment]] = {}
         self._aliases: dict[tuple[str, str], dict[str, int]] = {}
         self._endpoints: dict[str, Endpoint] = {}
+        self._owners: dict[str, str] = {}
+
+    def owner(self, name: str) -> str:
+        """The model that has a deployment's routes itself, whatever comes later; empty if the door's has."""
+        return self._owners.get(name, "")
+
+    def own(self, deployment: Deployment) -> None:
+        """Decides who has a deployment's routes: the model of its first version, if that answers by itself."""
+        self._owners.setdefault(deployment.name, deployment.model if deployment.alone else "")
 
     @property
     def names(self) -> list[str]:
@@ -52,6 +61,7 @@ class Table:
             StartupError: it has a name that cannot stand in a path.
         """
         check_name(deployment.name)
+        self.own(deployment)
         with self._lock:
             versions = self._versions.setdefault((deployment.name, deployment.branch), {})
             # Replaced whole: readers have no lock.

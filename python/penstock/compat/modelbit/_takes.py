@@ -30,16 +30,16 @@ class Takes:
         self._names = f" ({', '.join(one.name for one in by_place)})" if by_place else ""
 
     def check(self, calls: Calls) -> Collection[int]:
-        """How many arguments the calls have: each number that there is.
+        """The lengths of the calls' rows: each that there is.
 
         Raises:
             BadCall: one has too many or too few.
         """
-        counts = {one - 1 for one in {*map(len, calls.rows)}}
-        if any(not self._least <= one <= self._most for one in counts):
+        lengths = {*map(len, calls.rows)}
+        if lengths and not self._least < min(lengths) <= max(lengths) <= self._most + 1:
             for place, row in enumerate(calls.rows):
                 self._check(len(row) - 1, calls, place)
-        return counts
+        return lengths
 
     def _check(self, given: int, calls: Calls, place: int) -> None:
         if self._least <= given <= self._most:

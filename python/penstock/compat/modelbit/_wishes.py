@@ -11,10 +11,7 @@ from penstock.compat.modelbit._arguments import body_of, shown
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit.errors import BadCall
 
-__all__ = ["Wishes", "wishes_of"]
-
-_MARKS = (b'"timeout_seconds"', b'"response_', b"\\u")
-"""Without any of these a body wishes nothing: an escape may stand for any letter."""
+__all__ = ["Wishes", "wishes_nothing", "wishes_of"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,14 @@ def wishes_of(body: bytes, settings: Settings) -> Wishes:
     Raises:
         BadCall: it wishes what there is not.
     """
-    if not any(mark in body for mark in _MARKS):
+    if wishes_nothing(body):
         return Wishes(settings.timeout)
     return _read(body_of(body), settings)
+
+
+def wishes_nothing(body: bytes) -> bool:
+    """Whether a request can be seen to say nothing beside its data: an escape may stand for any letter."""
+    return b'"timeout_seconds"' not in body and b'"response_' not in body and b"\\u" not in body
 
 
 def _read(body: Mapping[str, Any], settings: Settings) -> Wishes:

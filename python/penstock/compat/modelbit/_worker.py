@@ -1,4 +1,4 @@
-"""What the processes of a deployment load."""
+"""What deployments' models load that are called by the door: in processes of their own, or to join requests."""
 
 from __future__ import annotations
 
@@ -13,37 +13,42 @@ from penstock.compat.modelbit._framing import FrameRunner
 from penstock.compat.modelbit._running import Answer, Runner
 from penstock.compat.modelbit._source import function_of
 
-__all__ = ["JoiningWorker", "Worker"]
+__all__ = ["JoiningWorker", "Worker", "joined"]
 
 
 class Worker:
-    """Answers bodies of requests, one at a time."""
+    """Answers bodies of requests, one at a time, in a process of its own."""
 
     def __init__(self) -> None:
         deployment = Deployment.of_this_process()
         if deployment is None:
             raise LoadError("this process is no deployment's")
-        self._token = deployment.token
         kind = Runner if deployment.columns is None else FrameRunner
         self._runner = kind(deployment, function_of(deployment))
 
     def __call__(self, body: Any, ctx: Context) -> Any:
-        (answer,) = self._runner.answer([bytes(body[0])], [self._told(ctx.parameters)])
+        (answer,) = self._runner.answer([bytes(body[0])], [_told(self._runner, ctx.parameters)])
         return _arrays([answer], 1)
-
-    def _told(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        # Its model can be asked over V2 as any can; keys and the like are looked at by the door alone.
-        if not hmac.compare_digest(str(parameters.get("token", "")), self._token):
-            raise Forbidden("a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION")
-        return parameters
 
 
 class JoiningWorker(Worker):
     """Answers bodies of several requests by one call."""
 
     def __call__(self, body: Any, ctx: Context) -> Any:
-        told = [self._told(one.parameters) for one in ctx.requests]
-        return _arrays(self._runner.answer([bytes(one[0]) for one in body], told), 2)
+        return joined(self._runner, body, ctx)
+
+
+def joined(runner: Runner, body: Any, ctx: Context) -> Any:
+    """The answers to bodies of several requests, by one call."""
+    told = [_told(runner, one.parameters) for one in ctx.requests]
+    return _arrays(runner.answer([bytes(one[0]) for one in body], told), 2)
+
+
+def _told(runner: Runner, parameters: dict[str, Any]) -> dict[str, Any]:
+    # Its model can be asked over V2 as any can; keys and the like are looked at by the door alone.
+    if not hmac.compare_digest(str(parameters.get("token", "")), runner.deployment.token):
+        raise Forbidden("a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION")
+    return parameters
 
 
 def _arrays(answers: list[Answer], axes: int) -> tuple[Any, Any, Any]:

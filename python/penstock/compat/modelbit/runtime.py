@@ -36,25 +36,25 @@ _here = {"branch": MAIN}
 
 
 def in_modelbit() -> bool:
-    """Whether this process computes a deployment."""
-    return Deployment.of_this_process() is not None
+    """Whether a deployment's code asks."""
+    return Deployment.current() is not None
 
 
 def get_deployment_info() -> dict[str, Any]:
-    """The name, version and branch of the deployment that this process computes."""
-    here = Deployment.of_this_process()
+    """The name, version and branch of the deployment whose code asks."""
+    here = Deployment.current()
     if here is None:
-        print("get_deployment_info: this process computes no deployment")
+        print("get_deployment_info: this is no deployment's code")
     return {
         "branch": here.branch if here else _here["branch"],
-        "name": os.environ.get("DEPLOYMENT_NAME"),
-        "version": os.environ.get("DEPLOYMENT_VERSION"),
+        "name": here.name if here else None,
+        "version": str(here.version) if here else None,
     }
 
 
 def get_branch() -> str:
-    """The branch that is deployed to, or of this process's deployment."""
-    here = Deployment.of_this_process()
+    """The branch that is deployed to, or of the deployment whose code asks."""
+    here = Deployment.current()
     return here.branch if here else _here["branch"]
 
 
@@ -76,7 +76,7 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
     Raises:
         UserFacingError: there is no such file in the folder.
     """
-    here = Deployment.of_this_process()
+    here = Deployment.current()
     try:
         path = here.inside(name) if here else _beside_main(name)
         return _pickled.read(path)
@@ -87,8 +87,8 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
 
 
 def save_value(obj: Any, filepath: str) -> None:
-    """Pickles an object to a file, for `load_value`."""
-    _pickled.write(obj, Path(filepath))
+    """Pickles an object to a file, for `load_value`: in a deployment below its folder, if no other is named."""
+    _pickled.write(obj, _where(filepath))
 
 
 def get_secret(
@@ -102,15 +102,15 @@ def get_secret(
 
     Args:
         name: Its name.
-        deployment: Whose secret; this process's by default.
-        branch: Of which branch; this process's by default.
+        deployment: Whose secret; its own by default.
+        branch: Of which branch; its own by default.
         encoding: Of no account here: the file is UTF-8.
         ignore_missing: Whether one that is not there is an empty text.
 
     Raises:
         UserFacingError: there is none.
     """
-    here = Deployment.of_this_process()
+    here = Deployment.current()
     place = here.secrets if here else os.environ.get("MB_SECRETS", "")
     found = _secret(Path(place), name) if place else None
     if found is None:
@@ -147,7 +147,7 @@ def get_models(
     if files is not None:
         raise UserFacingError("models that are files are not in a local registry; give the pickles' names")
     if names is None:
-        here = Deployment.of_this_process()
+        here = Deployment.current()
         home = Path(here.root if here else ".") / "registry"
         known = sorted(one.relative_to(home).with_suffix("").as_posix() for one in home.rglob("*.pkl"))
         names = [one for one in known if one.startswith(prefix or "")]
@@ -160,7 +160,7 @@ def log_image(obj: Any) -> None:
     Args:
         obj: Anything with a `save` (of Pillow) or a `savefig` (of matplotlib), or a path of an image.
     """
-    here, captured = Deployment.of_this_process(), _captured.current()
+    here, captured = Deployment.current(), _captured.current()
     if here is None or not here.images:
         return
     home = Path(here.images)
@@ -169,7 +169,7 @@ def log_image(obj: Any) -> None:
     if hasattr(obj, "savefig") or hasattr(obj, "save"):
         (obj.savefig if hasattr(obj, "savefig") else obj.save)(path)
     elif isinstance(obj, (str, os.PathLike)):
-        source = Path(obj)
+        source = _where(obj)
         path = path.with_suffix(source.suffix or ".png")
         path.write_bytes(source.read_bytes())
     else:
@@ -222,6 +222,12 @@ def _secret(path: Path, name: str) -> str | None:
         found = read_yaml(path)
     value = found.get(name) if isinstance(found, dict) else None
     return None if value is None else str(value)
+
+
+def _where(name: str | os.PathLike[str]) -> Path:
+    """A file as a deployment names it: where its function runs in the server, that works in another folder."""
+    here = Deployment.current()
+    return Path(here.folder if here else "") / name
 
 
 def _beside_main(name: str) -> Path:

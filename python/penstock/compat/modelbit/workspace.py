@@ -16,6 +16,7 @@ from penstock.compat.modelbit._binding import gate_model, model_of
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._folders import fill
 from penstock.compat.modelbit._gate import Gate
+from penstock.compat.modelbit._greeting import to_greet
 from penstock.compat.modelbit._own_folder import own_folder
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table, check_name
@@ -72,7 +73,8 @@ class Workspace:
 
     def models(self) -> list[Model[..., Any]]:
         """What a server of one's own would serve."""
-        return [gate_model("modelbit", self._gate), *(model_of(one, self._settings) for one in self._table.all())]
+        models = [model_of(one, self._settings, self._gate) for one in self._table.all()]
+        return to_greet([gate_model("modelbit", self._gate), *models], self._table)
 
     def start(self) -> Server:
         """Starts the server, if it does not run."""
@@ -128,9 +130,10 @@ class Workspace:
 
     def _serve(self, deployment: Deployment) -> None:
         server = self._server
+        self._table.own(deployment)
         if server is not None:
             # It is ready before anybody can name it.
-            server.add(model_of(deployment, self._settings))
+            server.add(model_of(deployment, self._settings, self._gate))
         routes = self._gate.routes()
         self._table.add(deployment)
         if server is not None and self._gate.routes() != routes:
