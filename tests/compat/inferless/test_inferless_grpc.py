@@ -40,3 +40,20 @@ def test_pieces_over_grpc(tmp_path: Path) -> None:
         assert [one["n"].tolist() for one in pieces] == [[0], [1], [2]]
         # One answer is what ModelInfer has.
         assert client.infer("shop", {"x": np.array([b"1"], object)})["n"].tolist() == [0]
+
+
+def test_i21_metadata_over_grpc_has_the_schema(tmp_path: Path) -> None:
+    schema = """INPUT_SCHEMA = {
+        "x": {"datatype": "STRING", "shape": [1], "required": False},
+        "sizes": {"datatype": "BF16", "shape": [2, -1], "required": True},
+    }
+    """
+    models = inferless.load(written(tmp_path, ECHO, schema), {"isolation": "server"})
+    with (
+        Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server,
+        Client(f"grpc://{server.grpc_address}") as client,
+    ):
+        assert client.metadata("shop")["inputs"] == [
+            {"name": "x", "datatype": "BYTES", "shape": [1]},
+            {"name": "sizes", "datatype": "BF16", "shape": [2, -1]},
+        ]

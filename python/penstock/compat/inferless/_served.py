@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import penstock
 from penstock import Batching, HandlerError, Model, PenstockError, Processes, Request, Response
 from penstock.compat.inferless._answering import Answering
 from penstock.compat.inferless._bodies import asked_of
@@ -16,7 +17,7 @@ from penstock.compat.inferless._curl import curl_of
 from penstock.compat.inferless._kept import Kept
 from penstock.compat.inferless._modules import Modules
 from penstock.compat.inferless._outputs import arrays_of, joined_rows
-from penstock.compat.inferless._schema import Schema
+from penstock.compat.inferless._schema import Schema, Tensor
 from penstock.compat.inferless._settings import Settings
 from penstock.compat.inferless._state import State, StateFile
 from penstock.compat.inferless._streams import pieces_of
@@ -92,10 +93,17 @@ def _made(settings: Settings, schema: Schema, *, is_async: bool, modules: Module
         name=settings.name,
         description=_description(settings, schema),
         routes=routes_of(settings.name),
+        inputs=_shown(schema.inputs),
+        outputs=_shown(schema.outputs),
         instances=_processes(settings) if modules is None else 1,
         max_queue=settings.max_queue,
         batching=batching,
     )
+
+
+def _shown(tensors: Sequence[Tensor]) -> list[penstock.Tensor] | None:
+    """What metadata over gRPC and the page at /docs show; None for any tensors."""
+    return [penstock.Tensor(one.name, one.datatype, one.shape, optional=not one.required) for one in tensors] or None
 
 
 def _description(settings: Settings, schema: Schema) -> str:
