@@ -59,7 +59,8 @@ class InferlessPythonModel:
 """
 
 
-def test_what_config_says_is_the_apps_own(tmp_path: Path) -> None:
+def test_what_config_says_is_the_apps_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_WINDOW", "7")
     pytest.importorskip("pydantic")
     models = inferless.load(written(tmp_path / "a", CONFIG, None), {**SERVER, "name": "a"})
     classes = CONFIG.partition("@inferless.config")[0] + (
@@ -67,6 +68,7 @@ def test_what_config_says_is_the_apps_own(tmp_path: Path) -> None:
     )
     models += inferless.load(written(tmp_path / "b", classes, None), {**SERVER, "name": "b"})
     assert "IS_STREAMING_OUTPUT" not in os.environ
+    assert os.environ["BATCH_WINDOW"] == "7"
     with Client(*models) as client:
         answer = client.post("/v2/models/a/infer", '{"parameters": {"x": "hi"}}')
         assert answer.body == b'data: {"model_name": "a", "model_version": "1", "y": "hi"}\n\n'

@@ -66,12 +66,14 @@ class OfServer:
         if name != "app":
             return self._own.find(name)
         with _IMPORTING:
-            # The variables are everybody's: what another app has left counts for nothing, and nothing stays.
-            _taken()
+            # The variables are everybody's: what the app leaves is its own, and does not stay.
+            before = _taken()
+            os.environ.update(before)
             try:
                 found = self._own.find(name)
             finally:
                 self._left.update(_taken())
+                os.environ.update(before)
         return found
 
     def forget(self) -> None:
