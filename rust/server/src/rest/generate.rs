@@ -4,6 +4,7 @@ use super::{
     admit::admit,
     error,
     events::Events,
+    failure::Failure,
     headers::json_length,
     infer::Inference,
     path::GenerateVerb,
@@ -44,25 +45,7 @@ pub(crate) async fn generate<B: Incoming>(
     let mut found = None;
     match answer(context, verb, request, &observed, &mut found).await {
         Ok(response) => response,
-        Err(failure) => {
-            let response = error::response(&context.app, &failure.error);
-            if !failure.recorded {
-                observed.failed(found.as_deref(), "", response.status().as_u16().into(), &failure.error);
-            }
-            response
-        }
-    }
-}
-
-/// Why there is no answer, and whether its [`Record`] has told already.
-struct Failure {
-    error: Error,
-    recorded: bool,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, recorded: false }
+        Err(failure) => failure.answer(&context.app, &observed, (found.as_deref(), "")),
     }
 }
 
@@ -92,7 +75,7 @@ async fn answer<B: Incoming>(
             GenerateVerb::GenerateStream | GenerateVerb::InferStream => stream(app, answers?, form).await,
         }
     };
-    result.await.map_err(|error| Failure { error, recorded: true })
+    result.await.map_err(Failure::recorded)
 }
 
 /// The request, and what its answers look like. An infer request may come to every verb: its answers are

@@ -8,6 +8,7 @@ mod compress;
 mod docs;
 pub(crate) mod error;
 mod events;
+mod failure;
 mod generate;
 mod headers;
 mod hosting;

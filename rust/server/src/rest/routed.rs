@@ -1,6 +1,9 @@
 //! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
 
-use super::{admit::admit, compress, error, headers::JSON_LENGTH, infer, pieces::Pieces, receive::receive_whole, told};
+use super::{
+    admit::admit, compress, error, failure::Failure, headers::JSON_LENGTH, infer, pieces::Pieces,
+    receive::receive_whole, told,
+};
 use crate::{
     answers::{Answers, Call},
     app::App,
@@ -79,25 +82,7 @@ pub(crate) async fn answer<B: Incoming>(context: &Context, target: Target, reque
     let (model, id) = (Arc::clone(&target.model), id(request.headers));
     match respond(context, target, request, &observed, &id).await {
         Ok(response) => response,
-        Err(Failure { error, recorded }) => {
-            let response = error::response(&context.app, &error);
-            if !recorded {
-                observed.failed(Some(&model), &id, response.status().as_u16().into(), &error);
-            }
-            response
-        }
-    }
-}
-
-/// Why there is no answer, and whether its [`Record`] has told already.
-struct Failure {
-    error: Error,
-    recorded: bool,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, recorded: false }
+        Err(failure) => failure.answer(&context.app, &observed, (Some(&*model), &*id)),
     }
 }
 
@@ -128,7 +113,7 @@ async fn respond<B: Incoming>(
         let record = Record::new(app, observed, (&model, id), status);
         let answers = Answers::start(context, &model, decoded, Call { record, guard, deadline });
         let streamed = async { stream(app, answers?, is_head).await };
-        return streamed.await.map_err(|error| Failure { error, recorded: true });
+        return streamed.await.map_err(Failure::recorded);
     }
     observed.received(&mut decoded);
     let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
