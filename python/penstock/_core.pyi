@@ -223,6 +223,7 @@ class Request:
         parameters: The request's own parameters.
         outputs: The names of the outputs that it asks for; None for all.
         tensor_parameters: The own parameters of tensors, by name.
+        nested: The names of the tensors that came as lists in lists.
         route: The route that it came to, as the model declares it; without it there are no method, path and body.
         method: Its HTTP method.
         path: Its path.
@@ -250,6 +251,7 @@ class Request:
         parameters: Mapping[str, bool | int | float | str] | None = None,
         outputs: Sequence[str] | None = None,
         tensor_parameters: Mapping[str, Mapping[str, bool | int | float | str]] | None = None,
+        nested: Sequence[str] | None = None,
         route: str | None = None,
         method: str = "",
         path: str = "",
@@ -303,6 +305,10 @@ class Request:
     @property
     def tensor_parameters(self) -> dict[str, dict[str, bool | int | float | str]]:
         """The own parameters of each tensor, by name."""
+
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """The names of the tensors whose JSON was lists in lists, one level for each axis, not one flat list."""
 
     @property
     def binary(self) -> bool:

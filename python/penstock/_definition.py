@@ -120,6 +120,8 @@ class Definition:
     """Whether outputs may have other shapes than they declare."""
     open: bool = False
     """Whether `call` takes requests as they are, one or a list of them, in place of inputs."""
+    lenient: bool = False
+    """Whether requests to it may be what V2 does not allow: null for NaN, datatypes in lower case, any version."""
     routes: tuple[str, ...] = ()
     """Methods and patterns of HTTP paths whose requests it takes as they are."""
     opaque: bool = False

@@ -185,6 +185,7 @@ class Model(Generic[P, R]):
             calls=self.calls,
             any_shape=not self._options.get("check_shapes", True),
             open=self.open,
+            lenient=bool(self._options.get("lenient")),
             routes=self.routes,
         )
 
@@ -195,13 +196,11 @@ class Model(Generic[P, R]):
         return {name: document.example for name, document in documents(self._signature.inputs).items()}
 
     def __repr__(self) -> str:
-        signature = f"inputs={list(self.inputs)}, outputs={list(self.outputs)}"
-        return f"Model({self.name!r}, version {self.version!r}, {signature})"
+        return f"Model({self.name!r}, version {self.version!r}, inputs={[*self.inputs]}, outputs={[*self.outputs]})"
 
     def _unbound(self) -> Any:
         """The handler, as a function or as a method of a class that is not built."""
-        target: Any = self.__wrapped__
-        return getattr(target, self._method) if self._method else target
+        return getattr(self.__wrapped__, self._method) if self._method else self.__wrapped__
 
     def _read_signature(self, where: str) -> Signature:
         from penstock._signature import read_signature
@@ -283,6 +282,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
             batch must have its rows all the same, unless they come as `Answers`.
         routes: Methods and paths of its own, such as "POST /score/{customer}", for a handler of requests as they are.
+        lenient: That V2 requests for such a handler may have null for NaN, datatypes in lower case, any gRPC version.
 
     Raises:
         SignatureError: it cannot be served so; the message names what is wrong and what to write.

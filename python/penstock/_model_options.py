@@ -38,3 +38,4 @@ class ModelOptions(TypedDict, total=False):
     calls: Iterable[str] | None
     check_shapes: bool
     routes: Iterable[str] | None
+    lenient: bool

@@ -76,8 +76,10 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
     routes = options.get("routes")
     if is_open:
         _check_options(options, batching, f"{where}: the handler takes requests as they are, and")
-    elif routes is not None:
-        raise SignatureError(f"{where}: routes= is for a handler that takes `request: penstock.Request`")
+    else:
+        for name in ("routes", "lenient"):
+            if options.get(name) not in (None, False):
+                raise SignatureError(f"{where}: {name}= is for a handler that takes `request: penstock.Request`")
     if routes is None:
         return ()
     if isinstance(routes, str) or not isinstance(routes, Iterable):

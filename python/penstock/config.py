@@ -82,6 +82,12 @@ class ServerConfig:
     )
     server_name: str = _setting("penstock", "text", "the name in server metadata")
     server_version: str | None = _setting(None, "text|off", "the version in server metadata; else Penstock's own")
+    unknown_model_text: str = _setting(
+        "unknown model '{name}'", "text", "what is answered of a model that is not there, with {name} for its name"
+    )
+    unready_model_text: str = _setting(
+        "model '{name}' is not ready", "text", "what is answered of a model that takes no requests now, likewise"
+    )
     shared_memory: Literal["off", "local", "on"] = _setting("off", "off|local|on", "who may use system shared memory")
     grpc_reflection: bool = _setting(True, "switch", "tell gRPC tools of the services and their messages")
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"] = _setting(
@@ -237,6 +243,8 @@ class ServerOptions(TypedDict, total=False):
     trace_sampler: str
     server_name: str
     server_version: str | None
+    unknown_model_text: str
+    unready_model_text: str
     shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]

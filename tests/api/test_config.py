@@ -59,6 +59,8 @@ def test_the_defaults() -> None:
         "trace_sampler": "auto",
         "server_name": "penstock",
         "server_version": None,
+        "unknown_model_text": "unknown model '{name}'",
+        "unready_model_text": "model '{name}' is not ready",
         "shared_memory": "off",
         "grpc_reflection": True,
         "grpc_compression": "off",

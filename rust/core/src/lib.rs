@@ -68,7 +68,7 @@ pub use open::{Asked, HttpRequest, OwnAnswer, Told};
 pub use origin::{Origin, are_origins_wanted, want_origins};
 pub use priority::{Level, Overdue, Queueing};
 pub use ragged::{Ragged, RowLengths};
-pub use registry::{Registry, Routed};
+pub use registry::{Registry, Routed, Wording};
 pub use reply::{CancelProbe, Presence, Reply, Ticket, replies, reply};
 pub use request::{
     AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,

@@ -1,7 +1,7 @@
 //! A served model: its declaration, queue, metrics and readiness.
 
 use crate::{
-    Answering, Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result, Ticket,
+    Answering, Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result, Ticket, Wording,
     batch::gather::{concatenate_outputs, split},
     cache::Cache,
     metrics::{Metrics, ModelMetrics},
@@ -41,8 +41,8 @@ pub struct Model {
     /// Why it refuses requests, while it does although its instances live.
     refusal: Mutex<Arc<str>>,
     cache: Option<Arc<Cache>>,
-    /// Those of the table that it is in.
-    changes: OnceLock<Arc<Changes>>,
+    /// Who is told of changes, and what is said of it, in the table that it is in.
+    table: OnceLock<(Arc<Changes>, Arc<Wording>)>,
     /// Those that it took the place of.
     pub(crate) replaced: Replaced,
 }
@@ -62,7 +62,7 @@ impl Model {
             readiness: AtomicU8::new(Readiness::Loading as u8),
             refusal: Mutex::default(),
             cache,
-            changes: OnceLock::new(),
+            table: OnceLock::new(),
             replaced: Replaced::default(),
         }
     }
@@ -97,8 +97,8 @@ impl Model {
     }
 
     /// Tells `changes` from now on of each change. A model is in one table only; were it in two, the first is told.
-    pub(crate) fn report_to(&self, changes: &Arc<Changes>) {
-        let _ = self.changes.set(Arc::clone(changes));
+    pub(crate) fn belongs_to(&self, changes: Arc<Changes>, wording: Arc<Wording>) {
+        let _ = self.table.set((changes, wording));
     }
 
     /// Changes whether it takes requests.
@@ -120,7 +120,7 @@ impl Model {
 
     fn change_readiness(&self, change: impl Fn(u8) -> u8) {
         let _ = self.readiness.fetch_update(Ordering::AcqRel, Ordering::Acquire, |known| Some(change(known)));
-        if let Some(changes) = self.changes.get() {
+        if let Some((changes, _)) = self.table.get() {
             changes.tell();
         }
     }
@@ -130,10 +130,16 @@ impl Model {
     /// # Errors
     /// `Unavailable` if the model is not ready, `Overloaded` if its queue is full.
     pub fn admit(&self) -> Result<()> {
-        if self.readiness() != Readiness::Ready {
-            return Err(self.not_ready());
-        }
+        self.check_ready()?;
         self.queue.check_room()
+    }
+
+    /// Refuses if it takes no requests.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub fn check_ready(&self) -> Result<()> {
+        if self.readiness() == Readiness::Ready { Ok(()) } else { Err(self.not_ready()) }
     }
 
     /// Refuses a call that can carry one answer only, if the model gives any number of them.
@@ -208,9 +214,12 @@ impl Model {
 impl Model {
     #[cold]
     fn not_ready(&self) -> Error {
-        let why = self.refusal().filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
-        Error::new(Kind::Unavailable, format!("model '{}' is not ready{why}", self.spec.name))
-            .retry_after(std::time::Duration::from_secs(1))
+        let why = self.refusal();
+        let why = why.as_deref().unwrap_or_default();
+        match self.table.get() {
+            Some((_, wording)) => wording.not_ready(&self.spec.name, why),
+            None => Wording::default().not_ready(&self.spec.name, why),
+        }
     }
 
     /// Parts a request that is larger than a batch.

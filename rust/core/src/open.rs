@@ -19,6 +19,8 @@ pub struct Asked {
     pub outputs: Option<Box<[Box<str>]>>,
     /// The custom parameters of each tensor; empty if none has any.
     pub parameters: Box<[Parameters]>,
+    /// The places of those tensors in `names` whose JSON was nested as their shapes.
+    pub nested: Box<[usize]>,
     /// Whether its tensors came as raw bytes.
     pub binary: bool,
     /// The HTTP request, if it came to one of the model's own paths; it has no tensors then.
@@ -105,6 +107,7 @@ impl ModelSpec {
             buckets: Arc::clone(&self.buckets),
             any_shape: true,
             open: true,
+            lenient: self.lenient,
             routes: Vec::new(),
         }
     }

@@ -1,8 +1,10 @@
 //! The table of all models: what serves, what is on its way out, and what is known of the rest.
 
 mod routed;
+mod wording;
 
 pub use routed::Routed;
+pub use wording::Wording;
 
 use crate::{
     Changes, Error, IndexEntry, Kind, Model, Note, Readiness, Result,
@@ -15,7 +17,6 @@ use std::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 /// All models, by name and version.
@@ -30,6 +31,7 @@ pub struct Registry {
     /// Whether any of their routes has a path of V2's inference.
     infers: AtomicBool,
     changes: Arc<Changes>,
+    wording: Arc<Wording>,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +58,12 @@ struct Leaving {
 }
 
 impl Registry {
+    /// A table without models, of which is said what `wording` has.
+    #[must_use]
+    pub fn saying(wording: Wording) -> Self {
+        Self { wording: Arc::new(wording), ..Self::default() }
+    }
+
     /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
     ///
     /// # Errors
@@ -68,7 +76,7 @@ impl Registry {
         if serving.iter().any(|known| known.spec().version == spec.version) {
             return Err(Error::invalid(format!("model '{}' version '{}' is given twice", spec.name, spec.version)));
         }
-        model.report_to(&self.changes);
+        self.adopt(&model);
         serving.push(Arc::clone(&model));
         sort(serving);
         if !spec.routes.is_empty() {
@@ -86,7 +94,7 @@ impl Registry {
     pub fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
         let mut table = self.write();
         let entry = table.models.entry(name.into()).or_default();
-        models.iter().for_each(|model| model.report_to(&self.changes));
+        models.iter().for_each(|model| self.adopt(model));
         let (kept, left): (Vec<_>, Vec<_>) = std::mem::take(&mut entry.serving).into_iter().partition(|model| {
             let version = &model.spec().version;
             keep.iter().any(|kept| **kept == **version) && !models.iter().any(|new| new.spec().version == *version)
@@ -145,7 +153,7 @@ impl Registry {
     pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let table = self.read();
         let Some(entry) = table.models.get(name) else {
-            return Err(Error::new(Kind::NotFound, format!("unknown model '{}'", printable(name))));
+            return Err(self.wording.unknown(name));
         };
         let found = match version {
             Some(version) => entry.serving.iter().find(|model| &*model.spec().version == version),
@@ -157,12 +165,32 @@ impl Registry {
         found.cloned().ok_or_else(|| entry.missing(name, version))
     }
 
+    /// As [`Registry::find`], but that a lenient model answers for versions that it does not have.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn find_leniently(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+        let found = self.find(name, version);
+        if found.is_err() && version.is_some() {
+            return self.find(name, None).ok().filter(|model| model.spec().lenient).map_or(found, Ok);
+        }
+        found
+    }
+
     /// Why a model, or one of its versions, takes no requests; `None` if it takes them.
     ///
     /// # Errors
     /// `NotFound` that names the model or version.
     pub fn why_not_ready(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
-        match self.find(name, version) {
+        Self::reason(self.find(name, version))
+    }
+
+    /// Why what was found, or was not, takes no requests; `None` if it takes them.
+    ///
+    /// # Errors
+    /// `NotFound` of what is unknown.
+    pub fn reason(found: Result<Arc<Model>>) -> Result<Option<String>> {
+        match found {
             Ok(model) => Ok(match model.readiness() {
                 Readiness::Ready => None,
                 Readiness::Loading => Some("the model is loading".to_owned()),
@@ -234,6 +262,10 @@ impl Registry {
         index::index(serving, leaving.map(|leaving| (&leaving.name, &leaving.version)))
     }
 
+    fn adopt(&self, model: &Model) {
+        model.belongs_to(Arc::clone(&self.changes), Arc::clone(&self.wording));
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,28 +275,6 @@ impl Registry {
     }
 }
 
-impl Entry {
-    /// Why a version, or any version, is not found.
-    fn missing(&self, name: &str, version: Option<&str>) -> Error {
-        let unavailable = |text: String| Error::new(Kind::Unavailable, text).retry_after(Duration::from_secs(1));
-        let is_loading = |note: Option<&Note>| note.is_some_and(|note| note.loading);
-        match version {
-            Some(version) => match self.notes.get(version) {
-                note if is_loading(note) => unavailable(format!("model '{name}' version '{version}' is loading")),
-                Some(_) => unavailable(format!("model '{name}' version '{version}' is not loaded")),
-                None => Error::new(Kind::NotFound, format!("model '{name}' has no version '{}'", printable(version))),
-            },
-            None if self.notes.values().any(|note| note.loading) => unavailable(format!("model '{name}' is loading")),
-            None => unavailable(format!("model '{name}' is not loaded")),
-        }
-    }
-}
-
 fn sort(models: &mut [Arc<Model>]) {
     models.sort_by(|a, b| version_key(&a.spec().version).cmp(&version_key(&b.spec().version)));
-}
-
-/// A client's text in a message: short, and without control characters.
-fn printable(text: &str) -> String {
-    text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

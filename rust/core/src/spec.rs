@@ -170,6 +170,9 @@ pub struct ModelSpec {
     pub any_shape: bool,
     /// Whether it takes requests as they are: any tensors, each request by itself. It declares no inputs and outputs.
     pub open: bool,
+    /// Whether it takes what V2 does not allow: `null` for a float that is no number, datatypes in lower case, and over
+    /// gRPC any version. For open models only.
+    pub lenient: bool,
     /// Paths of its own, for HTTP requests that it takes as they are.
     pub routes: Vec<Route>,
 }
@@ -197,6 +200,7 @@ impl Default for ModelSpec {
             buckets: Arc::new([]),
             any_shape: false,
             open: false,
+            lenient: false,
             routes: Vec::new(),
         }
     }

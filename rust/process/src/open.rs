@@ -6,13 +6,15 @@ use penstock_core::{Asked, HttpRequest, Told};
 
 /// Writes what an open model is told of a request.
 pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
-    let Some(Asked { names, outputs, parameters, binary, http }) = asked else { return out.byte(0) };
+    let Some(Asked { names, outputs, parameters, nested, binary, http }) = asked else { return out.byte(0) };
     out.byte(1);
     write_names(out, names);
     out.byte(u8::from(outputs.is_some()));
     outputs.iter().for_each(|names| write_names(out, names));
     out.number(parameters.len() as u64);
     parameters.iter().for_each(|own| out.parameters(own));
+    out.number(nested.len() as u64);
+    nested.iter().for_each(|&place| out.number(place as u64));
     out.byte(u8::from(*binary));
     let Some(http) = http else { return out.byte(0) };
     out.byte(1);
@@ -33,9 +35,10 @@ pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<Asked>>> {
     let names = read_names(from)?;
     let outputs = if from.byte()? == 0 { None } else { Some(read_names(from)?) };
     let parameters = (0..from.count()?).map(|_| from.parameters()).collect::<Option<_>>()?;
+    let nested = (0..from.count()?).map(|_| usize::try_from(from.number()?).ok()).collect::<Option<_>>()?;
     let binary = from.byte()? != 0;
     let http = if from.byte()? == 0 { None } else { Some(Box::new(read_http(from)?)) };
-    Some(Some(Box::new(Asked { names, outputs, parameters, binary, http })))
+    Some(Some(Box::new(Asked { names, outputs, parameters, nested, binary, http })))
 }
 
 fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
@@ -112,6 +115,7 @@ mod tests {
             names: names(&["x", ""]),
             outputs: Some(names(&["y"])),
             parameters: Box::new([vec![("p".to_owned(), Parameter::Int(1))], Vec::new()]),
+            nested: Box::new([1]),
             binary: true,
             http: None,
         };

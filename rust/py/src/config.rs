@@ -1,7 +1,7 @@
 //! `penstock.config.ServerConfig` read into the server's own configuration.
 
 use crate::errors::startup;
-use penstock_core::Resources;
+use penstock_core::{Resources, Wording};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
     Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
@@ -41,6 +41,8 @@ pub(crate) struct ServerConfig {
     log_level: String,
     server_name: String,
     server_version: Option<String>,
+    unknown_model_text: String,
+    unready_model_text: String,
     shared_memory: String,
     grpc_reflection: bool,
     grpc_compression: String,
@@ -100,9 +102,14 @@ impl ServerConfig {
         Ok(listeners)
     }
 
-    /// What the instances of all models share.
-    pub(crate) fn resources(&self) -> Resources {
-        Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)))
+    /// What all models share, and what is said of those that do not answer.
+    pub(crate) fn shared(&self) -> (Resources, Wording) {
+        let resources = Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)));
+        let Self { unknown_model_text, unready_model_text, .. } = self;
+        (
+            resources,
+            Wording { unknown: unknown_model_text.as_str().into(), not_ready: unready_model_text.as_str().into() },
+        )
     }
 
     /// Whether clients may load and unload models.

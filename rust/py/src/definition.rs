@@ -45,6 +45,7 @@ struct Definition {
     calls: Option<Vec<String>>,
     any_shape: bool,
     open: bool,
+    lenient: bool,
     routes: Vec<String>,
     opaque: bool,
 }
@@ -203,6 +204,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         buckets: definition.buckets.into(),
         any_shape: definition.any_shape,
         open: definition.open,
+        lenient: definition.lenient,
         routes: open::routes(py, &name, &definition.routes)?,
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());

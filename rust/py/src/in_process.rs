@@ -29,7 +29,7 @@ type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 impl InProcess {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
-        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.resources())?);
+        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared())?);
         let control = config.takes_commands().then(|| loaded.control.clone());
         let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
         let config = Config { control, ..config.silent(definitions.py())? };

@@ -8,7 +8,7 @@ use crate::{
     peers::Peers,
     processes, warm,
 };
-use penstock_core::{Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
+use penstock_core::{Model, ModelSpec, Readiness, Registry, Resources, Wording, metrics::Metrics, queue::Queue};
 use penstock_process::Fleet;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
@@ -47,10 +47,10 @@ impl Loaded {
     pub(crate) fn new(
         py: Python<'_>,
         definitions: Vec<(ModelSpec, Arc<Handling>)>,
-        resources: Resources,
+        (resources, wording): (Resources, Wording),
     ) -> PyResult<Self> {
         let resources = Arc::new(resources);
-        let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
+        let (registry, metrics) = (Arc::new(Registry::saying(wording)), Arc::new(Metrics::default()));
         let mut starting = Vec::new();
         for (spec, handling) in definitions {
             let model = limited(py, spec, &metrics, &resources)?;

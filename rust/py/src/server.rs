@@ -48,7 +48,7 @@ impl Server {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
         let py = definitions.py();
-        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.resources())?);
+        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.shared())?);
         let drain_timeout = config.drain_timeout;
         let control = config.takes_commands().then(|| loaded.control.clone());
         Ok(Self {

@@ -20,6 +20,14 @@ pub(crate) struct Own {
     spec: ModelSpec,
     /// The custom parameters of its inputs.
     parameters: Vec<Parameters>,
+    /// The places of inputs whose JSON was nested.
+    nested: Vec<usize>,
+}
+
+impl Own {
+    fn new(spec: &ModelSpec) -> Self {
+        Self { spec: spec.of_itself(Vec::new(), Vec::new()), parameters: Vec::new(), nested: Vec::new() }
+    }
 }
 
 impl Deref for Declared<'_> {
@@ -35,11 +43,7 @@ impl Deref for Declared<'_> {
 
 impl<'s> Declared<'s> {
     pub(crate) fn new(spec: &'s ModelSpec) -> Self {
-        if spec.open {
-            Self::ByRequest(Box::new(Own { spec: spec.of_itself(Vec::new(), Vec::new()), parameters: Vec::new() }))
-        } else {
-            Self::ByModel(spec)
-        }
+        if spec.open { Self::ByRequest(Box::new(Own::new(spec))) } else { Self::ByModel(spec) }
     }
 
     /// The index of the input of that name, which is at `place` in the request. The last name that is given at a place
@@ -86,6 +90,7 @@ impl<'s> Declared<'s> {
         if let Self::ByRequest(own) = self {
             own.spec.inputs.clear();
             own.parameters.clear();
+            own.nested.clear();
         }
     }
 
@@ -104,6 +109,19 @@ impl<'s> Declared<'s> {
             own.parameters.resize(place, Parameters::new());
             own.parameters.push(parameters);
         }
+    }
+
+    /// Notes that the JSON of the input at `place` was nested as its shape.
+    pub(crate) fn was_nested(&mut self, place: usize) {
+        if let Self::ByRequest(own) = self {
+            own.nested.push(place);
+        }
+    }
+
+    /// The datatype of that name; of a lenient model's input also in lower case.
+    pub(crate) fn datatype(&self, name: &str) -> Option<Datatype> {
+        let lowered = || self.lenient.then(|| Datatype::from_name(&name.to_ascii_uppercase())).flatten();
+        Datatype::from_name(name).or_else(lowered)
     }
 
     /// Refuses an output that is asked for as classes, where its type is not known before it is computed.
@@ -125,11 +143,12 @@ impl<'s> Declared<'s> {
     /// What an open model is told beside the tensors, which came as raw bytes if they are `binary`.
     pub(crate) fn asked(self, binary: bool) -> Option<Box<Asked>> {
         let Self::ByRequest(own) = self else { return None };
-        let Own { spec, parameters } = *own;
+        let Own { spec, parameters, nested } = *own;
         let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
         let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
         let names = names(spec.inputs);
-        Some(Box::new(Asked { names, outputs, parameters: parameters.into(), binary, http: None }))
+        let (parameters, nested) = (parameters.into(), nested.into());
+        Some(Box::new(Asked { names, outputs, parameters, nested, binary, http: None }))
     }
 }
 
@@ -219,6 +238,77 @@ mod tests {
         assert_eq!(refused(&format!(r#"{{"inputs":[{long}]}}"#)), text);
         let again = format!(r#"{{"inputs":[{x},{}],"inputs":[{x}]}}"#, tensor(r#""name":"y","#));
         assert_eq!(shown(&read(&again, &[]).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn lists_in_lists_are_told() {
+        let tensor = |name: &str, shape: &str, data: &str| {
+            format!(r#"{{"name":"{name}","datatype":"INT8","shape":{shape},"data":{data}}}"#)
+        };
+        let of = |inputs: &[String]| {
+            let asked = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.asked.unwrap();
+            asked.nested.to_vec()
+        };
+        let [flat, nested] = [tensor("x", "[2,1]", " [ 1,2]"), tensor("y", "[2,1]", " [ [1], [2]]")];
+        assert!(of(std::slice::from_ref(&flat)).is_empty());
+        assert_eq!(of(&[flat, nested.clone()]), [1]);
+        assert_eq!(of(&[nested, tensor("z", "[2,0]", "[[],[]]")]), [0, 1]);
+        // Where what is known of the data comes after it.
+        assert_eq!(of(&[r#"{"data":[[1],[2]],"shape":[2,1],"datatype":"INT8","name":"x"}"#.to_owned()]), [0]);
+    }
+
+    #[test]
+    fn a_lenient_model_takes_null_for_nan_and_small_letters() {
+        let read_by = |lenient: bool, datatype: &str, data: &str| {
+            let spec = ModelSpec { lenient, ..open() };
+            let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[2],"data":{data}}}]}}"#);
+            rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()
+        };
+        let bytes = |datatype: &str, data: &str| {
+            let request = read_by(true, datatype, data).unwrap().request;
+            request.inputs[0].as_ref().unwrap().as_slice().to_vec()
+        };
+        assert_eq!(bytes("FP32", "[ null , 1.5]"), [f32::NAN, 1.5].map(f32::to_le_bytes).concat());
+        assert_eq!(bytes("FP64", "[1e9,null]"), [1e9, f64::NAN].map(f64::to_le_bytes).concat());
+        assert_eq!(bytes("FP16", "[null,NaN]"), [0, 0x7e, 0, 0x7e]);
+        assert_eq!(bytes("BF16", "[1,null]"), [0x80, 0x3f, 0xc0, 0x7f]);
+        assert_eq!(bytes("fp32", "[null,1]"), bytes("Fp32", "[NaN,1]"));
+        assert_eq!(bytes("uint8", "[1,2]"), [1, 2]);
+        for (datatype, data, said) in [
+            ("FP32", "[null,\"1\"]", "input 'x' has \"1\" at byte 66, FP32 takes"),
+            ("FP32", "[nullx,1]", "request JSON at byte 65: expected"),
+            ("FP32", "[null]", "input 'x' has 1 elements in 'data', shape [2] expects 2"),
+            ("INT8", "[null,1]", "input 'x' has null at byte 61, INT8 takes"),
+            ("BYTES", "[null,\"\"]", "input 'x' has null at byte 62, BYTES takes"),
+            ("fp8", "[1,2]", "input 'x': unknown datatype 'fp8', expected one of BOOL"),
+        ] {
+            let text = read_by(true, datatype, data).unwrap_err().message().to_owned();
+            assert!(text.starts_with(said), "{datatype} {data}: {text}");
+        }
+        let text = |datatype: &str, data: &str| read_by(false, datatype, data).unwrap_err().message().to_owned();
+        assert!(text("FP32", "[null,1]").starts_with("input 'x' has null at byte"));
+        assert!(text("fp32", "[1,2]").starts_with("input 'x': unknown datatype 'fp32'"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn null_is_read_as_nan_wherever_it_stands(
+            items in proptest::collection::vec("null|NaN|-?[0-9]{1,4}|1e30|\"a\"|true|nul", 0..6),
+            datatype in proptest::sample::select(vec!["FP16", "BF16", "FP32", "FP64", "INT32"]),
+        ) {
+            let spec = ModelSpec { lenient: true, ..open() };
+            let read = |items: &[String]| {
+                let (count, data) = (items.len(), items.join(" , "));
+                let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[{count}],"data":[{data}]}}]}}"#);
+                let decoded = rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()?;
+                Ok::<_, Error>(decoded.request.inputs[0].as_ref().unwrap().as_slice().to_vec())
+            };
+            let spelled: Vec<_> = items.iter().map(|item| item.replace("null", "NaN")).collect();
+            match (read(&items), read(&spelled)) {
+                (Ok(one), Ok(other)) => proptest::prop_assert_eq!(one, other),
+                (one, other) => proptest::prop_assert_eq!(one.is_err(), other.is_err()),
+            }
+        }
     }
 
     #[test]

@@ -63,8 +63,11 @@ def tensors_of(request: Request, model: str) -> InferRequest:
     over_grpc, datatypes = request.protocol == "grpc", request.datatypes
     shown = _SHOWN[over_grpc, request.binary]
     own: Mapping[str, Any] = request.tensor_parameters
+    nested = request.nested
     inputs = [
-        InferInput._holding(name, datatypes[name], array, own.get(name) or None, shown)
+        InferInput._holding(
+            name, datatypes[name], array, own.get(name) or None, Shown.NESTED if name in nested else shown
+        )
         for name, array in request.tensors.items()
     ]
     made = InferRequest(model, inputs, request.id or ("" if over_grpc else None), from_grpc=over_grpc)

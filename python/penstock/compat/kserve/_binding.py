@@ -75,6 +75,7 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         "max_queue": options.max_queue,
         "inputs": _types.shown(model, "get_input_types"),
         "outputs": _types.shown(model, "get_output_types"),
+        "lenient": True,
     }
     if isinstance(options.instances, Processes):
         common["instances"] = options.instances

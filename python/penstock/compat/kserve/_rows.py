@@ -130,7 +130,9 @@ def _key(one: Arrived) -> Hashable:
         if isinstance(body, InferRequest):
             if not _length(body):
                 return None
-            tensors = tuple((each.name, each.datatype, *each.shape[1:], _text(each.parameters)) for each in body.inputs)
+            tensors = tuple(
+                (each.name, each.datatype, each._shown, *each.shape[1:], _text(each.parameters)) for each in body.inputs
+            )
             return request.protocol, request.binary, tensors, _text(body.parameters), request.outputs
         if one.event is not None or not _has_rows(body):
             return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import ServerConfig
 from penstock.compat.kserve.constants.constants import KSERVE_MODEL_SERVER_NAME, MAX_GRPC_MESSAGE_LENGTH
+from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.logging import logger
 from penstock.config import load_config
 
@@ -24,6 +25,8 @@ LIKE_KSERVE: dict[str, Any] = {
     "server_name": KSERVE_MODEL_SERVER_NAME,
     # KServe's clients read no NaN.
     "strict_json": True,
+    "unknown_model_text": str(ModelNotFound("{name}")),
+    "unready_model_text": str(ModelNotReady("{name}")),
 }
 """Where Penstock's own defaults would refuse, or say other than, what KServe does."""
 

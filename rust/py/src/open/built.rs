@@ -19,6 +19,7 @@ pub(super) struct Given<'a, 'py> {
     pub(super) parameters: Option<Bound<'py, PyMapping>>,
     pub(super) outputs: Option<Vec<String>>,
     pub(super) tensor_parameters: Option<Bound<'py, PyMapping>>,
+    pub(super) nested: Vec<String>,
     pub(super) http: Option<GivenHttp<'a, 'py>>,
 }
 
@@ -59,7 +60,8 @@ impl Given<'_, '_> {
         let caller =
             CallerInfo { id: self.id, parameters: parameters(self.parameters.as_ref())?, headers, outputs: None };
         let outputs = self.outputs.map(|names| names.into_iter().map(String::into_boxed_str).collect());
-        let asked = Asked { names: names.into(), outputs, parameters: own.into(), binary: false, http };
+        let nested = (0..names.len()).filter(|&place| self.nested.iter().any(|name| **name == *names[place])).collect();
+        let asked = Asked { names: names.into(), outputs, parameters: own.into(), nested, binary: false, http };
         Ok(Request::built(py, caller, asked, (datatypes, tensors)))
     }
 }

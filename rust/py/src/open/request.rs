@@ -109,7 +109,7 @@ impl Request {
 impl Request {
     #[new]
     #[pyo3(signature = (*, tensors=None, id="", headers=None, parameters=None, outputs=None,
-        tensor_parameters=None, route=None, method="", path="", query="", path_params=None, body=None))]
+        tensor_parameters=None, nested=None, route=None, method="", path="", query="", path_params=None, body=None))]
     #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new<'py>(
         py: Python<'py>,
@@ -119,6 +119,7 @@ impl Request {
         parameters: Option<Bound<'py, PyMapping>>,
         outputs: Option<Vec<String>>,
         tensor_parameters: Option<Bound<'py, PyMapping>>,
+        nested: Option<Vec<String>>,
         route: Option<String>,
         method: &str,
         path: &str,
@@ -127,7 +128,8 @@ impl Request {
         body: Option<&[u8]>,
     ) -> PyResult<Self> {
         let http = route.map(|route| (route, [method, path, query], path_params, body.unwrap_or_default()));
-        Given { tensors, id: id.to_owned(), headers, parameters, outputs, tensor_parameters, http }.request(py)
+        let (id, nested) = (id.to_owned(), nested.unwrap_or_default());
+        Given { tensors, id, headers, parameters, outputs, tensor_parameters, nested, http }.request(py)
     }
 
     #[getter]
@@ -198,6 +200,12 @@ impl Request {
             all.set_item(&**name, by_name(py, own)?)?;
         }
         Ok(all)
+    }
+
+    #[getter]
+    fn nested<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let names = self.asked.nested.iter().filter_map(|&place| self.asked.names.get(place));
+        PyTuple::new(py, names.map(|name| &**name).collect::<Vec<_>>())
     }
 
     #[getter]

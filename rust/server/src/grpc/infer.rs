@@ -107,7 +107,7 @@ pub(crate) async fn call(
     let id = if context.app.log.logs_requests() { envelope.message.id.clone() } else { String::new() };
     let message = &envelope.message;
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let found = context.app.registry.find(&message.model_name, version);
+    let found = context.app.registry.find_leniently(&message.model_name, version);
     let model = found.inspect_err(|error| observed.failed(None, &id, status::code_of(&context.app, error), error))?;
     let result = async {
         guard.check(&model)?;

@@ -6,7 +6,7 @@ use crate::{
     generated::inference::grpc_inference_service_server::GrpcInferenceService, observed::Observed,
 };
 use http::HeaderMap;
-use penstock_core::{Model, Protocol};
+use penstock_core::{Model, Protocol, Registry};
 use penstock_wire::{
     generated::inference as pb,
     grpc::{Envelope, config, meta, response},
@@ -23,7 +23,7 @@ pub(crate) struct Service(pub(crate) Context);
 impl Service {
     fn find(&self, name: &str, version: &str) -> Result<Arc<Model>, Status> {
         let version = Some(version).filter(|version| !version.is_empty());
-        self.0.app.registry.find(name, version).map_err(|error| status(&self.0.app, &error))
+        self.0.app.registry.find_leniently(name, version).map_err(|error| status(&self.0.app, &error))
     }
 }
 
@@ -43,7 +43,8 @@ impl GrpcInferenceService for Service {
         let request = request.into_inner();
         let version = Some(&*request.version).filter(|version| !version.is_empty());
         // Of a model that is not there Triton says so too, and its clients wait for it then.
-        let has_no_reason = matches!(self.0.app.registry.why_not_ready(&request.name, version), Ok(None));
+        let found = self.0.app.registry.find_leniently(&request.name, version);
+        let has_no_reason = matches!(Registry::reason(found), Ok(None));
         let ready = has_no_reason && self.0.app.phase() != Phase::Draining;
         Ok(Response::new(pb::ModelReadyResponse { ready }))
     }
@@ -57,7 +58,7 @@ impl GrpcInferenceService for Service {
         let request = request.into_inner();
         let model = self.find(&request.name, &request.version)?;
         let versions = match request.version.is_empty() {
-            false => vec![Arc::from(request.version)],
+            false => vec![Arc::clone(&model.spec().version)],
             true => self.0.app.registry.ready_versions(&request.name),
         };
         let versions: Vec<&str> = versions.iter().map(|version| &**version).collect();

@@ -137,7 +137,7 @@ impl Calls {
         let refused = |error: &Error| observed.failed(None, "", code_of(app, error), error);
         let guard = app.enter_sequence().inspect_err(refused)?;
         let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-        let model = app.registry.find(&message.model_name, version).inspect_err(refused)?;
+        let model = app.registry.find_leniently(&message.model_name, version).inspect_err(refused)?;
         let id = message.id.clone();
         let mut record =
             Record::new(app, &observed, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));

@@ -19,7 +19,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName},
 };
 use http_body_util::Full;
-use penstock_core::{Error, Kind, Protocol, Readiness, Result};
+use penstock_core::{Error, Kind, Protocol, Result};
 use penstock_wire::rest::{meta, v1 as wire};
 use std::borrow::Cow;
 
@@ -87,13 +87,7 @@ pub(crate) async fn answer<B: Incoming>(
 fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
     let ready = match context.app.not_ready() {
         Some(reason) => Err(Error::new(Kind::Unavailable, reason)),
-        None => model(context, hosting).and_then(|name| {
-            let model = context.app.registry.find(&name, None)?;
-            if model.readiness() == Readiness::Ready {
-                return Ok(());
-            }
-            Err(Error::new(Kind::Unavailable, format!("model '{name}' is not ready")))
-        }),
+        None => model(context, hosting).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
     };
     match ready {
         Ok(()) => error::json(200, meta::ready(None)),

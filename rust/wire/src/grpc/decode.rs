@@ -191,7 +191,7 @@ fn header(declared: &mut Declared<'_>, input: &pb::InferInputTensor, place: usiz
         parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.open)?;
     declared.keep(place, custom);
     let spec = &**declared;
-    let datatype = Datatype::from_name(&input.datatype).ok_or_else(|| {
+    let datatype = declared.datatype(&input.datatype).ok_or_else(|| {
         let known = Datatype::ALL.map(Datatype::name).join(", ");
         let expected = match spec.open {
             true => format!("expected one of {known}"),

@@ -229,7 +229,8 @@ impl Head<'_> {
     }
 
     fn target<'t>(&self, name: &'t str, datatype: Datatype, shape: &'t [usize], base64: bool) -> Target<'t> {
-        Target { name, datatype, shape, base64, max_depth: self.limits.max_depth }
+        // Servers that write strict JSON have `null` for what is no number.
+        Target { name, datatype, shape, base64, lenient: true, max_depth: self.limits.max_depth }
     }
 
     fn parameters(&self, reader: &mut Reader<'_>, outer: usize) -> Result<Parameters> {

@@ -19,6 +19,8 @@ pub(super) struct Target<'t> {
     pub(super) shape: &'t [usize],
     /// Whether the strings of a BYTES tensor are base64.
     pub(super) base64: bool,
+    /// Whether `null` stands for a float that is no number.
+    pub(super) lenient: bool,
     /// How deep broken data is looked at, to say what is wrong.
     pub(super) max_depth: usize,
 }
@@ -37,7 +39,15 @@ pub(super) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
     let read = if count > reader.remaining() {
         Err(Flaw::Lengths(start))
     } else {
-        read_elements(reader, target, Array { shape: target.shape, count, bare: false })
+        let array = Array { shape: target.shape, count, bare: false };
+        match read_elements(reader, target, array) {
+            // Most requests have no null, and are read without looking for one.
+            Err(Flaw::Element(_)) if target.lenient => {
+                reader.seek(start);
+                read_leniently(reader, target, array)
+            }
+            read => read,
+        }
     };
     read.map_err(|flaw| describe(flaw, reader, target, start))
 }
@@ -70,6 +80,36 @@ fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>)
         Datatype::Fp64 => fixed(reader, array, element::double),
         Datatype::Bytes => strings(reader, array, target.base64),
     }
+}
+
+/// As [`read_elements`], where `null` stands for a float that is no number.
+#[cold]
+fn read_leniently(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
+    let bits = |bits: u16| bits.to_le_bytes();
+    match target.datatype {
+        Datatype::Fp16 => {
+            fixed(reader, array, or_null(|reader| element::narrow(reader, Narrow::FP16), bits(Narrow::FP16.nan())))
+        }
+        Datatype::Bf16 => {
+            fixed(reader, array, or_null(|reader| element::narrow(reader, Narrow::BF16), bits(Narrow::BF16.nan())))
+        }
+        Datatype::Fp32 => fixed(reader, array, or_null(element::single, f32::NAN.to_le_bytes())),
+        Datatype::Fp64 => fixed(reader, array, or_null(element::double, f64::NAN.to_le_bytes())),
+        _ => read_elements(reader, target, array),
+    }
+}
+
+/// What reads an element as `parse` does, or `null` as `none`.
+fn or_null<const N: usize>(
+    parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>,
+    none: [u8; N],
+) -> impl Fn(&mut Reader<'_>) -> Read<[u8; N]> {
+    move |reader| if reader.word("null") { Ok(none) } else { parse(reader) }
+}
+
+/// Whether an array that was read has lists in it.
+pub(super) fn is_nested(reader: &mut Reader<'_>) -> bool {
+    reader.take(b'[') && reader.peek() == Some(b'[')
 }
 
 /// Where elements go.

@@ -136,7 +136,7 @@ impl<'d, 's> Draft<'d, 's> {
 
     fn set_datatype(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'datatype'")?.text()?;
-        self.datatype = Some(Datatype::from_name(&name).ok_or_else(|| unknown_datatype(&name))?);
+        self.datatype = Some(self.declared.datatype(&name).ok_or_else(|| unknown_datatype(&name))?);
         self.buffer = None;
         Ok(())
     }
@@ -189,8 +189,8 @@ impl<'d, 's> Draft<'d, 's> {
         let shape = &self.shape;
         self.declared.check_input(index, datatype, shape)?;
         let name = &self.declared.inputs[index].name;
-        let Limits { max_depth, .. } = *self.limits;
-        elements::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, max_depth })
+        let (Limits { max_depth, .. }, lenient) = (*self.limits, self.declared.lenient);
+        elements::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, lenient, max_depth })
     }
 
     /// Adds the input to `inputs`, once its object is closed.
@@ -230,6 +230,11 @@ impl<'d, 's> Draft<'d, 's> {
                 None => (self.read_data(&mut reader.from(at), index, datatype)?, 0),
             },
         };
+        if let Some(at) = self.data_at.filter(|_| self.declared.open)
+            && elements::is_nested(&mut reader.from(at))
+        {
+            self.declared.was_nested(index);
+        }
         inputs.push(Input { index, datatype, shape: self.shape, buffer, missing, span: None });
         let base64 = self.parameters.base64 && datatype == Datatype::Bytes;
         Ok(if base64 { Strings::Base64 } else { Strings::Text })

@@ -126,6 +126,15 @@ def _v2() -> Iterator[Ask]:
     yield Ask("v2 JSON empty", double, {"id": "n", "inputs": [tensor([], shape=[0])]})
     yield Ask("v2 JSON lower case datatype", double, {"id": "n", "inputs": [tensor([1], "fp32")]})
     yield Ask("v2 JSON FP16", double, {"id": "n", "inputs": [tensor([1], "FP16")]})
+    data = INFER.format("data")
+    for case, one in (
+        ("nested", tensor([[0.5, 1.5], [2.5, 3.5]], shape=[2, 2])),
+        ("flat", tensor([0.5, 1.5, 2.5, 3.5], shape=[2, 2])),
+        ("deeply nested", tensor([[["a"], ["b"]]], "BYTES", shape=[1, 2, 1])),
+        ("null", tensor([None, 0.5], "FP64")),
+        ("nested null", tensor([[None], [0.5]], shape=[2, 1])),
+    ):
+        yield Ask(f"v2 data {case}", data, {"id": "d", "inputs": [one, tensor([1.5], name="flat")]})
     yield Ask("v2 lists", INFER.format("lists"), {"id": "l", "inputs": [tensor([1])]})
     yield Ask("v2 helped", INFER.format("helped"), {"id": "h", "inputs": [tensor([1, 2, 3, 4], shape=[2, 2])]})
     yield Ask("v2 later", INFER.format("later"), {"id": "l", "inputs": [tensor([1.5])]})
@@ -176,6 +185,8 @@ def _binary(new: bool) -> Iterator[Ask]:
     floats = np.array([1.5, 2.5], F).tobytes()
     mixed = {"id": "b", "inputs": [tensor([1, 2], "INT32", name="n"), _raw("FP32", [2], 8)]}
     yield binary("v2 binary beside JSON", "echo", mixed, floats)
+    mixed = {"id": "b", "inputs": [tensor([[1], [2]], "INT32", shape=[2, 1], name="n"), _raw("FP32", [2, 1], 8)]}
+    yield binary("v2 data nested beside binary", "data", mixed, floats)
     short = {"id": "b", "inputs": [_raw("FP32", [2], 8)]}
     yield binary("v2 binary too short", "double", short, floats[:6])
     yield binary("v2 binary of another size", "double", {"id": "b", "inputs": [_raw("FP32", [3], 8)]}, floats)

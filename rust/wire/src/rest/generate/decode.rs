@@ -155,6 +155,7 @@ impl Draft<'_> {
             datatype: declared.datatype,
             shape: &shape,
             base64: false,
+            lenient: false,
             max_depth: self.limits.max_depth,
         };
         let buffer = match count {

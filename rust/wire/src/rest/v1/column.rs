@@ -142,7 +142,8 @@ impl<'s> Column<'s> {
         let Limits { max_depth, .. } = *self.limits;
         let name = &*self.spec.name;
         let Flaw::Lengths(at) = flaw else {
-            let target = Target { name, datatype: self.spec.datatype, shape: &[], base64: false, max_depth };
+            let target =
+                Target { name, datatype: self.spec.datatype, shape: &[], base64: false, lenient: false, max_depth };
             return describe(flaw, reader, &target, start);
         };
         let skip = Skip { max_depth, outer: LEVELS, non_finite: true };

@@ -89,6 +89,15 @@ class Seen(Model):
         return respond(payload, self.name, [output("seen", text, "BYTES", payload)])
 
 
+class Data(Model):
+    """What the data of each input are, as texts."""
+
+    def predict(self, payload: Any, headers: Any = None) -> Any:
+        """As Python writes them."""
+        texts = np.array([repr(one.data).encode() for one in payload.inputs], object)
+        return respond(payload, self.name, [output("data", texts, "BYTES", payload)])
+
+
 SHOWN = ("content-type", "x-request-id", "x-own", "authorization", "ce-id", "ce-type", "accept")
 
 
@@ -213,6 +222,7 @@ def MODELS() -> list[Model]:
         Echo("echo"),
         Lists("lists"),
         Seen("seen"),
+        Data("data"),
         Stages("stages"),
         Contract("contract"),
         Fails("fails"),

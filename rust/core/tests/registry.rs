@@ -1,0 +1,46 @@
+//! What a table of models finds, and what it says of what it does not find.
+
+use penstock_core::{Model, ModelSpec, Readiness, Registry, Wording, metrics::Metrics};
+use std::sync::Arc;
+
+fn registry(lenient: bool) -> Registry {
+    let registry = Registry::default();
+    for version in ["1", "2"] {
+        let spec = ModelSpec { name: "m".into(), version: version.into(), lenient, ..ModelSpec::default() };
+        let model = Arc::new(Model::new(spec, &Metrics::default()));
+        model.set_readiness(Readiness::Ready);
+        registry.insert(model).unwrap();
+    }
+    registry
+}
+
+#[test]
+fn a_table_says_what_it_was_told_to() {
+    let registry = Registry::saying(Wording { unknown: "no {name}".into(), not_ready: "{name} is away".into() });
+    let spec = ModelSpec { name: "m".into(), ..ModelSpec::default() };
+    let model = Arc::new(Model::new(spec, &Metrics::default()));
+    assert_eq!(model.admit().unwrap_err().message(), "model 'm' is not ready");
+    registry.swap("m", vec![Arc::clone(&model)], &[]);
+    assert_eq!(model.admit().unwrap_err().message(), "m is away");
+    model.set_refusal(Some("for lunch"));
+    assert_eq!(model.admit().unwrap_err().message(), "m is away: for lunch");
+    assert_eq!(registry.find("n", None).unwrap_err().message(), "no n");
+}
+
+#[test]
+fn a_lenient_model_answers_for_versions_that_it_does_not_have() {
+    let found = |lenient: bool, version| {
+        let found = registry(lenient).find_leniently("m", version);
+        found.map(|model| model.spec().version.to_string()).map_err(|error| error.message().to_owned())
+    };
+    assert_eq!(found(true, Some("7")).as_deref(), Ok("2"));
+    assert_eq!(found(true, Some("1")).as_deref(), Ok("1"));
+    assert_eq!(found(true, None).as_deref(), Ok("2"));
+    assert_eq!(found(false, Some("7")).unwrap_err(), "model 'm' has no version '7'");
+    let registry = registry(true);
+    assert_eq!(registry.find("m", Some("7")).unwrap_err().message(), "model 'm' has no version '7'");
+    assert_eq!(registry.find_leniently("n", Some("7")).unwrap_err().message(), "unknown model 'n'");
+    assert_eq!(Registry::reason(registry.find_leniently("m", Some("7"))).unwrap(), None);
+    registry.set_refusal("m", None, Some("away")).unwrap();
+    assert_eq!(Registry::reason(registry.find_leniently("m", Some("7"))).unwrap().as_deref(), Some("away"));
+}
