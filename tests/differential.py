@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,6 +47,26 @@ class Side:
         return subprocess.Popen(
             command, env={**self._environment, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
+
+    @contextmanager
+    def running(
+        self, script: Path, *arguments: str, exits: int | None = None, **environment: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Runs a script that serves; at the end it is interrupted, as from a keyboard, and exits with that status."""
+        with tempfile.TemporaryFile("w+") as log:
+            process = self.start(script, *arguments, log=log, **environment)
+            try:
+                yield process
+                assert process.poll() is None, "it has ended by itself"
+                process.send_signal(signal.SIGINT)
+                assert process.wait(LONGEST) == exits or exits is None
+            except BaseException:
+                log.seek(0)
+                print(log.read()[-4000:])
+                raise
+            finally:
+                process.kill()
+                process.wait()
 
     def printed(self, script: Path, *arguments: str, patience: float, **environment: str) -> str:
         """What a script prints to standard output until its end, which must be a good one."""
@@ -112,6 +134,16 @@ class Side:
             return said.exists() and said.read_text().endswith("\n")
 
         until(up, "the server to start", patience=LONGEST)
+
+
+def answers(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process serves; it has to live."""
+    assert process.poll() is None, "it has ended by itself"
+    try:
+        with urllib.request.urlopen(url, timeout=LONGEST) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

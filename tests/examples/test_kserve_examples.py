@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +10,7 @@ from pathlib import Path
 import pytest
 from observe import free_ports
 
-from differential import REPOSITORY, Side
+from differential import REPOSITORY, Side, answers
 from waiting import until
 
 sys.path.append(str(REPOSITORY / "tests" / "compat" / "kserve" / "differential"))
@@ -51,31 +47,10 @@ def side(request: pytest.FixtureRequest) -> Side:
 def running(side: Side, script: Path, *arguments: str) -> Iterator[str]:
     """A script that serves, until it is interrupted as from a keyboard; gives its address."""
     http, grpc = free_ports(2)
-    with tempfile.TemporaryFile("w+") as log:
-        ports = ("--http_port", str(http), "--grpc_port", str(grpc))
-        process = side.start(script, *ports, *arguments, log=log)
-        try:
-            until(lambda: alive(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=STARTS)
-            yield f"http://127.0.0.1:{http}"
-            assert process.poll() is None, "it has ended by itself"
-            process.send_signal(signal.SIGINT)
-            process.wait(STARTS)
-        except BaseException:
-            log.seek(0)
-            print(log.read()[-4000:])
-            raise
-        finally:
-            process.kill()
-            process.wait()
-
-
-def alive(url: str, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "it has ended by itself"
-    try:
-        with urllib.request.urlopen(url, timeout=STARTS) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+    ports = ("--http_port", str(http), "--grpc_port", str(grpc))
+    with side.running(script, *ports, *arguments) as process:
+        until(lambda: answers(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=STARTS)
+        yield f"http://127.0.0.1:{http}"
 
 
 @pytest.mark.parametrize("name", PRINTS)

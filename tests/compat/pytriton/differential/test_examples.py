@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import tempfile
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 from observe import free_ports
 from sides import penstock, real, why_not_real
 
-from differential import REPOSITORY, Side
+from differential import REPOSITORY, Side, answers
 from waiting import until
 
 EXAMPLES = REPOSITORY / "examples" / "pytriton"
@@ -46,34 +40,6 @@ def side(request: pytest.FixtureRequest) -> Side:
     return real()
 
 
-@contextmanager
-def running(side: Side, script: Path, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A script that serves; at the end it is interrupted, as from a keyboard."""
-    with tempfile.TemporaryFile("w+") as log:
-        process = side.start(script, *arguments, log=log, **environment)
-        try:
-            yield process
-            assert process.poll() is None, "it has ended by itself"
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STARTS) == 0
-        except BaseException:
-            log.seek(0)
-            print(log.read()[-4000:])
-            raise
-        finally:
-            process.kill()
-            process.wait()
-
-
-def healthy(url: str, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "it has ended by itself"
-    try:
-        with urllib.request.urlopen(url, timeout=STARTS) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_prints_what_it_should(name: str, side: Side) -> None:
     folder, (http, grpc, metrics, hosted) = EXAMPLES / name, free_ports(4)
@@ -86,11 +52,11 @@ def test_an_example_prints_what_it_should(name: str, side: Side) -> None:
     url = f"http://127.0.0.1:{hosted if name == 'vertex' else http}"
     ready = f"{url}/health" if name == "vertex" else f"{url}/v2/health/ready"
     with ExitStack() as stack:
-        server = stack.enter_context(running(side, folder / "server.py", **environment))
-        until(lambda: healthy(ready, server), "the server to be ready", patience=STARTS)
+        server = stack.enter_context(side.running(folder / "server.py", exits=0, **environment))
+        until(lambda: answers(ready, server), "the server to be ready", patience=STARTS)
         if name == "remote":
             for model, factor in (("Twice", "2"), ("Thrice", "3")):
-                stack.enter_context(running(side, folder / "model.py", model, factor, url))
+                stack.enter_context(side.running(folder / "model.py", model, factor, url, exits=0))
         assert side.printed(folder / "client.py", url, patience=STARTS, **environment) == PRINTS[name]
 
 
