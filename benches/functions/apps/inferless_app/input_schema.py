@@ -1,0 +1,3 @@
+"""What the app takes."""
+
+INPUT_SCHEMA = {"x": {"datatype": "FP64", "shape": [1], "required": True, "example": [1.5]}}

@@ -1,0 +1,163 @@
+"""What is measured, in turns: a difference or a ratio is of numbers from the same moments."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benches.functions.awake import awake
+from benches.functions.sides import APPS, PLACES, Question, Running, door, fastapi, penstock, plain
+from benches.load.loader import load
+
+DOORS = ("inferless", "modelbit", "openinference")
+MOST_ADDED_US = 30
+"""Microseconds that a door's call may take beyond the plain path's."""
+LEAST_TIMES = 10
+"""So many times FastAPI's loop, at least."""
+ROWS = 10_000
+_SHORT_WARM_UP = 0.05
+"""Seconds before turns other than the first."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What one way of being called costs beside the plain path."""
+
+    what: str
+    place: str
+    us: float
+    """Its p50: the lower quartile of the turns', as what else a machine does only ever adds."""
+    plain_us: float
+    by_medians_us: float
+    """What it adds by the medians of the turns."""
+    is_door: bool
+
+    @property
+    def added_us(self) -> float:
+        """What it adds."""
+        return self.us - self.plain_us
+
+    def good(self) -> bool | None:
+        """Whether it is as it shall be; None where nothing was said."""
+        return self.added_us <= MOST_ADDED_US if self.is_door else None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of rows, of a handler that loops over them and of the door."""
+
+    what: str
+    place: str
+    fastapi_ms: float
+    penstock_ms: float
+
+    def times(self) -> float:
+        """How many times faster the door is."""
+        return self.fastapi_ms / self.penstock_ms
+
+    def good(self) -> bool:
+        """Whether it is as it shall be."""
+        return self.times() >= LEAST_TIMES
+
+
+def calls() -> dict[tuple[str, str], Question]:
+    """The ways of one row: plain models of three kinds, and the doors, with user code in both places."""
+    ways: dict[tuple[str, str], Question] = {}
+    for place in PLACES:
+        for kind in ("plain", "open", "routed"):
+            ways[kind, place] = plain(place, kind)
+        for name in DOORS:
+            ways[name, place] = door(name, place)
+    return ways
+
+
+def added(running: Running, seconds: float, turns: int) -> list[Added]:
+    """One row at a time by one connection: the doors and the plain path take turns."""
+    ways = calls()
+    p50 = _in_turns(running, ways, seconds, turns)
+    return [_added(name, place, p50) for name, place in ways if name != "plain"]
+
+
+def _added(name: str, place: str, p50: Mapping[tuple[str, str], Sequence[float]]) -> Added:
+    these, those = sorted(p50[name, place]), sorted(p50["plain", place])
+    quarter = len(these) // 4
+    by_medians = statistics.median(these) - statistics.median(those)
+    return Added(name, place, these[quarter], those[quarter], by_medians, name in DOORS)
+
+
+def batch_questions() -> dict[tuple[str, str], Question]:
+    """The ways of a batch: FastAPI's loop, and the door with user code in both places."""
+    ways: dict[tuple[str, str], Question] = {}
+    for name, rows, right in _batches():
+        body = {"data": rows}
+        ways[name, "fastapi"] = Question(fastapi(), f"/{name}", body, right)
+        for place in PLACES:
+            folder = APPS / "deployments" / name
+            server = penstock(f"modelbit-{name}-{place}", folder, f"/v1/{name}", f"isolation={place}")
+            ways[name, place] = Question(server, f"/v1/{name}/latest", body, right)
+    return ways
+
+
+def frames_question() -> Question:
+    """The rows of `score`, of which FastAPI's handler makes a frame each. It takes seconds."""
+    rows, right = next((rows, right) for name, rows, right in _batches() if name == "score")
+    return Question(fastapi(), "/frames", {"data": rows}, right)
+
+
+def batches(running: Running, seconds: float, turns: int) -> list[Batch]:
+    """Batches of rows, one after the other by one connection: the door and FastAPI take turns."""
+    ways = batch_questions()
+    p50 = {way: statistics.median(of) / 1e3 for way, of in _in_turns(running, ways, seconds, turns).items()}
+    p50["frames", "fastapi"] = running.check(frames_question()) * 1e3
+    pairs = [("double", "double"), ("score", "score"), ("frames", "score")]
+    return [
+        Batch(theirs, place, p50[theirs, "fastapi"], p50[ours, place]) for theirs, ours in pairs for place in PLACES
+    ]
+
+
+def _batches() -> Iterator[tuple[str, list[Any], list[Any]]]:
+    numbers = [[row, row / 8] for row in range(ROWS)]
+    yield "double", numbers, [[row, number * 2] for row, number in numbers]
+    customers = [
+        [row, {"age": 20.0 + row % 60, "income": row % 97 / 4, "visits": row % 31 / 1, "spent": row % 211 / 8}]
+        for row in range(ROWS)
+    ]
+    yield "score", customers, [[row, _score(one)] for row, one in customers]
+
+
+def _score(customer: Mapping[str, float]) -> float:
+    """As apps/deployments/score has it, without numpy."""
+    values = [customer[name] for name in ("age", "income", "visits", "spent")]
+    first = [[(-1 + 2 * (16 * row + column) / 63) / 40 for column in range(16)] for row in range(4)]
+    hidden = [math.tanh(sum(value * first[row][column] for row, value in enumerate(values))) for column in range(16)]
+    return 1 / (1 + math.exp(-sum(one * (1 - 2 * place / 15) for place, one in enumerate(hidden))))
+
+
+def _in_turns(
+    running: Running, ways: Mapping[tuple[str, str], Question], seconds: float, turns: int
+) -> dict[tuple[str, str], list[float]]:
+    """The p50 of each, in microseconds, one for each turn."""
+    for question in ways.values():
+        running.check(question)
+    with awake():
+        return _measured(running, ways, seconds, turns)
+
+
+def _measured(
+    running: Running, ways: Mapping[tuple[str, str], Question], seconds: float, turns: int
+) -> dict[tuple[str, str], list[float]]:
+    found: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
+    order = random.Random(turns)
+    for turn in range(turns):
+        # In another order each time: who comes after whom is in no number.
+        for way, question in order.sample(list(ways.items()), len(ways)):
+            warm_up = seconds if turn == 0 else _SHORT_WARM_UP
+            counts = load(running.call(question), connections=1, seconds=seconds, warm_up=warm_up)
+            if counts["errors"] or counts["different"] or not counts["p50_us"]:
+                raise RuntimeError(f"{way}: {counts['codes']} {counts['first_error'] or 'changing answers'}")
+            found[way].append(counts["p50_us"])
+    return found
