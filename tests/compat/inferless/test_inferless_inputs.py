@@ -224,3 +224,52 @@ def test_a_schema_that_is_none_says_what_is_wrong(schema: Any, problem: str) -> 
 def test_numbers_of_numpy_keep_their_bits() -> None:
     reader = Reader(Schema((Tensor("x", "UINT8", (-1,)),)), as_numpy=True)
     assert reader.one([Given("x", [1, 255])])["x"].dtype == np.uint8
+
+
+PLAIN = {"i": ("INT8", 1), "f": ("FP32", 0.5), "t": ("BYTES", "a"), "b": ("BOOL", True)}
+
+
+def body_tensor(name: str, **said: Any) -> dict[str, Any]:
+    datatype, value = PLAIN[name]
+    return {"name": name, "datatype": datatype, "shape": [1], "data": [value], **said}
+
+
+def plain_reader(**options: bool) -> Reader:
+    declared = {name: {"datatype": of, "shape": [1], "required": name != "b"} for name, (of, _) in PLAIN.items()}
+    return Reader(Schema(read_inputs(declared)), **options)
+
+
+def test_i04_plain_values_are_what_the_long_way_gives() -> None:
+    reader = plain_reader()
+    for names in ("ift", "tfi", "iftb"):
+        listed = [body_tensor(name) for name in names]
+        found = reader.plain(listed)
+        assert found == reader.one(Given(one["name"], one["data"], one["datatype"], (1,)) for one in listed)
+        assert list(found) == list(names)
+    assert plain_reader(as_numpy=True).plain([body_tensor(name) for name in "ift"]) is None
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [body_tensor("i"), body_tensor("f")],  # one is missing
+        [*map(body_tensor, "iftt")],
+        [*map(body_tensor, "ift"), {**body_tensor("b"), "name": "other"}],
+        [*map(body_tensor, "ft"), body_tensor("i", data=[True])],
+        [*map(body_tensor, "ft"), body_tensor("i", data=[1.0])],
+        [*map(body_tensor, "ft"), body_tensor("i", data=[512])],
+        [*map(body_tensor, "ft"), body_tensor("i", datatype="INT64")],
+        [*map(body_tensor, "it"), body_tensor("f", data=[1])],
+        [*map(body_tensor, "if"), body_tensor("t", data=[1])],
+        [*map(body_tensor, "if"), body_tensor("t", data="a")],
+        [*map(body_tensor, "if"), body_tensor("t", data={"a": 1})],
+        [*map(body_tensor, "if"), body_tensor("t", shape=[1, 1])],
+        [*map(body_tensor, "if"), body_tensor("t", shape=[True])],
+        [*map(body_tensor, "if"), body_tensor("t", shape=None)],
+        [*map(body_tensor, "if"), body_tensor("t", data=["a", "b"], shape=[2])],
+        [*map(body_tensor, "ift"), 3],
+        [*map(body_tensor, "if"), {**body_tensor("t"), "name": ["t"]}],
+    ],
+)
+def test_i04_what_is_not_plain_goes_the_long_way(listed: list[Any]) -> None:
+    assert plain_reader().plain(listed) is None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from penstock import InvalidInput, Request
-from penstock.compat.inferless._values import Given
+from penstock.compat.inferless._values import Given, Reader
 
 __all__ = ["Asked", "asked_of"]
 
@@ -21,15 +21,17 @@ class Asked(NamedTuple):
     id: str = ""
     outputs: tuple[str, ...] | None = None
     """The outputs that it wants; None for all."""
+    values: dict[str, Any] | None = None
+    """The values of its tensors, where they were plain; then nothing is in `given`."""
 
-    def wanted(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def wanted(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
         """Of an answer, what is wanted.
 
         Raises:
             InvalidInput: it wants an output that there is not.
         """
         if self.outputs is None:
-            return dict(found)
+            return found
         unknown = next((one for one in self.outputs if one not in found), None)
         if unknown is not None:
             known = ", ".join(f"'{name}'" for name in found)
@@ -37,8 +39,12 @@ class Asked(NamedTuple):
         return {name: found[name] for name in self.outputs}
 
 
-def asked_of(request: Request) -> Asked:
+def asked_of(request: Request, reader: Reader | None = None) -> Asked:
     """What a request asks, be it of tensors or with a body.
+
+    Args:
+        request: The request.
+        reader: Who may read its values at once, where they are plain.
 
     Raises:
         InvalidInput: the body is none of the known forms.
@@ -47,7 +53,7 @@ def asked_of(request: Request) -> Asked:
         types = request.datatypes
         given = [Given(name, array.tolist(), types[name], array.shape) for name, array in request.tensors.items()]
         return Asked(given, request.id, request.outputs)
-    return _of_body(request.body, request.id, flat=request.path.rsplit("/", 1)[-1].startswith("generate"))
+    return _of_body(request, request.body or b"", reader)
 
 
 def _json() -> Callable[[bytes], Any]:
@@ -70,14 +76,18 @@ def _json() -> Callable[[bytes], Any]:
 _read = _json()
 
 
-def _of_body(body: bytes, known_id: str, *, flat: bool) -> Asked:
+def _of_body(request: Request, body: bytes, reader: Reader | None) -> Asked:
     try:
-        told = _read(body) if body.strip() else {}
+        told = _read(body)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the body is no JSON: {error}") from None
+        if body.strip():
+            raise InvalidInput(f"the body is no JSON: {error}") from None
+        told = {}
     if not isinstance(told, dict):
         raise InvalidInput("the body must be a JSON object with 'inputs' or 'parameters'")
-    name = told.get("id", known_id)
+    name = told.get("id")
+    if name is None:
+        name = request.id if "id" not in told else None
     if not isinstance(name, str):
         raise InvalidInput("'id' must be a string")
     outputs = _outputs(told.get("outputs"))
@@ -85,11 +95,13 @@ def _of_body(body: bytes, known_id: str, *, flat: bool) -> Asked:
         listed = told["inputs"]
         if not isinstance(listed, list):
             raise InvalidInput("'inputs' must be a list of tensors")
+        if reader is not None and (values := reader.plain(listed)) is not None:
+            return Asked([], name, outputs, values)
         return Asked([_tensor(at, one) for at, one in enumerate(listed)], name, outputs)
     values = told.get("parameters", {})
     if not isinstance(values, dict):
         raise InvalidInput("'parameters' must be an object of inputs by name")
-    if flat:
+    if request.path.rsplit("/", 1)[-1].startswith("generate"):
         values = {**values, **{key: one for key, one in told.items() if key not in _RESERVED}}
     # One that is null is one that is not given.
     return Asked([Given(str(key), one) for key, one in values.items() if one is not None], name, outputs)

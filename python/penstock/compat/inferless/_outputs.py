@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,12 @@ def arrays_of(answer: Any, schema: Schema) -> dict[str, np.ndarray[Any, Any]]:
     Raises:
         HandlerError: a value is none that a tensor can hold; the message names the key and what helps.
     """
+    if type(answer) is dict and not schema.outputs:
+        try:
+            return {_text(key): _OF[type(value)](value) for key, value in answer.items()}
+        except (KeyError, OverflowError, UnicodeError):
+            # Not all of them are plain values.
+            pass
     told = mapping_of(answer)
     is_object = told is not answer
     types = {one.name: one.datatype for one in schema.outputs}
@@ -53,6 +59,27 @@ def arrays_of(answer: Any, schema: Schema) -> dict[str, np.ndarray[Any, Any]]:
         if one.required and one.name not in found and not is_object:
             raise HandlerError(f"required output '{one.name}' not found in what infer returned")
     return found
+
+
+def _text(key: Any) -> str:
+    if type(key) is not str:
+        raise KeyError(key)
+    return key
+
+
+def _of_text(value: str) -> np.ndarray[Any, Any]:
+    found = np.empty(1, object)
+    found[0] = value.encode()
+    return found
+
+
+_OF: dict[type, Callable[[Any], np.ndarray[Any, Any]]] = {
+    str: _of_text,
+    bool: lambda value: np.array([value], np.bool_),
+    int: lambda value: np.array([value], np.int64),
+    float: lambda value: np.array([value], np.float64),
+}
+"""What plain values are, of which most answers are made."""
 
 
 def array_of(key: str, value: Any, datatype: str | None = None) -> np.ndarray[Any, Any]:

@@ -144,8 +144,9 @@ class _Single(_Instance):
         return self.guarded(request, self._answer)
 
     def _answer(self, request: Request) -> Response:
-        asked = asked_of(request)
-        values = self.kept.reader.one(asked.given)
+        reader = self.kept.reader
+        asked = asked_of(request, reader)
+        values = reader.one(asked.given) if asked.values is None else asked.values
         arrays = arrays_of(self._compute(values), self.kept.schema)
         return self.whole(asked, arrays)
 

@@ -30,7 +30,7 @@ class StateFile:
     """A state that several processes read, and one at a time writes."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._text = path, str(path)
         self._seen: tuple[int, int] | None = None
 
     @classmethod
@@ -67,7 +67,8 @@ class StateFile:
         self._seen = self._stamp()
 
     def _stamp(self) -> tuple[int, int]:
-        found = self._path.stat()
+        # As text: each request looks, and making a text of a path takes as long as looking.
+        found = os.stat(self._text)
         return found.st_mtime_ns, found.st_ino
 
 

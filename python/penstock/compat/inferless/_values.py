@@ -52,6 +52,35 @@ class Reader:
     def __init__(self, schema: Schema, *, strict: bool = False, as_numpy: bool = False) -> None:
         self._schema, self._strict, self._as_numpy = schema, strict, as_numpy
         self._warned: set[str] = set()
+        # What is plain: one element, as it is declared. Integers have a range, and other elements none.
+        scalars = [] if as_numpy else [one for one in schema.inputs if one.is_scalar]
+        self._plain = {
+            one.name: (one.datatype, _EXACT[FAMILIES[one.datatype]], *_RANGES.get(one.datatype, (0, -1)))
+            for one in scalars
+        }
+        self._required = {one.name for one in schema.inputs if one.required}
+
+    def plain(self, listed: list[Any]) -> dict[str, Any] | None:
+        """The values of a body's tensors, if each is one element of the very type that is declared, as most are.
+
+        None says nothing of them: `one` reads all there are, and says what is wrong with them.
+        """
+        found: dict[str, Any] = {}
+        try:
+            for one in listed:
+                name, data, shape = one["name"], one["data"], one["shape"]
+                datatype, kind, low, high = self._plain[name]
+                if type(data) is not list or len(data) != 1 or len(shape) != 1 or type(shape[0]) is not int:
+                    return None
+                value = data[0]
+                if one["datatype"] != datatype or shape[0] != 1 or type(value) is not kind or name in found:
+                    return None
+                if kind is int and not low <= value <= high:
+                    return None
+                found[name] = value
+        except (KeyError, TypeError):
+            return None
+        return found if self._required <= found.keys() else None
 
     def one(self, given: Iterable[Given]) -> dict[str, Any]:
         """The values of a request, by name.
@@ -257,4 +286,5 @@ def _str(value: Any) -> str:
     raise _NoValueError(_shown(value))
 
 
+_EXACT = {"bool": bool, "int": int, "float": float, "text": str}
 _CONVERT = {"bool": _bool, "int": _int, "float": _float, "text": _str}
