@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import gc
 import json
 import math
 import uuid
@@ -144,3 +145,16 @@ def test_m10_nan_and_other_encodings_are_taken() -> None:
     assert loads("[1]".encode("utf-16")) == [1]
     with pytest.raises(ValueError, match="Expecting value"):
         loads(b"[x]")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_m03_large_bodies_leave_the_collector_as_it_was(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        assert len(loads(b"[%s]" % b", ".join([b"[1]"] * 30_000))) == 30_000
+        with pytest.raises(ValueError, match="Expecting value"):
+            loads(b" " * 100_000)
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable() if before else gc.disable()

@@ -5,12 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pandas as pd
 import pytest
 from modelbit_asking import Asker
 from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit
+from penstock.compat.modelbit._frames import frame_of
+from penstock.compat.modelbit._metadata import Column
+from penstock.compat.modelbit.errors import BadCall
 
 SOURCE = """
 import time
@@ -139,3 +143,30 @@ def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathF
             answers = [*threads.map(lambda data: asker.ask("frame", data), asked)]
         assert [one.status for one in answers] == [200, 200, 400, 400, 200]
         assert answers[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("float64", [1, 2.5]),
+        ("float64", [True, 2.5]),
+        ("float64", ["1.5", 2]),
+        ("float64", [None, 2.5]),
+        ("float64", [2**70, 0.5]),
+        ("int64", [1, -(2**63)]),
+        ("int64", [1, None]),
+        ("int64", [True, 2]),
+        ("bool", [True, False]),
+        ("bool", [1, 0]),
+        ("bool", [True, None]),
+    ],
+)
+def test_m14_a_column_made_at_once_is_what_one_made_of_objects_is(dtype: str, values: list[Any]) -> None:
+    made = frame_of({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
+    kept = dtype if None not in values else {"bool": "object"}.get(dtype, "float64")
+    pd.testing.assert_series_equal(made, pd.Series(values, dtype="object").astype(kept), check_names=False)
+
+
+def test_m14_a_number_that_is_too_long_names_its_column() -> None:
+    with pytest.raises(BadCall, match="the column 'x' must be int64"):
+        frame_of({"x": [2**63]}, [Column("x", "int64")], [0])

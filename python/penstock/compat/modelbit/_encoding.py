@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import gc
 import importlib
 import json
 import math
@@ -35,6 +36,17 @@ def loads(text: bytes) -> Any:
     Raises:
         ValueError: it is no JSON.
     """
+    if len(text) < _LARGE or not gc.isenabled():
+        return _loaded(text)
+    # So many new objects would have the collector look for garbage again and again, and there is none among them.
+    gc.disable()
+    try:
+        return _loaded(text)
+    finally:
+        gc.enable()
+
+
+def _loaded(text: bytes) -> Any:
     # Whole numbers of more than 64 bits would come as floats.
     if orjson is not None and _TOO_LONG not in text.translate(_DIGITS):
         try:
@@ -182,5 +194,7 @@ orjson = _if_installed("orjson")
 _OPTIONS = 0 if orjson is None else orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _DIGITS = bytes(ord("0") if chr(one).isdigit() and one < 128 else ord(" ") for one in range(256))
 _TOO_LONG = b"0" * 19
+_LARGE = 64 * 1024
+"""Bytes of JSON from which on it is many objects."""
 # Made once: `json.dumps` would make it for each call.
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

@@ -102,6 +102,11 @@ def values_of(result: Any, count: int) -> list[Any]:
 def _series(pandas: Any, values: list[Any], column: Column) -> Any:
     if column.dtype is None:
         return pandas.Series(values)
+    if (types := _QUICK.get(column.dtype)) is not None and {*map(type, values)} <= types:
+        try:
+            return np.array(values, column.dtype)
+        except OverflowError:  # A whole number of more than 64 bits.
+            pass
     missing = None in values
     dtype = column.dtype
     if missing and dtype in ("bool", *_WHOLE):
@@ -111,7 +116,7 @@ def _series(pandas: Any, values: list[Any], column: Column) -> Any:
         if dtype.startswith("datetime64"):
             return pandas.Series(pandas.to_datetime(values)).astype(dtype)
         return pandas.Series(values, dtype="object").astype(dtype) if values else pandas.Series(values, dtype=dtype)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise BadCall(f"the column {column.name!r} must be {column.dtype}: {' '.join(str(error).split())}") from None
 
 
@@ -119,5 +124,7 @@ def _names(columns: Sequence[Column]) -> str:
     return ", ".join(column.name for column in columns)
 
 
+_QUICK: dict[str, set[type]] = {"bool": {bool}, "int64": {int}, "float64": {int, float}}
+"""Types of columns that most are of, and of values that make one without a look at each."""
 _WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _VALUE = itemgetter(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hmac
 from typing import Any
 
@@ -25,6 +26,9 @@ class Worker:
             raise LoadError("this process is no deployment's")
         kind = Runner if deployment.columns is None else FrameRunner
         self._runner = kind(deployment, function_of(deployment))
+        # What is loaded stays: else each large body, which is many objects, has the collector look through all of it.
+        gc.collect()
+        gc.freeze()
 
     def __call__(self, body: Any, ctx: Context) -> Any:
         (answer,) = self._runner.answer([bytes(body[0])], [_told(self._runner, ctx.parameters)])
