@@ -69,8 +69,9 @@ def _cells_of_call(one: Added) -> tuple[str, ...]:
 
 
 def _cells_of_batch(one: Batch) -> tuple[str, ...]:
-    took = (f"{ms:.1f} ms" for ms in (one.fastapi_ms, one.penstock_ms))
-    return one.what, one.place, *took, f"{one.times():.1f}x", f">= {LEAST_TIMES}x", _GOOD[one.good()]
+    took = (f"{ms:,.1f} ms" for ms in (one.fastapi_ms, one.penstock_ms))
+    wanted = f">= {LEAST_TIMES}x" if one.has_same_function else ""
+    return one.what, one.place, *took, f"{one.times():.1f}x", wanted, _GOOD[one.good()]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
