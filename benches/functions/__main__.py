@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches.functions.measure import LEAST_TIMES, MOST_ADDED_US, Added, Batch, added, batches
+from benches.functions.one_core import one_core
 from benches.functions.sides import running
 from benches.load.loader import build
 from benches.load.machine import provenance
@@ -36,7 +37,7 @@ def main() -> int:
     calls: list[Added] = []
     rows: list[Batch] = []
     if options.what in ("all", "calls"):
-        with running() as servers:
+        with one_core(), running() as servers:
             calls = added(servers, seconds, turns)
         print(table_of_calls(calls))
     if options.what in ("all", "batches"):

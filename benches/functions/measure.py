@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benches.functions.awake import awake
 from benches.functions.sides import APPS, PLACES, Question, Running, door, fastapi, penstock, plain
 from benches.load.loader import load
 
@@ -148,13 +147,6 @@ def _in_turns(
     """The p50 of each, in microseconds, one for each turn."""
     for question in ways.values():
         running.check(question)
-    with awake():
-        return _measured(running, ways, seconds, turns)
-
-
-def _measured(
-    running: Running, ways: Mapping[tuple[str, str], Question], seconds: float, turns: int
-) -> dict[tuple[str, str], list[float]]:
     found: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
     order = random.Random(turns)
     for turn in range(turns):
