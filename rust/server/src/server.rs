@@ -92,8 +92,9 @@ impl Server {
         models.iter().for_each(|model| model.queue().drain());
         self.app.registry.leaving().iter().for_each(|queue| queue.drain());
         threads.finish();
-        // A sequence that began may go on to its end.
-        while (self.app.requests_under_way() > 0 || self.app.has_sequences()) && !self.is_late() {
+        // A sequence that began may go on to its end, and so may what models ask of each other after their own answer.
+        let asked = || models.iter().any(|model| model.metrics().in_flight.get() > 0);
+        while (self.app.requests_under_way() > 0 || self.app.has_sequences() || asked()) && !self.is_late() {
             thread::sleep(DRAIN_LOOK);
         }
         let cut = models

@@ -91,7 +91,7 @@ def test_g04_metrics_are_of_the_deployment(tmp_path: Path) -> None:
         assert [line for line in text.splitlines() if line.startswith('penstock_requests_total{model="f"')]
 
 
-@pytest.mark.parametrize("isolation", ["server"])
+@pytest.mark.parametrize("isolation", ["process", "server"])
 def test_g03_webhooks_are_posted_though_the_server_ends(tmp_path: Path, isolation: str) -> None:
     folder = write(tmp_path, {"slow": SLOW})
 
