@@ -203,6 +203,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "version_policy": None,
         "warmup": None,
         "open": False,
+        "lenient": False,
         "routes": (),
         "buckets": (),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -18,7 +17,6 @@ from penstock import Server
 from penstock.compat import modelbit
 
 WEIGHTS = np.array([1.0, 2.0])
-PATH = str(Path(__file__).resolve().parents[3] / "python")
 
 
 def _score(x: float) -> float:
@@ -131,9 +129,8 @@ def test_m22_a_script_that_deploys_and_asks(tmp_path: Path) -> None:
     asks += "print(mb.get_inference('times', [[1, 2]], base_url=url))\n"
     served = "from penstock.compat.modelbit.workspace import Workspace, use\nuse(Workspace(address='127.0.0.1:0'))\n"
     script.write_text(served + SCRIPT + asks)
-    environment = {**os.environ, "PYTHONPATH": PATH}
     command = [sys.executable, "-m", "penstock", "shim", "modelbit", "--", sys.executable, str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "{'data': [[1, 6]]}"
 

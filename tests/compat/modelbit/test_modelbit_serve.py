@@ -26,7 +26,7 @@ def served_by_command() -> Iterator[Asker]:
     """`penstock serve examples/modelbit`."""
     options = ["--http", "127.0.0.1:0", "--grpc", "off", "--option", "workers=2"]
     command = [sys.executable, "-m", "penstock", "serve", str(EXAMPLE), *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -71,7 +71,7 @@ def test_g02_errors_are_json(served_by_command: Asker, path: str, method: str) -
 
 
 def test_g06_the_commands_know_it() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     for name, said in (("detect", "modelbit"), ("check", "")):
         command = [sys.executable, "-m", "penstock", name, str(EXAMPLE)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
