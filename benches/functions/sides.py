@@ -147,19 +147,7 @@ def _serving(server: Server, folder: Path) -> Iterator[str]:
     environment = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     processes = Processes([*server.command, *where], environment=environment, log=folder / f"{server.name}.log")
     try:
-        _await(f"http://127.0.0.1:{port}{server.ready}", processes)
+        processes.until_ready(f"http://127.0.0.1:{port}{server.ready}", STARTS)
         yield f"127.0.0.1:{port}"
     finally:
         processes.stop()
-
-
-def _await(url: str, processes: Processes) -> None:
-    deadline = time.monotonic() + STARTS
-    while time.monotonic() < deadline and processes.ended() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.01)
-    raise RuntimeError(f"the server did not start: {processes.log.read_text(errors='replace')[-1000:]}")

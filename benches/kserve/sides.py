@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,19 +52,7 @@ def serving(side: Side, log: Path, *flags: str) -> Iterator[Running]:
     command = [*side.python, str(SCRIPT), f"--http_port={http}", f"--grpc_port={grpc}", *flags]
     processes = Processes(command, environment={}, log=log)
     try:
-        _await(f"http://127.0.0.1:{http}/v2/models/double/ready", processes)
+        processes.until_ready(f"http://127.0.0.1:{http}/v2/models/double/ready", STARTS)
         yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", time.monotonic() - began, processes)
     finally:
         processes.stop()
-
-
-def _await(url: str, processes: Processes) -> None:
-    deadline = time.monotonic() + STARTS
-    while time.monotonic() < deadline and processes.ended() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.01)
-    raise RuntimeError(f"the server did not start: {processes.log.read_text(errors='replace')[-1000:]}")

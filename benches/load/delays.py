@@ -12,9 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,23 +61,10 @@ def serving(call_ms: float, row_ms: float, instances: int) -> Iterator[str]:
     command = [sys.executable, str(SERVERS / "penstock_delays.py")]
     server = Processes(command, environment=environment, log=ROOT / "bench-data" / "logs" / "delays.log")
     try:
-        until_ready(f"http://127.0.0.1:{port}/v2/health/ready", server)
+        server.until_ready(f"http://127.0.0.1:{port}/v2/health/ready", 30)
         yield f"127.0.0.1:{port}"
     finally:
         server.stop()
-
-
-def until_ready(url: str, server: Processes) -> None:
-    """Waits for the server, at most half a minute."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end and server.ended() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except (urllib.error.URLError, ConnectionError):
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError(f"the server did not start: see {server.log}")
 
 
 def measure(address: str, rule: str, cell: Cell, body: Path, seconds: float) -> tuple[float, float]:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,22 @@ class Processes:
     def ended(self) -> int | None:
         """The exit status, once there is one."""
         return self._leader.poll()
+
+    def until_ready(self, url: str, seconds: float) -> None:
+        """Waits until that page is there.
+
+        Raises:
+            RuntimeError: it is not there in so many seconds, or the server has ended; with the end of its log.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.ended() is None:
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                time.sleep(0.01)
+        raise RuntimeError(f"the server did not start: {self.log.read_text(errors='replace')[-1000:]}")
 
     def cpu_seconds(self) -> float:
         """Processor time of all of them so far."""

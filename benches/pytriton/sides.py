@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,21 +91,7 @@ def serving(side: Side, log: Path, *, more: int = 0) -> Iterator[Running]:
     processes = Processes(command, environment=side.environment, log=log)
     try:
         last = f"small{more - 1}" if more else "echo"
-        _await(f"http://127.0.0.1:{http}/v2/models/{last}/ready", processes)
+        processes.until_ready(f"http://127.0.0.1:{http}/v2/models/{last}/ready", STARTS)
         yield Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", time.monotonic() - began, processes)
     finally:
         processes.stop()
-
-
-def _await(url: str, processes: Processes) -> None:
-    deadline = time.monotonic() + STARTS
-    while time.monotonic() < deadline:
-        if processes.ended() is not None:
-            break
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.01)
-    raise RuntimeError(f"the server did not start: {processes.log.read_text(errors='replace')[-1000:]}")
