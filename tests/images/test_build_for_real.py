@@ -21,6 +21,10 @@ from waiting import PATIENCE, until
 pytestmark = [
     pytest.mark.skipif(shutil.which("buildah") is None, reason="there is no buildah: apt install buildah"),
     pytest.mark.skipif(os.geteuid() != 0, reason="buildah's chroot isolation is tried as root"),
+    pytest.mark.skipif(
+        subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0,
+        reason="this machine lets nobody have mounts of their own, which chroot isolation needs",
+    ),
 ]
 
 BASE = "localhost/penstock-test-base:1"
