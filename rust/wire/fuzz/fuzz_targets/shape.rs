@@ -41,7 +41,8 @@ fuzz_target!(|case: Case<'_>| {
         .collect();
     arithmetic(&shape);
     let spec = case.declaration.spec();
-    let datatype = spec.inputs[0].datatype;
+    // A model that takes any tensors declares none to check them against.
+    let Some(datatype) = spec.inputs.first().map(|input| input.datatype) else { return };
     // Its refusal is a message, and making it must not panic either.
     let _ = spec.check_input(0, datatype, &shape);
     let mut buffer = aligned_with_capacity(case.bytes.len());
