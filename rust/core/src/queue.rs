@@ -149,8 +149,12 @@ impl Queue {
 
     /// The next work of an instance, counted from 0. Blocks. `None` when the queue is closed and empty.
     pub fn next(self: &Arc<Self>, instance: usize) -> Option<Work> {
+        self.awaited(instance, false)
+    }
+
+    fn awaited(self: &Arc<Self>, instance: usize, enters: bool) -> Option<Work> {
         loop {
-            match self.next_until(instance, u64::MAX, false) {
+            match self.next_until(instance, u64::MAX, enters) {
                 Pulled::Work(work) => return Some(work),
                 Pulled::Nothing => {}
                 Pulled::Closed => return None,

@@ -223,11 +223,11 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     }
     let largest = state.largest();
     let all = view.rows.min(largest).max(1);
-    let next_turn_ns = state.staggered_start_ns(now_ns, view).filter(|_| state.takes_turns() && !view.draining);
-    if let Some(start_ns) = next_turn_ns.filter(|&start_ns| start_ns > now_ns && view.rows >= largest) {
-        return Decision::Wait { until_ns: Some(start_ns), requests: usize::MAX };
-    }
+    let staggered_ns = state.staggered_start_ns(now_ns, view).filter(|&start_ns| start_ns > now_ns);
     if view.rows >= largest {
+        if let Some(start_ns) = staggered_ns.filter(|_| state.takes_turns() && !view.draining) {
+            return Decision::Wait { until_ns: Some(start_ns), requests: usize::MAX };
+        }
         return Decision::Cut(largest, if largest < limits.max_size { Reason::Duration } else { Reason::Full });
     }
     if view.costs_enough {
@@ -252,7 +252,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     if let Some(hold) = state.returns.hold(now_ns).filter(|_| limits.hold) {
         until(hold.until_ns, view.requests + hold.missing);
     }
-    if let Some(start_ns) = state.staggered_start_ns(now_ns, view) {
+    if let Some(start_ns) = staggered_ns {
         until(start_ns, view.requests + largest.saturating_sub(view.rows));
     }
     if limits.max_delay_ns > 0 {
