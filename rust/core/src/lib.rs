@@ -71,8 +71,8 @@ pub use ragged::{Ragged, RowLengths};
 pub use registry::{Registry, Routed, Wording};
 pub use reply::{CancelProbe, Presence, Reply, Ticket, replies, reply};
 pub use request::{
-    AnswerPlan, CallerInfo, Chunks, DecodedInput, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
-    RequestedOutput, Timings,
+    AnswerPlan, CallerInfo, Chunks, DecodedInput, Headers, InferRequest, InferResponse, Inputs, Parameter, Parameters,
+    Protocol, RequestedOutput, Timings,
 };
 pub use resources::{Claim, Needs, Resources};
 pub use route::{Found, Route, RouteTable};

@@ -4,11 +4,11 @@
 //! each request is answered by itself: rows are never joined.
 
 use crate::{
-    Error, InferResponse, ModelSpec, Parameters, Queueing, Result, TensorSpec, Timings, VersionPolicy,
+    Error, Headers, InferResponse, ModelSpec, Parameters, Queueing, Result, TensorSpec, Timings, VersionPolicy,
     batch::gather::Outputs,
 };
 use bytes::Bytes;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// What an open model is told of a request.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct HttpRequest {
     /// The route that it came to, as it was declared: `POST /score/{customer}`.
     pub route: Arc<str>,
     /// Its method, in capitals.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// Its path as it was sent.
     pub path: String,
     /// What follows the `?`; empty without one.
@@ -52,7 +52,7 @@ pub struct Told {
     /// The HTTP status.
     pub status: u16,
     /// Further headers; over gRPC initial metadata.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// The whole body, in place of tensors.
     pub body: Option<Bytes>,
     /// The answer's id, where it is not the request's.
@@ -65,7 +65,7 @@ impl Told {
 
     /// A body that is the answer's message over gRPC, as it is.
     pub fn message(&self) -> Option<&Bytes> {
-        let says_so = |(name, value): &(String, String)| {
+        let says_so = |(name, value): (&str, &str)| {
             name.eq_ignore_ascii_case("content-type") && value.eq_ignore_ascii_case(Self::MESSAGE)
         };
         self.body.as_ref().filter(|_| self.headers.iter().any(says_so))
@@ -136,7 +136,7 @@ impl InferResponse {
 impl Default for Told {
     /// A good answer without tensors.
     fn default() -> Self {
-        Self { names: Box::default(), status: 200, headers: Vec::new(), body: None, id: None }
+        Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, id: None }
     }
 }
 

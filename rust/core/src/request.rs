@@ -1,5 +1,8 @@
 //! One inference request and its answer, as plain data that no protocol owns.
 
+mod headers;
+
+pub use self::headers::Headers;
 use crate::{Asked, Error, ModelSpec, Origin, Result, Schedule, Tensor, Told, bytes_tensor, spec::names};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -58,7 +61,7 @@ pub struct CallerInfo {
     /// Custom parameters; the reserved ones are taken out.
     pub parameters: Parameters,
     /// Header names in lower case, and values that are text.
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     /// The outputs that it asked for, by declaration index; `None` for all.
     pub outputs: Option<Box<[usize]>>,
 }

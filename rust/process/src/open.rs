@@ -18,7 +18,7 @@ pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
     out.byte(u8::from(*binary));
     let Some(http) = http else { return out.byte(0) };
     out.byte(1);
-    [&*http.route, &http.method, &http.path, &http.query].into_iter().for_each(|text| out.text(text));
+    [&*http.route, &*http.method, &http.path, &http.query].into_iter().for_each(|text| out.text(text));
     out.number(http.path_params.len() as u64);
     for (name, value) in &http.path_params {
         out.text(name);
@@ -44,7 +44,7 @@ pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<Asked>>> {
 fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
     Some(HttpRequest {
         route: from.text()?.into(),
-        method: from.text()?,
+        method: from.text()?.into(),
         path: from.text()?,
         query: from.text()?,
         path_params: (0..from.count()?).map(|_| Some((from.text()?.into(), from.text()?))).collect::<Option<_>>()?,
@@ -59,7 +59,7 @@ pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
     write_names(out, names);
     out.number((*status).into());
     out.number(headers.len() as u64);
-    for (name, value) in headers {
+    for (name, value) in headers.iter() {
         out.text(name);
         out.text(value);
     }
@@ -105,7 +105,7 @@ mod tests {
     fn what_is_asked_round_trips() {
         let http = HttpRequest {
             route: "GET /a/{b}".into(),
-            method: "GET".to_owned(),
+            method: "GET".into(),
             path: "/a/c".to_owned(),
             query: "d=e".to_owned(),
             path_params: vec![("b".into(), "c".to_owned())],
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_told_round_trips() {
-        let headers = vec![("a".to_owned(), "b".to_owned())];
+        let headers = [("a", "b")].into_iter().collect();
         let body = Some(Bytes::from_static(b"no"));
         let told = Told { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
         for told in [None, Some(Told::default()), Some(told)] {

@@ -129,7 +129,7 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
     out.byte(1);
     out.text(&caller.id);
     out.number(caller.headers.len() as u64);
-    for (name, value) in &caller.headers {
+    for (name, value) in caller.headers.iter() {
         out.text(name);
         out.text(value);
     }
@@ -232,7 +232,7 @@ mod tests {
     fn caller(id: &str) -> Option<Box<CallerInfo>> {
         let parameters =
             vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
-        let headers = vec![("x".to_owned(), "y".to_owned())];
+        let headers = [("x", "y")].into_iter().collect();
         Some(Box::new(CallerInfo { id: id.to_owned(), parameters, headers, outputs: Some(Box::new([1, 0])) }))
     }
 

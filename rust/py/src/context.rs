@@ -161,8 +161,7 @@ impl Context {
 
     /// A header of the first request that has it.
     fn header(&self, name: &str) -> Option<&str> {
-        let headers = self.requests.iter().flat_map(|request| &request.get().caller.headers);
-        headers.into_iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+        self.requests.iter().find_map(|request| request.get().caller.headers.get(name))
     }
 
     fn only<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, RequestInfo>> {

@@ -8,7 +8,7 @@ use crate::{
     cached::Remote,
     config::SharedMemory,
     grpc,
-    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RouteTarget, RoutedRequest, Verb},
+    rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RoutedRequest, Verb},
     shared_memory::Regions,
 };
 use axum::Router;
@@ -136,77 +136,51 @@ impl Front {
             return Box::pin(rest::hosted(&self.context, hosting, asked, request)).await;
         }
         let inference = if head.method == Method::POST { InferPath::parse(path) } else { None };
-        // Where no model takes the place of V2's inference, nothing is looked up for it.
-        if inference.is_some()
-            && app.registry.has_infer_routes()
-            && let Some(target) = rest::find_infer_route(app, path, headers)
-        {
-            return Box::pin(self.own(target, Request::from_parts(head, body), protocol)).await;
-        }
-        if inference.is_none() && app.registry.has_routes() {
-            return Box::pin(self.own_or_built_in(router, Request::from_parts(head, body), protocol)).await;
-        }
+        let own = match inference {
+            // Where no model takes the place of V2's inference, nothing is looked up for it.
+            Some(_) if app.registry.has_infer_routes() => Ok(rest::find_infer_route(app, path, headers)),
+            None if app.registry.has_routes() => rest::find_route(app, &head.method, path),
+            _ => Ok(None),
+        };
+        // The routes of models' own go before the built-in ones.
+        let methods = match own {
+            Ok(Some(target)) => {
+                if let Err(error) = app.config.access.check_category(Category::Inference, headers) {
+                    return rest::refusal(app, &error);
+                }
+                let query = query.unwrap_or_default();
+                let request = RoutedRequest { method: &head.method, path, query, headers, body, protocol };
+                return Box::pin(rest::routed(&self.context, target, request)).await;
+            }
+            Ok(None) => None,
+            Err(methods) => Some(methods),
+        };
         if self.guarded
             && let Err(error) = app.config.access.check_rest(&head.method, path, headers)
         {
             return rest::refusal(app, &error);
         }
-        if let Some(path) = inference {
-            return rest::inference(&self.context, None, Inference { path, query, headers, body, protocol }).await;
+        let inference = inference.map(|path| (path, None)).or_else(|| verb(&head.method, path));
+        if let Some((path, verb)) = inference {
+            return rest::inference(&self.context, verb, Inference { path, query, headers, body, protocol }).await;
         }
-        self.built_in(router, Request::from_parts(head, body), protocol).await
-    }
-
-    /// Answers a request where models have routes of their own, which go before the built-in ones.
-    async fn own_or_built_in<B: Incoming>(
-        &self,
-        router: &Router,
-        request: Request<B>,
-        protocol: Protocol,
-    ) -> Response<Body> {
-        let app = &self.context.app;
-        let methods = match rest::find_route(app, request.method(), request.uri().path()) {
-            Ok(Some(target)) => return self.own(target, request, protocol).await,
-            Ok(None) => None,
-            Err(methods) => Some(methods),
-        };
-        if let Err(error) = app.config.access.check_rest(request.method(), request.uri().path(), request.headers()) {
-            return rest::refusal(app, &error);
-        }
-        let response = self.built_in(router, request, protocol).await;
+        let response = Box::pin(self.built_in(router, Request::from_parts(head, body), protocol)).await;
         match methods {
             None => response,
             Some(methods) => rest::allowing(response, &methods),
         }
     }
 
-    /// Answers a request to a path of a model's own.
-    async fn own<B: Incoming>(&self, target: RouteTarget, request: Request<B>, protocol: Protocol) -> Response<Body> {
-        let (head, body) = request.into_parts();
-        let (path, query) = (head.uri.path(), head.uri.query().unwrap_or_default());
-        let (method, headers) = (&head.method, &head.headers);
-        let app = &self.context.app;
-        if let Err(error) = app.config.access.check_category(Category::Inference, headers) {
-            return rest::refusal(app, &error);
-        }
-        let request = RoutedRequest { method, path, query, headers, body, protocol };
-        rest::routed(&self.context, target, request).await
-    }
-
-    /// Answers a request that is for none of the models' own routes, and no V2 inference.
+    /// Answers a request that is for none of the models' own routes, and no inference of V1 or V2.
     async fn built_in<B: Incoming>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let (head, body) = request.into_parts();
         let (path, query, headers) = (head.uri.path(), head.uri.query(), &head.headers);
         if head.method == Method::POST {
-            if let Some((path, verb)) = Verb::parse(path) {
-                return rest::inference(&self.context, Some(verb), Inference { path, query, headers, body, protocol })
-                    .await;
-            }
             if let Some((verb, path)) = GenerateVerb::parse(path) {
                 let request = Inference { path, query, headers, body, protocol };
-                return Box::pin(rest::generate(&self.context, verb, request)).await;
+                return rest::generate(&self.context, verb, request).await;
             }
-        } else if Verb::parse(head.uri.path()).is_some() {
+        } else if Verb::parse(path).is_some() {
             return rest::v1_takes_post();
         }
         routed(router, Request::from_parts(head, body)).await
@@ -223,6 +197,12 @@ impl Front {
             Err(error) => error,
         }
     }
+}
+
+/// A model and what V1 has it do, if that is what a request asks.
+fn verb<'a>(method: &Method, path: &'a str) -> Option<(InferPath<'a>, Option<Verb>)> {
+    let (path, verb) = if method == Method::POST { Verb::parse(path) } else { None }?;
+    Some((path, Some(verb)))
 }
 
 async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {

@@ -44,7 +44,7 @@ impl Key {
                 digest.number(request.schedule.priority);
                 digest.text(&caller.id);
                 digest.number(caller.headers.len() as u64);
-                for (name, value) in &caller.headers {
+                for (name, value) in caller.headers.iter() {
                     digest.text(name);
                     digest.text(value);
                 }
@@ -179,7 +179,7 @@ mod tests {
 
     fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let headers = headers.iter().copied().collect();
         let caller = CallerInfo { id: id.to_owned(), parameters, headers, outputs: None };
         InferRequest { caller: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
     }

@@ -108,7 +108,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
         Error::handler(format!("model '{model}' returned {class} for a request, expected {expected}"))
     })?;
     let body = Some(shared(body.bind(item.py())));
-    let headers = vec![("content-type".to_owned(), kind.to_owned())];
+    let headers = [("content-type", kind)].into_iter().collect();
     Ok(OwnAnswer { told: Some(Box::new(Told { headers, body, ..Told::default() })), ..OwnAnswer::default() })
 }
 

@@ -50,13 +50,13 @@ impl Given<'_, '_> {
             None => None,
             Some((route, [method, path, query], parts, body)) => {
                 let parts = pairs(parts.as_ref())?.into_iter().map(|(name, value)| (name.into(), value)).collect();
-                let (method, path, query) = (method.to_owned(), path.to_owned(), query.to_owned());
+                let (method, path, query) = (method.to_owned().into(), path.to_owned(), query.to_owned());
                 let body = Bytes::copy_from_slice(body);
                 Some(Box::new(HttpRequest { route: route.into(), method, path, query, path_params: parts, body }))
             }
         };
         let headers = pairs::<String>(self.headers.as_ref())?;
-        let headers = headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+        let headers = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         let caller =
             CallerInfo { id: self.id, parameters: parameters(self.parameters.as_ref())?, headers, outputs: None };
         let outputs = self.outputs.map(|names| names.into_iter().map(String::into_boxed_str).collect());

@@ -2,8 +2,8 @@
 
 use super::request::by_name;
 use crate::parameters::parameter;
-use http::{HeaderName, HeaderValue};
-use penstock_core::{Parameter, Parameters};
+use http::HeaderName;
+use penstock_core::{Headers, Parameter, Parameters};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -18,7 +18,7 @@ pub(crate) struct Response {
     /// Until the answer is made, if that is all that it is for.
     outputs: Mutex<Option<Py<PyDict>>>,
     pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
+    pub(super) headers: Headers,
     pub(super) parameters: Parameters,
     pub(super) id: Option<Box<str>>,
 }
@@ -56,18 +56,18 @@ impl Response {
         if body.is_some() && outputs.is_some() {
             return Err(PyValueError::new_err("an answer has a body or outputs, not both"));
         }
-        let mut headers = headers.as_ref().map(read_headers).transpose()?.unwrap_or_default();
-        let is_kind = |(name, _): &(String, String)| name == "content-type";
+        let given = headers.as_ref().map(|given| read_headers(given, content_type.is_some())).transpose()?;
+        let mut headers = given.unwrap_or_default();
         let kind = match &body {
             _ if content_type.is_some() => content_type,
-            Some(_) if headers.iter().any(is_kind) => None,
+            Some(_) if headers.get(KIND).is_some() => None,
             Some(body) if body.is_instance_of::<PyString>() => Some("text/plain; charset=utf-8"),
             Some(_) => Some("application/octet-stream"),
             None => None,
         };
         if let Some(kind) = kind {
-            headers.retain(|one| !is_kind(one));
-            headers.push(checked("content-type", kind)?);
+            check_value(KIND, kind)?;
+            headers.push(KIND, kind);
         }
         Ok(Self {
             body: body.as_ref().map(body_of).transpose()?,
@@ -104,7 +104,7 @@ impl Response {
 
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.headers)
+        PyTuple::new(py, self.headers.iter())
     }
 
     #[getter]
@@ -146,24 +146,33 @@ pub(super) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Py<PyBytes>> {
     Err(PyTypeError::new_err(format!("a body is bytes or str, not {class}; outputs= takes arrays by name")))
 }
 
-/// Headers by name, or as pairs, of which several may have one name.
-fn read_headers(given: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
+const KIND: &str = "content-type";
+
+/// Headers by name, or as pairs, of which several may have one name. Names are in lower case then.
+fn read_headers(given: &Bound<'_, PyAny>, has_kind: bool) -> PyResult<Headers> {
     let pairs = match given.cast::<PyMapping>() {
         Ok(named) => named.items()?.into_any(),
         Err(_) => given.clone(),
     };
     let wrong = |_| PyTypeError::new_err("headers are a dict of texts, or pairs of a name and a value");
-    let pairs: Vec<(String, String)> =
-        pairs.try_iter().map_err(wrong)?.map(|one| one?.extract()).collect::<PyResult<_>>().map_err(wrong)?;
-    pairs.iter().map(|(name, value)| checked(name, value)).collect()
+    let mut headers = Headers::default();
+    for pair in pairs.try_iter().map_err(wrong)? {
+        let (name, value): (String, String) = pair.and_then(|pair| pair.extract()).map_err(wrong)?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| PyValueError::new_err(format!("{name:?} is not the name of a header")))?;
+        check_value(name.as_str(), &value)?;
+        // What is said by itself goes before.
+        if !(has_kind && name == KIND) {
+            headers.push(name.as_str(), &value);
+        }
+    }
+    Ok(headers)
 }
 
-/// A header that may be sent, its name in lower case.
-fn checked(name: &str, value: &str) -> PyResult<(String, String)> {
-    let known = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| PyValueError::new_err(format!("{name:?} is not the name of a header")))?;
-    if HeaderValue::from_bytes(value.as_bytes()).is_err() {
-        return Err(PyValueError::new_err(format!("header '{known}' has a value with control characters: {value:?}")));
+/// Refuses a value that HTTP has no room for, as RFC 9110 (5.5) says.
+fn check_value(name: &str, value: &str) -> PyResult<()> {
+    if value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7F)) {
+        return Ok(());
     }
-    Ok((known.as_str().to_owned(), value.to_owned()))
+    Err(PyValueError::new_err(format!("header '{name}' has a value with control characters: {value:?}")))
 }

@@ -34,8 +34,7 @@ pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
 pub(crate) use infer::Inference;
 pub(crate) use path::{GenerateVerb, InferPath};
 pub(crate) use routed::{
-    Request as RoutedRequest, Target as RouteTarget, allowing, answer as routed, find as find_route,
-    find_infer as find_infer_route,
+    Request as RoutedRequest, allowing, answer as routed, find as find_route, find_infer as find_infer_route,
 };
 pub(crate) use router::{metrics_router, router};
 pub(crate) use shared_memory::{no_cuda_region, no_gpu};

@@ -73,14 +73,19 @@ pub(crate) async fn receive_whole<B: Incoming>(
     limits: &Limits,
     guard: &mut RequestGuard,
 ) -> Result<Bytes> {
-    if let Some(length) = body.size_hint().exact() {
+    let declared = body.size_hint().exact();
+    if let Some(length) = declared {
         check_size(length, limits)?;
     }
     if let Some(coding) = content_coding(headers)? {
-        return inflated(coding, &mut body, limits, guard).await;
+        return Box::pin(inflated(coding, &mut body, limits, guard)).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
-    collect(first, &mut body, limits, guard).await
+    if declared == Some(first.len() as u64) {
+        guard.reserve(first.len())?;
+        return Ok(first);
+    }
+    Box::pin(collect(first, &mut body, limits, guard)).await
 }
 
 /// A body that is there in one piece. Much JSON is decoded on a thread of its own.

@@ -17,7 +17,7 @@ use crate::{
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
 use penstock_core::{
     AnswerPlan, Asked, CallerInfo, Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, Result, Routed,
-    Schedule,
+    Schedule, Told,
 };
 use penstock_wire::{Decoded, rest::error as wire};
 use percent_encoding::percent_decode_str;
@@ -98,8 +98,9 @@ async fn respond<B: Incoming>(
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
     let body = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
-    let (method, is_head) = (method.to_string(), method == Method::HEAD);
-    let http = HttpRequest { route, method, path: path.to_owned(), query: query.to_owned(), path_params, body };
+    let is_head = method == Method::HEAD;
+    let http =
+        HttpRequest { route, method: named(method), path: path.to_owned(), query: query.to_owned(), path_params, body };
     let mut decoded = decoded(http, id, protocol);
     if let Some(pattern) = &app.config.http_forward {
         pattern.forward(headers, &mut decoded)?;
@@ -113,13 +114,19 @@ async fn respond<B: Incoming>(
         let record = Record::new(app, observed, (&model, id), status);
         let answers = Answers::start(context, &model, decoded, Call { record, guard, deadline });
         let streamed = async { stream(app, answers?, is_head).await };
-        return streamed.await.map_err(Failure::recorded);
+        // Boxed: most answers are whole, and would carry its room with them.
+        return Box::pin(streamed).await.map_err(Failure::recorded);
     }
     observed.received(&mut decoded);
-    let (plan, response) = compute(context, &model, decoded, deadline, headers).await?;
+    let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
     observed.computed();
     let timings = response.timings;
-    let (mut answer, refused) = whole(context, &model, plan, response).await?;
+    let told = told::taken(&mut response).unwrap_or_default();
+    let refused = told::error(&told);
+    let mut answer = match told.body.is_some() || response.outputs.is_empty() {
+        true => told::whole(app, &model, &told)?,
+        false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
+    };
     observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
@@ -145,6 +152,13 @@ fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decoded {
     Decoded { request, plan, timeout: None, shared: None }
 }
 
+/// A method's name, which for most requests is one of a few.
+fn named(method: &Method) -> Cow<'static, str> {
+    let known = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+    let known = known.into_iter().find(|&name| method == name);
+    known.map_or_else(|| Cow::Owned(method.as_str().to_owned()), Cow::Borrowed)
+}
+
 /// The most bytes of an id that a header gives.
 const LONGEST_ID: usize = 256;
 
@@ -154,21 +168,16 @@ fn id(headers: &HeaderMap) -> String {
     given.filter(|id| id.len() <= LONGEST_ID).unwrap_or_default().to_owned()
 }
 
-/// The one answer of a model, and the error that it stands for. Tensors without a body are sent as V2 has them.
-async fn whole(
+/// An answer of tensors without a body, which is sent as V2 has it.
+async fn with_tensors(
     context: &Context,
     model: &Arc<Model>,
-    plan: AnswerPlan,
-    mut response: InferResponse,
-) -> Result<(Response<Body>, Option<Error>)> {
-    let told = told::taken(&mut response).unwrap_or_default();
-    let (app, refused) = (&context.app, told::error(&told));
-    if told.body.is_some() || response.outputs.is_empty() {
-        return Ok((told::whole(app, model, &told)?, refused));
-    }
+    (plan, response): (AnswerPlan, InferResponse),
+    told: &Told,
+) -> Result<Response<Body>> {
     let mut answer = infer::in_json(context, model, plan, response).await?;
-    told::beside(app, model, &told, &mut answer)?;
-    Ok((answer, refused))
+    told::beside(&context.app, model, told, &mut answer)?;
+    Ok(answer)
 }
 
 /// The pieces of an answer as they come. The first decides on the status and the headers; an error before it has its

@@ -7,7 +7,6 @@ use http::{
 };
 use penstock_core::{Error, InferResponse, Kind, Model, Result, Told};
 use penstock_wire::rest::error as wire;
-use std::collections::HashSet;
 
 /// Headers that say how a connection carries a message. They are the server's to set, so a handler's are passed over:
 /// one that hands on another server's answer has them too.
@@ -29,11 +28,11 @@ pub(crate) fn taken(response: &mut InferResponse) -> Option<Told> {
 /// `Handler` for what HTTP does not allow.
 pub(crate) fn whole(app: &App, model: &Model, told: &Told) -> Result<Response<Body>> {
     let mut answer = Response::new(Body::empty());
-    if let Some(body) = &told.body {
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        *answer.body_mut() = Body::from(body.clone());
-    }
     dress(app, model, told, &mut answer)?;
+    if let Some(body) = &told.body {
+        *answer.body_mut() = Body::from(body.clone());
+        answer.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
+    }
     // These have none, whatever is told.
     if [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&answer.status()) {
         *answer.body_mut() = Body::empty();
@@ -85,24 +84,24 @@ pub(crate) fn metadata(app: &App, model: &Model, told: &Told, headers: &mut Head
 
 /// Adds the told headers, each in place of what was there under its name before.
 fn put(model: &Model, told: &Told, headers: &mut HeaderMap, passed_over: impl Fn(&HeaderName) -> bool) -> Result<()> {
-    let mut seen = HashSet::new();
-    for (name, value) in &told.headers {
+    let mut own = HeaderMap::with_capacity(told.headers.len());
+    for (name, value) in told.headers.iter() {
         let wrong = |what: &str| {
             Error::handler(format!(
                 "model '{}' answered with a header {name:?} whose {what} HTTP does not allow",
                 model.spec().name
             ))
         };
-        let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong("name"))?;
+        let key = HeaderName::try_from(name).map_err(|_| wrong("name"))?;
         if passed_over(&key) {
             continue;
         }
-        let value = HeaderValue::try_from(value.as_str()).map_err(|_| wrong("value"))?;
-        if seen.insert(key.clone()) {
-            headers.insert(key, value);
-        } else {
-            headers.append(key, value);
-        }
+        own.append(key, HeaderValue::try_from(value).map_err(|_| wrong("value"))?);
+    }
+    if headers.is_empty() {
+        *headers = own;
+    } else {
+        headers.extend(own);
     }
     Ok(())
 }
@@ -147,7 +146,7 @@ mod tests {
     }
 
     fn told(status: u16, headers: &[(&str, &str)], body: &str) -> Told {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let headers = headers.iter().copied().collect();
         Told { status, headers, body: Some(body.to_owned().into()), ..Told::default() }
     }
 

@@ -12,8 +12,8 @@ use crate::{
     shared::{self, SharedInput, SharedOutput, Span},
 };
 use penstock_core::{
-    AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, MAX_RANK, ModelSpec, Protocol,
-    RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, element_count,
+    AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, Headers, MAX_RANK, ModelSpec,
+    Protocol, RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, element_count,
 };
 use smallvec::SmallVec;
 
@@ -63,7 +63,8 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     let plan = AnswerPlan { id: message.id, outputs, ..AnswerPlan::default() };
     if spec.wants_context {
         let (id, parameters) = (plan.id.clone(), parameters.custom);
-        request.caller = Some(Box::new(CallerInfo { id, parameters, headers: Vec::new(), outputs: plan.asked() }));
+        request.caller =
+            Some(Box::new(CallerInfo { id, parameters, headers: Headers::default(), outputs: plan.asked() }));
     }
     let shared = shared::boxed(inputs.shared, shared_outputs);
     Ok(Decoded { request, plan, timeout: parameters.timeout, shared })

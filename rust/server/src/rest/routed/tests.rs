@@ -142,8 +142,8 @@ fn a_route_of_the_whole_path_takes_inference() {
 #[test]
 fn a_status_headers_and_errors_are_the_models() {
     let served = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
-        "teapot" => Ok(Told { headers: vec![("X-Pot".into(), "tea".into())], ..told(418, "short".into()) }),
-        "split" => Ok(Told { headers: vec![("x".into(), "a\r\nb: c".into())], ..told(200, String::new()) }),
+        "teapot" => Ok(Told { headers: [("X-Pot", "tea")].into_iter().collect(), ..told(418, "short".into()) }),
+        "split" => Ok(Told { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..told(200, String::new()) }),
         "nothing" => Ok(Told { body: None, ..told(202, String::new()) }),
         _ => Err(penstock_core::Error::new(penstock_core::Kind::Forbidden, "not you")),
     });

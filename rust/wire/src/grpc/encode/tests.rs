@@ -138,7 +138,7 @@ proptest! {
 fn a_message_that_a_model_made_goes_as_it_is() {
     let (spec, mut response) = answer(&[]);
     let body = pb::ModelInferResponse { id: "its".to_owned(), ..Default::default() }.encode_to_vec();
-    let headers = vec![("Content-Type".to_owned(), "application/grpc".to_owned())];
+    let headers = [("Content-Type", "application/grpc")].into_iter().collect();
     response.told = Some(Box::new(Told { body: Some(body.clone().into()), headers, ..Told::default() }));
     let plan = AnswerPlan::default();
     let bytes = |chunks: Chunks| chunks.concat();
