@@ -40,8 +40,10 @@ pub(crate) struct Shared {
     /// A caller left, or read from a full stream, since the loop last came.
     moved: AtomicBool,
     state: Mutex<State>,
-    /// Told when a call ended, when one began, and when all is over.
-    changed: Condvar,
+    /// Told when a call ended, and when all is over.
+    ended: Condvar,
+    /// Told when a call began and the watch sleeps, and when all is over.
+    watch: Condvar,
     /// How often the loop has come.
     beats: AtomicU64,
     /// The loop's thread, as Python numbers threads.
@@ -53,6 +55,10 @@ struct State {
     fed: VecDeque<Fed>,
     /// Calls that were fed and have not ended.
     running: usize,
+    /// Calls that were fed so far.
+    begun: u64,
+    /// The watch sleeps until a call begins.
+    unwatched: bool,
     /// The feeder will feed nothing more.
     closed: bool,
     /// The loop has ended.
@@ -65,7 +71,8 @@ impl Shared {
             bell: Bell::new()?,
             moved: AtomicBool::new(false),
             state: Mutex::default(),
-            changed: Condvar::new(),
+            ended: Condvar::new(),
+            watch: Condvar::new(),
             beats: AtomicU64::new(0),
             thread: AtomicU64::new(0),
         })
@@ -80,7 +87,7 @@ impl Shared {
     pub(crate) fn wait_for_place(&self, most: usize) -> bool {
         let state = self.lock();
         let full = |state: &mut State| state.running >= most && !state.gone;
-        let state = self.changed.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
+        let state = self.ended.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
         !state.gone
     }
 
@@ -92,11 +99,12 @@ impl Shared {
         }
         let is_batch = matches!(fed, Fed::Batch(..));
         state.running += usize::from(is_batch);
+        state.begun += u64::from(is_batch);
         state.fed.push_back(fed);
-        let began = is_batch && state.running == 1;
+        let wakes = is_batch && std::mem::take(&mut state.unwatched);
         drop(state);
-        if began {
-            self.changed.notify_all();
+        if wakes {
+            self.watch.notify_all();
         }
         self.bell.ring();
     }
@@ -121,7 +129,7 @@ impl Shared {
         let mut state = self.lock();
         state.running = state.running.saturating_sub(1);
         drop(state);
-        self.changed.notify_all();
+        self.ended.notify_all();
     }
 
     /// The loop ends: nothing will be taken any more.
@@ -130,20 +138,30 @@ impl Shared {
         state.gone = true;
         let left = std::mem::take(&mut state.fed);
         drop(state);
-        self.changed.notify_all();
+        self.ended.notify_all();
+        self.watch.notify_all();
         drop(left);
     }
 
-    /// Waits until a call runs. False when the loop has ended.
-    pub(crate) fn wait_for_call(&self) -> bool {
-        let idle = |state: &mut State| state.running == 0 && !state.gone;
-        let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        !state.gone
+    /// Waits until a call runs, or one has begun since there were `begun` of them, and says how many there are now.
+    /// `None` when the loop has ended.
+    pub(crate) fn wait_for_call(&self, begun: u64) -> Option<u64> {
+        let idle = |state: &mut State| {
+            state.unwatched = state.running == 0 && state.begun == begun && !state.gone;
+            state.unwatched
+        };
+        let state = self.watch.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        (!state.gone).then_some(state.begun)
+    }
+
+    /// Whether a call runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.lock().running > 0
     }
 
     /// Waits for so long, or until the loop has ended. False when it has.
     pub(crate) fn pause(&self, time: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.gone);
+        let waited = self.watch.wait_timeout_while(self.lock(), time, |state| !state.gone);
         !waited.unwrap_or_else(PoisonError::into_inner).0.gone
     }
 

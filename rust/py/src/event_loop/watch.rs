@@ -16,15 +16,23 @@ const BLOCKED_AFTER: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Watches the loop while calls run. Ends with it.
+///
+/// It looks every so often for as long as calls come: woken for each of them it would be in their way. So a loop that
+/// is blocked for twice as long is always noticed, and one that was idle before at once.
 pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thread::JoinHandle<()>> {
     let watch = move || {
-        while shared.wait_for_call() {
+        let mut begun = 0;
+        while let Some(now) = shared.wait_for_call(begun) {
+            begun = now;
             let (beats, start) = (shared.beats(), Instant::now());
-            shared.bell.ring();
+            let busy = shared.is_busy();
+            if busy {
+                shared.bell.ring();
+            }
             if !shared.pause(BLOCKED_AFTER) {
                 return;
             }
-            if shared.beats() == beats {
+            if busy && shared.beats() == beats {
                 attached(|py| report(py, &model, &shared, beats, start));
                 while shared.beats() == beats && shared.pause(LOOK) {}
             }
