@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
+import textwrap
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from penstock.compat.kserve import _latency
+from penstock.compat.kserve._later import Later
 from penstock.compat.kserve._stages import Times
 from penstock.compat.kserve.logging import (
     KSERVE_LOGGER_DATE_FORMAT,
@@ -34,7 +41,7 @@ def written(handler: logging.Handler, formatter: logging.Formatter | None = None
     handler.setFormatter(formatter or logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
     # Those that pytest has added to look on are left out.
     trace_logger.handlers = [handler]
-    _latency.write(LINES)
+    _latency.write_now([(time.time(), LINES)])
 
 
 class Counting(io.StringIO):
@@ -112,3 +119,52 @@ def test_stages_that_did_not_run_took_no_time() -> None:
     times.predict = 0.0015
     line = _latency.line_of(times, None)
     assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.500000, postprocess_ms: 0"
+
+
+def test_several_lines_are_written_a_moment_later_in_their_order_with_their_times() -> None:
+    stream = Counting()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
+    trace_logger.handlers = [handler]
+    began = time.time()
+    _latency.write(["1", "2"])
+    _latency.write(["3"])
+    lines = until(lambda: text if len(text := stream.getvalue().splitlines()) == 3 else [])
+    assert [line.rpartition(" ")[2] for line in lines] == ["1", "2", "3"]
+    told = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
+    assert all(began - 0.001 <= time < began + 5 for time in told)
+    # Alone it is not kept waiting.
+    until(lambda: not _latency._later.waits)
+    _latency.write(["4"])
+    assert stream.getvalue().endswith(" 4\n")
+
+
+def test_what_waits_when_the_program_ends_is_written_before() -> None:
+    program = """
+        from penstock.compat.kserve import _latency
+        from penstock.compat.kserve.logging import configure_logging
+
+        configure_logging()
+        _latency.write(["1", "2"])
+        _latency._later.add((0.0, ["3"]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert [line.rpartition(" ")[2] for line in done.stderr.splitlines()] == ["1", "2", "3"], done.stderr
+
+
+def test_a_handler_that_raises_keeps_nothing_from_coming_later(capsys: pytest.CaptureFixture[str]) -> None:
+    taken: list[int] = []
+
+    def take(things: list[int]) -> None:
+        if things == [1]:
+            raise ValueError("no")
+        taken.extend(things)
+
+    later = Later(take)
+    later.add(1)
+    until(lambda: not later.waits)
+    later.add(2)
+    until(lambda: taken == [2])
+    assert "ValueError: no" in capsys.readouterr().err

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.compat.kserve._later import Later
 from penstock.compat.kserve.logging import KSERVE_TRACE_LOGGER_FORMAT, trace_logger
 
 if TYPE_CHECKING:
     from penstock.compat.kserve._stages import Times
 
-__all__ = ["is_wanted", "line_of", "write"]
+__all__ = ["is_wanted", "line_of", "write", "write_now"]
 
 
 def is_wanted() -> bool:
@@ -32,25 +34,43 @@ def line_of(times: Times, headers: Mapping[str, str] | None) -> str:
 def write(lines: Sequence[str]) -> None:
     """Writes the lines of requests that were answered together.
 
-    As KServe sets up logging, each is formatted alike and goes to one stream; then they are written at once.
+    Several are written a moment later, with those of others: writing lets other threads in, and the answers would have
+    to wait for the whole turn of the next one.
     """
+    if len(lines) == 1 and not _later.waits:
+        write_now([(time.time(), lines)])
+    else:
+        _later.add((time.time(), lines))
+
+
+Batch = tuple[float, Sequence[str]]
+"""Lines, and the time that they tell, in seconds of the Unix clock."""
+
+
+def write_now(batches: Iterable[Batch]) -> None:
+    """Writes lines. As KServe sets up logging, each is formatted alike and goes to one stream: then in one piece."""
     handler = _plain_handler()
     if handler is None or handler.formatter is None:
-        for line in lines:
-            trace_logger.handle(_record(line))
+        for created, lines in batches:
+            for line in lines:
+                trace_logger.handle(_record(line, created))
         return
-    before, _, after = handler.formatter.format(_record(_MARK)).partition(_MARK)
-    text = "".join(f"{before}{line}{after}{handler.terminator}" for line in lines)
+    parts: list[str] = []
+    for created, lines in batches:
+        before, _, after = handler.formatter.format(_record(_MARK, created)).partition(_MARK)
+        end = after + handler.terminator
+        parts += [f"{before}{line}{end}" for line in lines]
     handler.acquire()
     try:
-        handler.stream.write(text)
+        handler.stream.write("".join(parts))
         handler.flush()
     except Exception:
-        handler.handleError(_record(lines[0]))
+        handler.handleError(_record(parts[0], time.time()))
     finally:
         handler.release()
 
 
+_later = Later(write_now)
 _MARK = "\0"
 
 
@@ -67,9 +87,11 @@ def _plain_handler() -> logging.StreamHandler | None:  # type: ignore[type-arg] 
     return handler if is_kserves else None
 
 
-def _record(line: str) -> logging.LogRecord:
+def _record(line: str, created: float) -> logging.LogRecord:
     # Who called says nothing here, and costs more than the rest.
-    return trace_logger.makeRecord(trace_logger.name, logging.INFO, __file__, 0, line, (), None, "log")
+    record = trace_logger.makeRecord(trace_logger.name, logging.INFO, __file__, 0, line, (), None, "log")
+    record.created, record.msecs = created, float(int(created % 1 * 1000))
+    return record
 
 
 def _milliseconds(seconds: float | None) -> str:

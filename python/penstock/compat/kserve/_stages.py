@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
 from time import perf_counter
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from penstock.compat.kserve import _background
@@ -54,6 +55,8 @@ class Stages:
         self.waits = any(
             stage is not None and is_async(stage) for stage in (self.preprocess, self.postprocess, self.predict)
         )
+        stages = (self.preprocess, self.postprocess, self.predict, self.explain)
+        self._plain = [stage for stage in stages if stage is not None and not is_async(stage)]
 
     def run(self, body: Any, headers: Headers | None, times: Times, *, explain: bool = False) -> tuple[Any, Headers]:
         """Runs the stages on this thread. What is to be awaited after all runs on a loop in the background.
@@ -110,25 +113,25 @@ class Stages:
         if self.preprocess is not None:
             begun = perf_counter()
             try:
-                body = await _awaited(self.preprocess, threads, body, headers)
+                body = await self._awaited(self.preprocess, threads, body, headers)
             finally:
                 times.preprocess = perf_counter() - begun
         body = self.checked(body)
         begun = perf_counter()
         if explain:
             try:
-                result = await _awaited(self.explain, threads, body, headers)
+                result = await self._awaited(self.explain, threads, body, headers)
             finally:
                 times.explain = perf_counter() - begun
         else:
             try:
-                result = await _awaited(self.predict, threads, body, *rest)
+                result = await self._awaited(self.predict, threads, body, *rest)
             finally:
                 times.predict = perf_counter() - begun
         if self.postprocess is not None:
             begun = perf_counter()
             try:
-                result = await _awaited(self.postprocess, threads, result, *rest)
+                result = await self._awaited(self.postprocess, threads, result, *rest)
             finally:
                 times.postprocess = perf_counter() - begun
         return result, told
@@ -140,6 +143,18 @@ class Stages:
         if type(payload) is dict:
             check_container(self._protocol, payload)
         return payload
+
+    async def _awaited(self, stage: Stage, threads: Executor | None, *arguments: Any) -> Any:
+        """What a stage gives. A plain one runs on a thread, if there are any."""
+        if threads is not None and stage in self._plain:
+            call = partial(contextvars.copy_context().run, stage, *arguments)
+            returned = await asyncio.get_running_loop().run_in_executor(threads, call)
+        else:
+            returned = stage(*arguments)
+        # What is usual first: the question for all that can be awaited takes longer.
+        if type(returned) is CoroutineType or isinstance(returned, Awaitable):
+            returned = await returned
+        return returned
 
 
 _CONTAINERS = {"v1": "instances", "v2": "inputs"}
@@ -172,15 +187,3 @@ def _own(model: Any, name: str, base: type) -> Stage | None:
         return None
     found: Stage = getattr(model, name)
     return found
-
-
-async def _awaited(stage: Stage, threads: Executor | None, *arguments: Any) -> Any:
-    """What a stage gives. A plain one runs on a thread, if there are any."""
-    if threads is not None and not is_async(stage):
-        call = partial(contextvars.copy_context().run, stage, *arguments)
-        returned = await asyncio.get_running_loop().run_in_executor(threads, call)
-    else:
-        returned = stage(*arguments)
-    if isinstance(returned, Awaitable):
-        returned = await returned
-    return returned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,13 +35,12 @@ class NativeHttp:
         Raises:
             ConnectError: and the others of `http_errors`.
         """
-        parts = urlsplit(url)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        origin, path = _parted(url)
         # The framing is not the caller's to say: headers are often those of another request.
         sent = {name: value for name, value in headers.items() if name.lower() not in _FRAMING}
         request = Request(method, url, sent)
         try:
-            answer = await self._client(parts.scheme, parts.netloc).request(
+            answer = await self._client(origin).request(
                 method, path, body or b"", headers=sent, timeout=limits(timeout).whole
             )
         except InvalidInput as error:
@@ -55,14 +55,20 @@ class NativeHttp:
         for client in self._clients.values():
             await client.close()
 
-    def _client(self, scheme: str, netloc: str) -> penstock.AsyncClient:
+    def _client(self, origin: str) -> penstock.AsyncClient:
         if self._closed:
             raise RuntimeError("Cannot send a request, as the client has been closed.")
-        origin = f"{scheme.lower()}://{netloc}"
         client = self._clients.get(origin)
         if client is None:
             client = self._clients[origin] = penstock.AsyncClient(origin, **self._options)
         return client
+
+
+@functools.lru_cache(maxsize=256)
+def _parted(url: str) -> tuple[str, str]:
+    """Whom a URL asks, and for what."""
+    parts = urlsplit(url)
+    return f"{parts.scheme.lower()}://{parts.netloc}", (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _options(config: RESTConfig) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import urllib.request
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -20,7 +21,12 @@ def joined(base_url: Any, path: str) -> str:
     Raises:
         InvalidURL: the base is not an absolute http or https URL.
     """
-    parts = urlsplit(str(base_url))
+    return _joined(str(base_url), path)
+
+
+@functools.lru_cache(maxsize=256)
+def _joined(base_url: str, path: str) -> str:
+    parts = urlsplit(base_url)
     if parts.scheme.lower() not in ("http", "https"):
         raise invalid_url("Base url should have 'http://' or 'https://' protocol")
     if not parts.netloc:
@@ -31,6 +37,8 @@ def joined(base_url: Any, path: str) -> str:
 
 def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
     """The URL without a user's name and password, and those."""
+    if "@" not in url:
+        return url, None
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if not at:
