@@ -27,6 +27,8 @@ pub(crate) struct Lane {
     /// How many of them have a batch, and wait for what only one has at a time.
     pub(crate) entering: usize,
     pub(crate) parked: usize,
+    /// How many of those look again by themselves, at some time.
+    pub(crate) timed: usize,
     /// Whether it waits for its turn to take resources.
     pub(crate) in_line: bool,
     /// The number of waiting requests from which on a parked instance wants to look again.
@@ -80,6 +82,7 @@ impl Lane {
             busy: 0,
             entering: 0,
             parked: 0,
+            timed: 0,
             in_line: false,
             ring_at: 1,
             over: Vec::new(),
@@ -134,6 +137,13 @@ impl Lane {
     pub(crate) fn ring_from(&mut self, requests: usize) {
         // What the next one costs is not known.
         self.ring_at = if self.joining.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
+    }
+
+    /// Whether a request that has come is for a parked instance to look at now. What the last one said that looked
+    /// counts only while it looks again by itself: it may have a batch by now.
+    pub(crate) fn wants_ring(&self) -> bool {
+        let awaits_more = self.timed > 0 || self.in_line;
+        self.parked > 0 && (!awaits_more || self.waiting.len() >= self.ring_at)
     }
 
     /// What the policy sees of it.

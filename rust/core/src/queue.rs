@@ -239,6 +239,8 @@ impl Queue {
                 Decision::Wait { until_ns, requests } => {
                     lane.ring_from(requests);
                     lane.parked += 1;
+                    let timed = usize::from(until_ns.is_some());
+                    lane.timed += timed;
                     if until_ns.is_none() && !watched && lane.policy.is_brisk() {
                         // Asleep it would be back in tens of microseconds, many times what a brisk batch takes.
                         let seen = self.bells[index].rings.load(Ordering::Acquire);
@@ -250,7 +252,8 @@ impl Queue {
                         continue;
                     }
                     inner = self.park(inner, index, until_ns.unwrap_or(u64::MAX).min(lapse_ns).min(end_ns), now_ns);
-                    inner.lanes[index].parked -= 1;
+                    let lane = &mut inner.lanes[index];
+                    (lane.parked, lane.timed) = (lane.parked - 1, lane.timed - timed);
                 }
             }
         }

@@ -10,12 +10,16 @@ use smallvec::smallvec;
 use std::{
     sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn model(max_duration_ns: Option<u64>) -> Arc<Model> {
+    of_instances(2, max_duration_ns)
+}
+
+fn of_instances(instances: usize, max_duration_ns: Option<u64>) -> Arc<Model> {
     let batching = Batching { max_duration_ns, hold: false, ..batching(1) };
-    let spec = ModelSpec { instances: 2, ..fp32_spec("m", &[Some(1)], Some(batching)) };
+    let spec = ModelSpec { instances, ..fp32_spec("m", &[Some(1)], Some(batching)) };
     let model = Model::new(spec, &Metrics::default());
     model.set_readiness(Readiness::Ready);
     Arc::new(model)
@@ -67,4 +71,28 @@ fn batches_that_may_take_any_time_do_not_wait_for_one_another() {
     let (first, second) = (pulled(&model, 0), pulled(&model, 1));
     let both = [first.recv().unwrap(), second.recv().unwrap()];
     both.into_iter().for_each(finish);
+}
+
+#[test]
+fn an_idle_one_is_woken_although_the_last_that_looked_wanted_to_wait() {
+    let model = of_instances(3, Some(1_000_000));
+    let instances = [0, 1, 2].map(|instance| pulled(&model, instance));
+    let next = |what: &str| {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(mut job) = instances.iter().find_map(|instance| instance.try_recv().ok()) {
+                job.entered();
+                return job;
+            }
+            assert!(Instant::now() < end, "{what} waits while an instance sleeps");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // So that all sleep: one that is awake finds a request by itself.
+    thread::sleep(Duration::from_millis(20));
+    let (_first, first) = (submit(&model), next("the first"));
+    // One looks, and waits a moment: the first may be done by then. Later it takes the second, and nobody waits then.
+    let (_second, second) = (submit(&model), next("the second"));
+    let (_third, third) = (submit(&model), next("the third"));
+    [first, second, third].into_iter().for_each(finish);
 }

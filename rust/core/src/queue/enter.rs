@@ -52,7 +52,7 @@ impl Queue {
         lane.policy.arrival(now_ns);
         lane.push(self.pending(request, reply, (key, newcomer), now_ns));
         self.metrics.queue_depth.inc();
-        let ring = lane.parked > 0 && lane.waiting.len() >= lane.ring_at;
+        let ring = lane.wants_ring();
         drop(inner);
         if ring {
             match desk {
