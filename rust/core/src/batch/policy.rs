@@ -202,7 +202,9 @@ impl State {
             return None;
         }
         // What is done within that time is sooner done by whoever computes now than by one that has to wake up for it.
-        let gap = self.limits.max_duration_ns.unwrap_or(self.cost.fixed_ns() / self.limits.instances as u64);
+        // Twice that where batches can keep to it: one that is a little late is still sooner done.
+        let keep = |most_ns| if self.cost.batch_ns(1) <= most_ns { most_ns.saturating_mul(2) } else { most_ns };
+        let gap = self.limits.max_duration_ns.map_or(self.cost.fixed_ns() / self.limits.instances as u64, keep);
         let gap = gap.min(LONGEST_STAGGER_NS);
         // A tenth of what a deadline leaves is all that spreading may take.
         let gap = match view.deadline_ns {
@@ -361,23 +363,26 @@ mod tests {
         let view = View { rows: 2, requests: 2, oldest_ns: 10_000_000, busy: 1, ..View::default() };
         (0..99).for_each(|batch| state.answered(batch, 1, 1, 20_000));
         state.started(10_000_000);
-        let wait = Decision::Wait { until_ns: Some(11_000_000), requests: 49 };
+        let wait = Decision::Wait { until_ns: Some(12_000_000), requests: 49 };
         assert_eq!(decide(10_100_000, &state, &view), wait);
         assert_eq!(decide(10_100_000, &state, &View { busy: 0, ..view }), Decision::Cut(2, Reason::Idle));
-        assert_eq!(decide(11_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
+        assert_eq!(decide(12_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
         assert_eq!((state.own_ns(1_600_000, 16), State::new(None, 16).own_ns(1_600_000, 16)), (100_000, 1_600_000));
         let many = View { rows: 60, requests: 60, ..view };
-        let turn = Decision::Wait { until_ns: Some(11_000_000), requests: usize::MAX };
+        let turn = Decision::Wait { until_ns: Some(12_000_000), requests: usize::MAX };
         assert_eq!(decide(10_100_000, &state, &many), turn, "as many as there are");
-        assert_eq!(decide(11_000_000, &state, &many), Decision::Cut(49, Reason::Duration));
+        assert_eq!(decide(12_000_000, &state, &many), Decision::Cut(49, Reason::Duration));
         let one_enters = View { busy: 2, entering: 1, ..many };
-        let later = Decision::Wait { until_ns: Some(31_000_000), requests: usize::MAX };
+        let later = Decision::Wait { until_ns: Some(32_000_000), requests: usize::MAX };
         assert_eq!(decide(30_000_000, &state, &one_enters), later, "one in line is enough");
         state.entered(30_000_000);
         assert_eq!(decide(30_100_000, &state, &View { entering: 0, ..one_enters }), later, "it begins only now");
         assert_eq!(decide(30_100_000, &state, &View { busy: 0, ..many }), Decision::Cut(49, Reason::Duration));
+        (0..99).for_each(|batch| state.answered(batch, 1, 1, 50_000_000));
+        let long = Decision::Wait { until_ns: Some(31_000_000), requests: usize::MAX };
+        assert_eq!(decide(30_100_000, &state, &view), long, "one row takes longer: nobody has to be waited for");
         let draining = View { draining: true, ..many };
-        assert_eq!(decide(30_100_000, &state, &draining), Decision::Cut(49, Reason::Duration));
+        assert_eq!(decide(30_100_000, &state, &draining), Decision::Cut(1, Reason::Duration));
     }
 
     #[test]
