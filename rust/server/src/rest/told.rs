@@ -84,7 +84,7 @@ pub(crate) fn metadata(app: &App, model: &Model, told: &Told, headers: &mut Head
 
 /// Adds the told headers, each in place of what was there under its name before.
 fn put(model: &Model, told: &Told, headers: &mut HeaderMap, passed_over: impl Fn(&HeaderName) -> bool) -> Result<()> {
-    let mut own = HeaderMap::with_capacity(told.headers.len());
+    let mut own = HeaderMap::new();
     for (name, value) in told.headers.iter() {
         let wrong = |what: &str| {
             Error::handler(format!(
@@ -96,7 +96,10 @@ fn put(model: &Model, told: &Told, headers: &mut HeaderMap, passed_over: impl Fn
         if passed_over(&key) {
             continue;
         }
-        own.append(key, HeaderValue::try_from(value).map_err(|_| wrong("value"))?);
+        let value = HeaderValue::try_from(value).map_err(|_| wrong("value"))?;
+        own.try_append(key, value).map_err(|_| {
+            Error::handler(format!("model '{}' answered with more headers than can be sent", model.spec().name))
+        })?;
     }
     if headers.is_empty() {
         *headers = own;
@@ -177,6 +180,17 @@ mod tests {
             assert_eq!(error.kind(), Kind::Handler);
             assert_eq!(error.message(), format!("model 'm' answered with {expected}"));
         }
+    }
+
+    #[test]
+    fn there_may_be_many_headers_but_not_any_number_of_names() {
+        let cookies = vec![("set-cookie", "a"); 30_000];
+        assert_eq!(whole(&told(200, &cookies, "")).unwrap().headers().get_all("set-cookie").iter().count(), 30_000);
+        let names: Vec<String> = (0..30_000).map(|number| format!("x-{number}")).collect();
+        let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "a")).collect();
+        let error = whole(&told(200, &headers, "")).expect_err("HTTP's types have no room for so many");
+        assert_eq!(error.kind(), Kind::Handler);
+        assert_eq!(error.message(), "model 'm' answered with more headers than can be sent");
     }
 
     #[test]
