@@ -58,11 +58,7 @@ pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
     out.byte(1);
     write_names(out, names);
     out.number((*status).into());
-    out.number(headers.len() as u64);
-    for (name, value) in headers.iter() {
-        out.text(name);
-        out.text(value);
-    }
+    out.headers(headers);
     out.byte(u8::from(body.is_some()));
     body.iter().for_each(|body| out.bytes(body));
     out.byte(u8::from(id.is_some()));
@@ -76,7 +72,7 @@ pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<Told>>> {
     }
     let names = read_names(from)?;
     let status = u16::try_from(from.number()?).ok()?;
-    let headers = (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?;
+    let headers = from.headers()?;
     let body = if from.byte()? == 0 { None } else { Some(Bytes::copy_from_slice(from.bytes()?)) };
     let id = if from.byte()? == 0 { None } else { Some(from.text()?.into_boxed_str()) };
     Some(Some(Box::new(Told { names, status, headers, body, id })))

@@ -1,6 +1,6 @@
 //! What describes a batch or its answer, as bytes: little-endian numbers, and texts behind their lengths.
 
-use penstock_core::{Parameter, Parameters};
+use penstock_core::{Headers, Parameter, Parameters};
 use std::time::Duration;
 
 /// How deep lists of parameters may lie in one another.
@@ -26,6 +26,14 @@ impl Writer {
 
     pub(crate) fn text(&mut self, value: &str) {
         self.bytes(value.as_bytes());
+    }
+
+    pub(crate) fn headers(&mut self, headers: &Headers) {
+        self.number(headers.len() as u64);
+        for (name, value) in headers.iter() {
+            self.text(name);
+            self.text(value);
+        }
     }
 
     pub(crate) fn duration(&mut self, value: Duration) {
@@ -98,6 +106,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    pub(crate) fn headers(&mut self) -> Option<Headers> {
+        (0..self.count()?).map(|_| Some((self.text()?, self.text()?))).collect()
     }
 
     pub(crate) fn duration(&mut self) -> Option<Duration> {

@@ -128,11 +128,7 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
     let Some(caller) = &request.caller else { return out.byte(0) };
     out.byte(1);
     out.text(&caller.id);
-    out.number(caller.headers.len() as u64);
-    for (name, value) in caller.headers.iter() {
-        out.text(name);
-        out.text(value);
-    }
+    out.headers(&caller.headers);
     out.parameters(&caller.parameters);
     match &caller.outputs {
         None => out.byte(0),

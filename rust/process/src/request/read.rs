@@ -80,7 +80,7 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
         0 => None,
         _ => Some(Box::new(CallerInfo {
             id: from.text()?,
-            headers: (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?,
+            headers: from.headers()?,
             parameters: from.parameters()?,
             outputs: match from.byte()? {
                 0 => None,
