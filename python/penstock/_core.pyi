@@ -906,15 +906,22 @@ class Mailbox:
         """Readable while there is something to take."""
 
     def take(self) -> list[tuple[int, Any, BaseException | None]]:
-        """Ticket, value and exception of each call that has ended."""
+        """Ticket, value and exception of each call that has ended; neither for one that is to take another step."""
 
 @final
 class Running:
-    """A call on the runtime."""
+    """A call under way: on the runtime, or carried on by its asker's steps."""
 
     @property
     def ticket(self) -> int:
         """Its number in the mailbox."""
+
+    @property
+    def waits(self) -> int | None:
+        """The descriptor that is to be readable before the next step; None if its asker is to take none."""
+
+    def step(self) -> tuple[Any, BaseException | None]:
+        """Carries the call on. Value and exception if it has ended with this step; the mailbox then has neither."""
 
     def cancel(self) -> None:
         """Gives it up."""
@@ -924,14 +931,14 @@ class SharedClient:
     """Calls on the process's runtime."""
 
     def __new__(cls, url: str, options: Settings) -> SharedClient: ...
-    def infer(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
-        """Begins an inference, whose value is an answer."""
+    def infer(self, call: ClientCall, how: How, mailbox: Mailbox, stepped: bool) -> Running:
+        """Begins an inference, whose value is an answer; `stepped`: its asker may be told to carry it on."""
 
     def ask(self, ask: Ask, how: How, mailbox: Mailbox) -> Running:
         """Begins a question, whose value is JSON."""
 
-    def raw(self, request: RawArguments, how: How, mailbox: Mailbox) -> Running:
-        """Begins a request as it is, whose value is status, headers and body."""
+    def raw(self, request: RawArguments, how: How, mailbox: Mailbox, stepped: bool) -> Running:
+        """Begins a request as it is, whose value is status, headers and body; `stepped` as for `infer`."""
 
     def stream(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
         """Begins a stream, whose value is `SharedPieces`."""

@@ -1,4 +1,4 @@
-"""`AsyncClient`: calls on the process's runtime, awaited by an event loop."""
+"""`AsyncClient`: calls that an event loop awaits, or carries on itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
     """A client of one server for asyncio. It may be used by any number of tasks at once.
 
     Calls run on one thread that all clients of the process share, and never hold the interpreter
-    there. Cancelling a task takes its request back: the connection is closed, or the stream reset.
+    there; a small call that is alone is carried on by the event loop itself. Cancelling a task takes
+    its request back: the connection is closed, or the stream reset.
 
     Args:
         url: As for `Client`.
@@ -72,7 +73,7 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
             parameters=parameters,
             datatypes=datatypes,
         )
-        answer: Answer = await _loop.run(lambda mailbox: self._core.infer(call, how, mailbox))
+        answer: Answer = await _loop.run(lambda mailbox, stepped: self._core.infer(call, how, mailbox, stepped))
         return Result(answer)
 
     def stream(
@@ -109,7 +110,7 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
                 parameters=parameters,
                 datatypes=datatypes,
             )
-            pieces: _core.SharedPieces = await _loop.run(lambda mailbox: self._core.stream(call, how, mailbox))
+            pieces: _core.SharedPieces = await _loop.run(lambda mailbox, _: self._core.stream(call, how, mailbox))
             return pieces
 
         return AsyncStream(opened)
@@ -140,11 +141,11 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
         return json.loads(await self._asked(ask, self._how(headers, timeout)) or b"{}")
 
     async def _asked(self, ask: Ask, how: How) -> bytes:
-        answer: bytes = await _loop.run(lambda mailbox: self._core.ask(ask, how, mailbox))
+        answer: bytes = await _loop.run(lambda mailbox, _: self._core.ask(ask, how, mailbox))
         return answer
 
     async def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:
-        answer: RawAnswer = await _loop.run(lambda mailbox: self._core.raw(arguments, how, mailbox))
+        answer: RawAnswer = await _loop.run(lambda mailbox, stepped: self._core.raw(arguments, how, mailbox, stepped))
         return answer
 
     async def _call(

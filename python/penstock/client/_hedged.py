@@ -30,7 +30,7 @@ class HedgedClient:
         mailbox = getattr(self._of_thread, "mailbox", None)
         if mailbox is None:
             mailbox = self._of_thread.mailbox = _core.Mailbox()
-        running = self._shared.infer(call, how, mailbox)
+        running = self._shared.infer(call, how, mailbox, False)
         poll = select.poll()
         poll.register(mailbox.fileno(), select.POLLIN)
         try:

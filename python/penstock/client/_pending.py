@@ -85,7 +85,7 @@ class _Delivery:
 
     def begin(self, core: _core.SharedClient, call: Call, how: How, into: Pending[Any]) -> None:
         with self._lock:
-            running = core.infer(call, how, self._mailbox)
+            running = core.infer(call, how, self._mailbox, False)
             self._futures[running.ticket] = into
         into._taken_back = functools.partial(self._take_back, running)
         if into.cancelled():

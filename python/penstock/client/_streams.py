@@ -54,7 +54,7 @@ class AsyncStream(AsyncIterator[Result]):
             if self._pieces is None:
                 self._pieces = await self._opened()
             pieces = self._pieces
-            self._batch = await _loop.run(pieces.next)
+            self._batch = await _loop.run(lambda mailbox, _: pieces.next(mailbox))
             # The last first, to be popped.
             self._batch.reverse()
         if not self._batch:

@@ -31,23 +31,28 @@ pub fn forked() {
 /// # Errors
 /// The thread cannot be made.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> io::Result<AbortHandle> {
+    Ok(handle()?.spawn(future).abort_handle())
+}
+
+/// The runtime.
+///
+/// # Errors
+/// Its thread cannot be made.
+pub(crate) fn handle() -> io::Result<&'static Handle> {
     let place = &RUNTIMES[GENERATION.load(Ordering::Relaxed).min(GENERATIONS - 1)];
-    let handle = match place.get() {
-        Some(handle) => handle,
-        None => {
-            // Two first callers may both make one; the thread of the one that is not kept ends at once.
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            let handle = runtime.handle().clone();
-            let kept = place.get_or_init(|| handle.clone());
-            if kept.id() == handle.id() {
-                std::thread::Builder::new()
-                    .name("penstock-client".to_owned())
-                    .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
-            }
-            kept
-        }
-    };
-    Ok(handle.spawn(future).abort_handle())
+    if let Some(handle) = place.get() {
+        return Ok(handle);
+    }
+    // Two first callers may both make one; the thread of the one that is not kept ends at once.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let kept = place.get_or_init(|| handle.clone());
+    if kept.id() == handle.id() {
+        std::thread::Builder::new()
+            .name("penstock-client".to_owned())
+            .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+    }
+    Ok(kept)
 }
 
 #[cfg(test)]

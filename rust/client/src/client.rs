@@ -25,7 +25,7 @@ use std::{
 pub enum Mode {
     /// The caller's, with [`crate::blocking::drive`].
     Blocking,
-    /// The runtime's, with [`crate::background::spawn`].
+    /// The runtime's, with [`crate::background::spawn`], or an event loop's, with [`crate::Stepped`].
     Shared,
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     Address, Mode, Options, Target, blocking,
     failure::{Failure, Result, from_io},
-    socket::{Socket, Stream},
+    socket::{Shared, Socket, Stream},
 };
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 use std::{
@@ -65,9 +65,12 @@ impl Connector {
             (Address::Tcp(host, port), Mode::Shared) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
-                Socket::Tcp(stream)
+                Socket::Shared(Shared::Tcp(stream))
             }
-            (Address::Unix(path), Mode::Shared) => Socket::Unix(UnixStream::connect(path).await?),
+            (Address::Unix(path), Mode::Shared) => {
+                let stream = UnixStream::connect(path).await?;
+                Socket::Shared(Shared::Unix(stream))
+            }
         };
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {

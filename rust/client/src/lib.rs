@@ -4,7 +4,8 @@
 //!
 //! - [`Mode::Blocking`]: the calling thread itself, over blocking sockets and connections that no other
 //!   thread uses meanwhile ([`blocking::drive`]). There is no runtime, no wake-up and no other thread.
-//! - [`Mode::Shared`]: the one runtime of the process ([`background::spawn`]), for many calls at once.
+//! - [`Mode::Shared`]: the one runtime of the process ([`background::spawn`]), for many calls at once; or an event
+//!   loop on its own thread, as far as it can ([`Stepped`]).
 #![forbid(unsafe_code)]
 
 pub mod background;
@@ -21,6 +22,7 @@ mod request;
 mod rest;
 mod retry;
 mod socket;
+mod stepped;
 mod stream;
 mod target;
 #[cfg(feature = "tls")]
@@ -33,5 +35,6 @@ pub use penstock_wire::coding::Coding;
 pub use penstock_wire::{Answer, Call, Named};
 pub use raw::{Raw, RawAnswer};
 pub use request::{Ask, CallOptions, Override, What};
+pub use stepped::{Progress, Stepped, Work};
 pub use stream::Pieces;
 pub use target::{Address, Target};

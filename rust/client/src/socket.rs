@@ -1,7 +1,11 @@
-//! A socket that either blocks the calling thread or belongs to the runtime.
+//! A socket that either blocks the calling thread or never does.
+
+mod shared;
+
+pub(crate) use shared::Shared;
 
 use crate::blocking;
-use socket2::{SockRef, Socket as RawSocket};
+use socket2::Socket as RawSocket;
 use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
@@ -10,10 +14,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Linux: no signal when the peer has gone.
 const NO_SIGNAL: i32 = 0x4000;
@@ -27,10 +28,8 @@ const PEEK: i32 = 2;
 pub(crate) enum Socket {
     /// Its reads and writes block.
     Blocking(Blocking),
-    /// Of the runtime.
-    Tcp(TcpStream),
-    /// Of the runtime.
-    Unix(UnixStream),
+    /// They do not.
+    Shared(Shared),
 }
 
 /// A blocking socket, and the timeouts that it has now.
@@ -62,8 +61,7 @@ impl Socket {
     pub(crate) fn idle(&self) -> Idle {
         match self {
             Self::Blocking(blocking) => idle(&blocking.socket),
-            Self::Tcp(stream) => idle(&SockRef::from(stream)),
-            Self::Unix(stream) => idle(&SockRef::from(stream)),
+            Self::Shared(shared) => shared.idle(),
         }
     }
 }
@@ -137,8 +135,7 @@ impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Blocking(blocking) => blocking.read(buffer),
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Shared(shared) => shared.read(cx, buffer),
         }
     }
 }
@@ -155,8 +152,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Blocking(blocking) => blocking.write(slices),
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Shared(shared) => shared.write(cx, slices),
         }
     }
 
@@ -168,12 +164,11 @@ impl AsyncWrite for Socket {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Blocking(blocking) => Poll::Ready(blocking.socket.shutdown(std::net::Shutdown::Write)),
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self.get_mut() {
+            Self::Blocking(blocking) => blocking.socket.shutdown(std::net::Shutdown::Write),
+            Self::Shared(shared) => shared.shutdown(),
+        })
     }
 }
 
@@ -197,7 +192,7 @@ impl Stream {
         };
         match socket {
             Socket::Blocking(blocking) => Some(Arc::clone(&blocking.socket)),
-            Socket::Tcp(_) | Socket::Unix(_) => None,
+            Socket::Shared(_) => None,
         }
     }
 

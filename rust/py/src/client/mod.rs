@@ -3,6 +3,8 @@
 pub(crate) mod answer;
 mod arguments;
 mod lend;
+mod mailbox;
+mod running;
 mod shared;
 mod sync;
 
@@ -17,8 +19,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sync::BlockingPieces>()?;
     module.add_class::<shared::SharedClient>()?;
     module.add_class::<shared::SharedPieces>()?;
-    module.add_class::<shared::Mailbox>()?;
-    module.add_class::<shared::Running>()
+    module.add_class::<mailbox::Mailbox>()?;
+    module.add_class::<running::Running>()
 }
 
 /// To be called in the child after a fork.

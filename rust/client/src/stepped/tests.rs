@@ -1,0 +1,200 @@
+use super::*;
+use crate::{Call, CallOptions, Client, Failure, Mode, Options, Raw, RawAnswer, Retries, Target};
+use bytes::Bytes;
+use penstock_core::Kind;
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+type Answered = Result<RawAnswer, Failure>;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Fixture {
+    listener: TcpListener,
+    client: Arc<Client>,
+    again: Receiver<()>,
+    told: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let retries = Retries { attempts: 1, backoff: Duration::from_millis(1), ..Retries::default() };
+        let options = Options { retries, ..Options::default() };
+        let client = Arc::new(Client::new(Mode::Shared, Target::parse(&url).unwrap(), options).unwrap());
+        let (told, again) = channel();
+        Self { listener, client, again, told: Arc::new(move || told.send(()).unwrap_or_default()) }
+    }
+
+    fn call(&self, body: usize, timeout: Option<Duration>) -> Stepped<Answered> {
+        let (client, told) = (Arc::clone(&self.client), Arc::clone(&self.told));
+        let body = Bytes::from(vec![0; body]);
+        let request = Raw { method: "POST".to_owned(), path: "/".to_owned(), body, repeatable: true };
+        let how = CallOptions::new(Vec::new(), timeout);
+        Stepped::new(Box::pin(async move { client.raw(&request, &how).await }), move || told())
+    }
+
+    /// The server's side of an idle connection: of a first call, which the runtime carries on.
+    fn connected(&self) -> TcpStream {
+        let call = on_runtime(self.call(1, None).work.unwrap());
+        let mut server = self.listener.accept().unwrap().0;
+        asked(&mut server, 1);
+        answer(&mut server, "first");
+        assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"first");
+        server
+    }
+}
+
+fn on_runtime(work: Work<Answered>) -> Receiver<Answered> {
+    let (sender, receiver) = channel();
+    background::spawn(async move { sender.send(work.await).unwrap() }).unwrap();
+    receiver
+}
+
+/// Reads a request with a body of so many bytes.
+fn asked(server: &mut TcpStream, body: usize) {
+    let mut read = Vec::new();
+    let mut byte = [0];
+    while !read.ends_with(b"\r\n\r\n") {
+        server.read_exact(&mut byte).unwrap();
+        read.extend(byte);
+    }
+    server.read_exact(&mut vec![0; body]).unwrap();
+}
+
+fn answer(server: &mut TcpStream, body: &str) {
+    // At once: parts of it would wait for one another.
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    server.write_all(answer.as_bytes()).unwrap();
+}
+
+fn waits(call: &mut Stepped<Answered>) -> RawFd {
+    match call.step().unwrap() {
+        Progress::Waits(descriptor) => descriptor,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn done(call: &mut Stepped<Answered>) -> Answered {
+    match call.step().unwrap() {
+        Progress::Done(answered) => answered,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_call_through_an_idle_connection_takes_two_steps() {
+    let fixture = Fixture::new();
+    let mut server = fixture.connected();
+    for body in ["second", "third"] {
+        let mut call = fixture.call(5, Some(PATIENCE));
+        waits(&mut call);
+        asked(&mut server, 5);
+        answer(&mut server, body);
+        assert_eq!(done(&mut call).unwrap().body, body.as_bytes());
+    }
+    assert!(fixture.again.try_recv().is_err());
+    // The runtime can go on with what steps have used.
+    let call = on_runtime(fixture.call(5, None).work.unwrap());
+    asked(&mut server, 5);
+    answer(&mut server, "fourth");
+    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"fourth");
+}
+
+#[test]
+fn a_deadline_asks_for_the_step_that_ends_the_call() {
+    let fixture = Fixture::new();
+    let _server = fixture.connected();
+    let mut call = fixture.call(1, Some(Duration::from_millis(50)));
+    waits(&mut call);
+    fixture.again.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(done(&mut call).unwrap_err().error.kind(), Kind::Timeout);
+}
+
+#[test]
+fn an_answer_in_many_pieces_is_left_to_the_runtime() {
+    let fixture = Fixture::new();
+    let mut server = fixture.connected();
+    let mut call = fixture.call(1, None);
+    waits(&mut call);
+    asked(&mut server, 1);
+    server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
+    let mut sent = String::new();
+    let work = loop {
+        write!(server, "{}", sent.len()).unwrap();
+        sent.push('.');
+        match call.step().unwrap() {
+            Progress::Waits(_) => assert!(sent.len() < STEPS),
+            Progress::Elsewhere(work) => break work,
+            Progress::Done(_) => panic!("it has not all been sent"),
+        }
+    };
+    let call = on_runtime(work);
+    (sent.len()..9).for_each(|digit| write!(server, "{digit}").unwrap());
+    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"012345678");
+}
+
+#[test]
+fn a_request_that_does_not_fit_is_left_to_the_runtime() {
+    const MUCH: usize = 64 << 20;
+    let fixture = Fixture::new();
+    let mut server = fixture.connected();
+    let Progress::Elsewhere(work) = fixture.call(MUCH, None).step().unwrap() else { panic!("it fits") };
+    let call = on_runtime(work);
+    asked(&mut server, MUCH);
+    answer(&mut server, "all");
+    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"all");
+}
+
+#[test]
+fn a_lost_connection_is_made_anew_elsewhere() {
+    let fixture = Fixture::new();
+    let mut server = fixture.connected();
+    let mut call = fixture.call(1, None);
+    waits(&mut call);
+    asked(&mut server, 1);
+    drop(server);
+    let Progress::Elsewhere(work) = call.step().unwrap() else { panic!("it needs a connection") };
+    let call = on_runtime(work);
+    let mut server = fixture.listener.accept().unwrap().0;
+    asked(&mut server, 1);
+    answer(&mut server, "anew");
+    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"anew");
+}
+
+#[test]
+fn a_call_that_is_let_go_closes_its_connection() {
+    let fixture = Fixture::new();
+    let mut server = fixture.connected();
+    let mut call = fixture.call(1, None);
+    waits(&mut call);
+    asked(&mut server, 1);
+    drop(call);
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(server.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn two_sockets_are_more_than_a_loop_watches_for_a_call() {
+    WAIT.set(Wait::Nothing);
+    awaits_bytes(5);
+    awaits_bytes(5);
+    assert_eq!(WAIT.get(), Wait::Readable(5));
+    awaits_bytes(6);
+    assert_eq!(WAIT.get(), Wait::Other);
+    WAIT.set(Wait::OfRuntime);
+}
+
+#[test]
+fn a_connection_of_http2_is_left_to_the_runtime() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target::parse(&format!("grpc://{}", server.local_addr().unwrap())).unwrap();
+    let client = Client::new(Mode::Shared, target, Options::default()).unwrap();
+    let work = Box::pin(async move { client.infer(Call::default(), &CallOptions::default()).await.err() });
+    assert!(matches!(Stepped::new(work, || ()).step().unwrap(), Progress::Elsewhere(_)));
+}
