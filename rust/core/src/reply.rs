@@ -55,7 +55,9 @@ impl Slot {
     }
 
     fn leave(&self) {
-        if self.fate.fetch_or(LEFT, Ordering::AcqRel) & WATCHED != 0 {
+        let watched = self.fate.fetch_or(LEFT, Ordering::AcqRel) & WATCHED != 0;
+        // Who has its answer leaves nobody waiting for anything.
+        if watched && matches!(*self.lock(), Answer::Awaited(_)) {
             let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
             watcher.into_iter().for_each(Waker::wake);
         }
@@ -249,6 +251,27 @@ mod tests {
         drop(ticket);
         after.watch(&waker);
         assert_eq!(count.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn who_watches_is_not_woken_by_a_caller_that_has_its_answer() {
+        struct Never;
+        impl std::task::Wake for Never {
+            fn wake(self: Arc<Self>) {
+                panic!("nobody has given up");
+            }
+        }
+        let waker = Waker::from(Arc::new(Never));
+        let (answered, ticket) = reply(None);
+        answered.watch(&waker);
+        let probe = answered.probe().unwrap();
+        answered.send(Err(Error::new(Kind::Internal, "an answer")));
+        assert_eq!(ticket.await.unwrap_err().message(), "an answer");
+        assert!(probe.is_cancelled());
+        let (unread, ticket) = reply(None);
+        unread.watch(&waker);
+        unread.send(Err(Error::new(Kind::Internal, "an answer")));
+        drop(ticket);
     }
 
     #[test]
