@@ -44,6 +44,7 @@ from penstock.errors import (
     Unsupported,
     UnsupportedEncoding,
 )
+from penstock.fallback import Fallback
 from penstock.instances import Processes, Threads
 from penstock.pipeline import Pipeline, Step
 from penstock.ragged import Padded, Ragged
@@ -77,6 +78,7 @@ __all__ = [
     "Context",
     "Cost",
     "Dim",
+    "Fallback",
     "Final",
     "Forbidden",
     "HandlerError",

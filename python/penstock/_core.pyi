@@ -16,6 +16,7 @@ from penstock.client._options import Settings
 from penstock.client._raw import RawAnswer, RawArguments
 from penstock.client._result import Answer
 from penstock.config import ServerConfig
+from penstock.errors import PenstockError
 
 __all__ = [
     "BlockingClient",
@@ -282,6 +283,10 @@ class Request:
     @property
     def cancelled(self) -> bool:
         """Whether the caller left."""
+
+    @property
+    def refused(self) -> PenstockError | None:
+        """Why the model that this one is the `Fallback` of could not answer; None for any other request."""
 
     @property
     def priority(self) -> int:

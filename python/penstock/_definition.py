@@ -124,5 +124,7 @@ class Definition:
     """Whether requests to it may be what V2 does not allow: null for NaN, datatypes in lower case, any version."""
     routes: tuple[str, ...] = ()
     """Methods and patterns of HTTP paths whose requests it takes as they are."""
+    fallback: tuple[str, float | None] | None = None
+    """The model that answers those that it does not, and the seconds that it has before; None for its own errors."""
     opaque: bool = False
     """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""

@@ -12,7 +12,7 @@ from penstock._batching import check_batching
 from penstock._calls import names_of
 from penstock._definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._model_options import ModelOptions
-from penstock._open import read_routes
+from penstock._open import read_fallback, read_routes
 from penstock._options import (
     DEFAULT_MAX_QUEUE,
     buckets_of,
@@ -122,6 +122,7 @@ class Model(Generic[P, R]):
         self._signature = self._read_signature(where)
         self.open = self._signature.open
         self.routes = read_routes(options, self.batching, where, is_open=self.open)
+        self._fallback = read_fallback(options, self.routes, where, streams=self.streams)
         self._explainer = self._read_explainer(where)
         self.inputs, self.outputs = self._signature.tensors
         both, processes = (self.inputs, self.outputs), self.processes is not None
@@ -187,6 +188,7 @@ class Model(Generic[P, R]):
             open=self.open,
             lenient=bool(self._options.get("lenient")),
             routes=self.routes,
+            fallback=self._fallback,
         )
 
     def examples(self) -> dict[str, str | None]:
@@ -260,8 +262,7 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         name: The name on the wire; else the function's or class's own. One that begins with ':' is of a model with
             `routes` that is in no list.
         version: The version on the wire.
-        description: What it does, for its callers: shown at /docs and in /openapi.json. Else the docstring
-            of the function or class; "" shows none.
+        description: What it does, shown at /docs and in /openapi.json; else the docstring. "" shows none.
         inputs: What the handler takes, as arrays. Without it, its annotations say. Of a handler of requests as they
             are: what its metadata says that it takes, which nothing checks.
         outputs: What it returns, as arrays. Without it, its return annotation says. Likewise.
@@ -273,15 +274,14 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
         queueing: Levels of priority, and how long a request may wait.
         resources: What each batch needs of what the server has, as numbers by name or a `Resources`.
         sequences: Makes the model keep state between requests that belong together.
-        cache: Keeps answers, and gives them to equal requests; see `Cache`.
-        warmup: What each instance answers before the model is ready: True for inputs of zeros, a list of
-            dicts with a value for each input, a callable that makes them, or a `Warmup`.
-        buckets: The ascending upper bounds of the buckets of the histograms that the handler keeps with
-            `ctx.metrics.observe(name, value)`, by name.
+        cache: Keeps answers for equal requests; see `Cache`.
+        warmup: What each instance answers before it is ready: True for zeros, a list of dicts, a callable, a `Warmup`.
+        buckets: The ascending bounds of the histograms that the handler keeps with `ctx.metrics.observe`, by name.
         calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
         check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
             batch must have its rows all the same, unless they come as `Answers`.
         routes: Methods and paths of its own, such as "POST /score/{customer}", for a handler of requests as they are.
+        fallback: The model that answers requests to them where this one does not; see `Fallback`.
         lenient: That V2 requests for such a handler may have null for NaN, datatypes in lower case, any gRPC version.
 
     Raises:

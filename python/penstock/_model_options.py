@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from penstock.batching import Batching
 from penstock.caching import Cache
+from penstock.fallback import Fallback
 from penstock.instances import Processes, Threads
 from penstock.resources import Resources
 from penstock.scheduling import Queueing, Sequences
@@ -38,4 +39,5 @@ class ModelOptions(TypedDict, total=False):
     calls: Iterable[str] | None
     check_shapes: bool
     routes: Iterable[str] | None
+    fallback: Fallback | None
     lenient: bool

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import _hints
+from penstock._options import checked_name, checked_option
 from penstock.batching import Batching
 from penstock.errors import SignatureError
+from penstock.fallback import Fallback
 
 if TYPE_CHECKING:
     import inspect
@@ -77,7 +79,7 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
     if is_open:
         _check_options(options, batching, f"{where}: the handler takes requests as they are, and")
     else:
-        for name in ("routes", "lenient"):
+        for name in ("routes", "lenient", "fallback"):
             if options.get(name) not in (None, False):
                 raise SignatureError(f"{where}: {name}= is for a handler that takes `request: penstock.Request`")
     if routes is None:
@@ -89,6 +91,25 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
         if not isinstance(one, str):
             raise SignatureError(f"{where}: routes has {one!r}, expected a text such as 'POST /score/{{name}}'")
     return given
+
+
+def read_fallback(
+    options: ModelOptions, routes: tuple[str, ...], where: str, *, streams: bool
+) -> tuple[str, float | None] | None:
+    """Which model answers where this one does not, and after how many seconds.
+
+    Raises:
+        SignatureError: it cannot be had for such a model.
+    """
+    fallback = checked_option(options.get("fallback"), Fallback, f"{where}: fallback")
+    if fallback is None:
+        return None
+    if not routes or streams:
+        why = "is for a model with routes=" if not routes else "does not go with an answer in pieces"
+        raise SignatureError(f"{where}: fallback= {why}")
+    # As a name of a model with routes may begin.
+    checked_name("the fallback's name", str(fallback.model).removeprefix(":"), where)
+    return fallback.model, fallback.after
 
 
 def _check_options(options: ModelOptions, batching: Batching | None, where: str) -> None:

@@ -205,6 +205,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
         "open": False,
         "lenient": False,
         "routes": (),
+        "fallback": None,
         "buckets": (),
     }
     handler = definition.factory()

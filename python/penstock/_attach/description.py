@@ -16,6 +16,7 @@ from penstock._definition import Definition, Document
 from penstock._options import buckets_of, check_cache, check_sequences, checked_count, checked_name
 from penstock.caching import Cache
 from penstock.errors import InvalidInput, StartupError
+from penstock.fallback import Fallback
 from penstock.resources import Resources
 from penstock.scheduling import Sequences
 from penstock.tensor import Tensor
@@ -66,6 +67,7 @@ def described(definition: Definition, parts: list[bytes]) -> dict[str, Any]:
         "open": definition.open,
         "lenient": definition.lenient,
         "routes": list(definition.routes),
+        "fallback": definition.fallback and list(definition.fallback),
         "queueing": queueing_of(definition.queueing),
         "cache": cache_of(definition.cache),
         "buckets": [[name, list(bounds)] for name, bounds in definition.buckets],
@@ -123,6 +125,7 @@ def _read(found: dict[str, Any], parts: Sequence[bytes], channels: Channels) -> 
         open=_flag(found["open"]),
         lenient=_flag(found.get("lenient", False)),
         routes=tuple(map(_text, found["routes"])),
+        fallback=_fallback_read(found.get("fallback")),
         factory=_nothing_to_build,
         description=_text(found["description"]),
         input_documents=_documents_read(found["input_documents"]),
@@ -193,6 +196,16 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _fallback_read(value: object) -> tuple[str, float | None] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 2:
+        raise TypeError(f"{value!r} is no fallback")
+    read = Fallback(_text(value[0]), value[1])
+    checked_name("the fallback's name", read.model.removeprefix(":"))
+    return read.model, read.after
 
 
 def _flag(value: object) -> bool:

@@ -64,7 +64,7 @@ pub use index::{IndexEntry, Note, State};
 pub use job::{BatchOutput, Job, Part};
 pub use joining::Window;
 pub use model::{Model, Readiness};
-pub use open::{Asked, HttpRequest, OwnAnswer, Told};
+pub use open::{Asked, Fallback, HttpRequest, OwnAnswer, Told};
 pub use origin::{Origin, are_origins_wanted, want_origins};
 pub use priority::{Level, Overdue, Queueing};
 pub use ragged::{Ragged, RowLengths};

@@ -8,7 +8,7 @@ use crate::{
     batch::gather::Outputs,
 };
 use bytes::Bytes;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// What an open model is told of a request.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,15 @@ pub struct Asked {
     pub http: Option<Box<HttpRequest>>,
 }
 
+/// What answers an HTTP request to a path of a model's own where that model does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The name of the model that does.
+    pub model: Arc<str>,
+    /// How long the first has for it, from when the request arrived.
+    pub after: Option<Duration>,
+}
+
 /// An HTTP request to a path of a model's own. Its headers are the caller's.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
@@ -42,6 +51,8 @@ pub struct HttpRequest {
     pub path_params: Vec<(Arc<str>, String)>,
     /// Its body.
     pub body: Bytes,
+    /// Why the model that this one is the [`Fallback`] of could not answer.
+    pub refused: Option<Error>,
 }
 
 /// What an open model tells beside tensors.
@@ -109,6 +120,7 @@ impl ModelSpec {
             open: true,
             lenient: self.lenient,
             routes: Vec::new(),
+            fallback: None,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What a model declares: its inputs, outputs and batching. Compiled once at load; requests are
 //! checked against it before anything is allocated for their tensors.
 
-use crate::{Datatype, Error, Needs, Queueing, Ragged, Result, Route, RowCost, Sequences, Window, cache::Caching};
+use crate::{
+    Datatype, Error, Fallback, Needs, Queueing, Ragged, Result, Route, RowCost, Sequences, Window, cache::Caching,
+};
 use std::sync::Arc;
 
 /// One declared input or output.
@@ -175,6 +177,8 @@ pub struct ModelSpec {
     pub lenient: bool,
     /// Paths of its own, for HTTP requests that it takes as they are.
     pub routes: Vec<Route>,
+    /// What answers those that it does not.
+    pub fallback: Option<Fallback>,
 }
 
 impl Default for ModelSpec {
@@ -202,6 +206,7 @@ impl Default for ModelSpec {
             open: false,
             lenient: false,
             routes: Vec::new(),
+            fallback: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What goes with requests as they are, and with their answers.
 
-use crate::pack::{Reader, Writer};
+use crate::{
+    pack::{Reader, Writer},
+    reply::{read_error, write_error},
+};
 use bytes::Bytes;
 use penstock_core::{Asked, HttpRequest, Told};
 
@@ -25,6 +28,8 @@ pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
         out.text(value);
     }
     out.bytes(&http.body);
+    out.byte(u8::from(http.refused.is_some()));
+    http.refused.iter().for_each(|error| write_error(out, error));
 }
 
 /// Reads what [`write_asked`] wrote; the outer `None` for anything else.
@@ -49,6 +54,7 @@ fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
         query: from.text()?,
         path_params: (0..from.count()?).map(|_| Some((from.text()?.into(), from.text()?))).collect::<Option<_>>()?,
         body: Bytes::copy_from_slice(from.bytes()?),
+        refused: if from.byte()? == 0 { None } else { Some(read_error(from)?) },
     })
 }
 
@@ -90,7 +96,7 @@ fn read_names(from: &mut Reader<'_>) -> Option<Box<[Box<str>]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_core::Parameter;
+    use penstock_core::{Error, Kind, Parameter};
     use proptest::prelude::*;
 
     fn names(names: &[&str]) -> Box<[Box<str>]> {
@@ -106,6 +112,7 @@ mod tests {
             query: "d=e".to_owned(),
             path_params: vec![("b".into(), "c".to_owned())],
             body: Bytes::from_static(b"\xff"),
+            refused: Some(Error::new(Kind::Timeout, "late")),
         };
         let one = Asked {
             names: names(&["x", ""]),

@@ -162,7 +162,7 @@ impl Packing {
     }
 }
 
-fn write_error(out: &mut Writer, error: &Error) {
+pub(crate) fn write_error(out: &mut Writer, error: &Error) {
     out.text(error.kind().name());
     out.text(error.message());
     out.duration(error.retry_hint().unwrap_or(Duration::MAX));
@@ -209,7 +209,7 @@ fn read_times(from: &mut Reader<'_>) -> Option<InterpreterTimes> {
     Some(InterpreterTimes { handler, handler_cpu, boundary, hand_out })
 }
 
-fn read_error(from: &mut Reader<'_>) -> Option<Error> {
+pub(crate) fn read_error(from: &mut Reader<'_>) -> Option<Error> {
     let kind = Kind::from_name(&from.text()?)?;
     let error = Error::new(kind, from.text()?);
     let error = match from.number()? {

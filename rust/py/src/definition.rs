@@ -47,6 +47,7 @@ struct Definition {
     open: bool,
     lenient: bool,
     routes: Vec<String>,
+    fallback: Option<(String, Option<f64>)>,
     opaque: bool,
 }
 
@@ -206,6 +207,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         open: definition.open,
         lenient: definition.lenient,
         routes: open::routes(py, &name, &definition.routes)?,
+        fallback: definition.fallback.map(open::fallback),
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {

@@ -1,8 +1,10 @@
 //! The arguments of an open model's handler, and the routes that requests to it come by.
 
 use super::request::Request;
-use crate::{call::Arguments, context::Context, definition::Handling, errors::startup, sequences::Sequences};
-use penstock_core::{Job, Route};
+use crate::{
+    call::Arguments, config::duration, context::Context, definition::Handling, errors::startup, sequences::Sequences,
+};
+use penstock_core::{Fallback, Job, Route};
 use pyo3::{
     prelude::*,
     types::{PyList, PyTuple},
@@ -29,6 +31,11 @@ pub(crate) fn arguments<'py>(
         None => PyTuple::new(py, [first])?,
     };
     Ok((arguments, context))
+}
+
+/// The model that answers where one does not, and after how many seconds.
+pub(crate) fn fallback((model, after): (String, Option<f64>)) -> Fallback {
+    Fallback { model: model.into(), after: after.and_then(duration) }
 }
 
 /// The routes of a model, as it declares them.

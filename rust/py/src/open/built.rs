@@ -52,7 +52,15 @@ impl Given<'_, '_> {
                 let parts = pairs(parts.as_ref())?.into_iter().map(|(name, value)| (name.into(), value)).collect();
                 let (method, path, query) = (method.to_owned().into(), path.to_owned(), query.to_owned());
                 let body = Bytes::copy_from_slice(body);
-                Some(Box::new(HttpRequest { route: route.into(), method, path, query, path_params: parts, body }))
+                Some(Box::new(HttpRequest {
+                    route: route.into(),
+                    method,
+                    path,
+                    query,
+                    path_params: parts,
+                    body,
+                    refused: None,
+                }))
             }
         };
         let headers = pairs::<String>(self.headers.as_ref())?;

@@ -1,7 +1,11 @@
 //! One request as it is: `penstock.Request`.
 
 use super::built::Given;
-use crate::{client::form, hand_in, parameters::to_python};
+use crate::{
+    client::{form, raised},
+    hand_in,
+    parameters::to_python,
+};
 use penstock_core::{Asked, CallerInfo, CancelProbe, HttpRequest, Inputs, Part, Protocol};
 use pyo3::{
     exceptions::PyRuntimeError,
@@ -245,6 +249,11 @@ impl Request {
     fn body<'py>(&self, py: Python<'py>) -> &Bound<'py, PyBytes> {
         let made = || PyBytes::new(py, self.http().map_or(&[], |http| &http.body)).unbind();
         self.body.get_or_init(py, made).bind(py)
+    }
+
+    #[getter]
+    fn refused(&self, py: Python<'_>) -> Option<PyErr> {
+        self.http().and_then(|http| http.refused.as_ref()).map(|error| raised(py, error))
     }
 
     fn __repr__(&self) -> String {

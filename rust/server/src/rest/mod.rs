@@ -9,6 +9,7 @@ mod docs;
 pub(crate) mod error;
 mod events;
 mod failure;
+mod fallback;
 mod generate;
 mod headers;
 mod hosting;

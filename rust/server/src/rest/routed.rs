@@ -1,8 +1,15 @@
 //! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
 
 use super::{
-    admit::admit, compress, error, failure::Failure, headers::JSON_LENGTH, infer, pieces::Pieces,
-    receive::receive_whole, told,
+    admit::admit,
+    compress, error,
+    failure::Failure,
+    fallback::{self, Fallen},
+    headers::JSON_LENGTH,
+    infer,
+    pieces::Pieces,
+    receive::receive_whole,
+    told,
 };
 use crate::{
     answers::{Answers, Call},
@@ -99,13 +106,21 @@ async fn respond<B: Incoming>(
     let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
     let body = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let is_head = method == Method::HEAD;
-    let http =
-        HttpRequest { route, method: named(method), path: path.to_owned(), query: query.to_owned(), path_params, body };
+    let http = HttpRequest {
+        route,
+        method: named(method),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        path_params,
+        body,
+        refused: None,
+    };
+    let fallback = Fallen::may_be(&model, &http);
     let mut decoded = decoded(http, id, protocol);
     if let Some(pattern) = &app.config.http_forward {
         pattern.forward(headers, &mut decoded)?;
     }
-    let deadline = observed.deadline(headers, None)?;
+    let deadline = observed.deadline(headers, fallback.as_ref().and_then(Fallen::after))?;
     if model.spec().streams {
         if let Some(caller) = &mut decoded.request.caller {
             caller.headers = visible(headers);
@@ -118,7 +133,14 @@ async fn respond<B: Incoming>(
         return Box::pin(streamed).await.map_err(Failure::recorded);
     }
     observed.received(&mut decoded);
-    let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
+    let mut computed = compute(context, &model, decoded, deadline, headers).await;
+    let mut model = model;
+    if let Some(fallback) = fallback.filter(|_| fallback::is_wanted(&computed)) {
+        let deadline = observed.deadline(headers, None)?;
+        // Boxed: few requests come to it.
+        (model, computed) = Box::pin(fallback.answer(context, headers, deadline, (id, protocol), computed)).await;
+    }
+    let (plan, mut response) = computed?;
     observed.computed();
     let timings = response.timings;
     let told = told::taken(&mut response).unwrap_or_default();
@@ -135,7 +157,7 @@ async fn respond<B: Incoming>(
 }
 
 /// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
-fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decoded {
+pub(super) fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decoded {
     let caller = CallerInfo { id: id.to_owned(), ..CallerInfo::default() };
     let request = InferRequest {
         inputs: SmallVec::new(),

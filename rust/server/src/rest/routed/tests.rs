@@ -2,8 +2,8 @@ use crate::{Access, Category, Config, InProcess};
 use bytes::Bytes;
 use http::{Request, Response};
 use penstock_core::{
-    BatchOutput, HttpRequest, Model, ModelSpec, OwnAnswer, Readiness, Registry, Result, Route, Told, metrics::Metrics,
-    queue::Work,
+    BatchOutput, Fallback, HttpRequest, Model, ModelSpec, OwnAnswer, Readiness, Registry, Result, Route, Told,
+    metrics::Metrics, queue::Work,
 };
 use std::{sync::Arc, thread};
 
@@ -12,6 +12,7 @@ type Handler = fn(&HttpRequest) -> Result<Told>;
 /// A server of one open model, whose handler takes HTTP requests.
 struct Served {
     server: InProcess,
+    registry: Arc<Registry>,
     model: Arc<Model>,
     metrics: Arc<Metrics>,
 }
@@ -22,16 +23,25 @@ fn told(status: u16, body: String) -> Told {
 
 /// What came, as text.
 fn shown(http: &HttpRequest) -> Result<Told> {
-    let HttpRequest { route, method, path, query, path_params, body } = http;
+    let HttpRequest { route, method, path, query, path_params, body, .. } = http;
     Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
 }
 
 fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
     let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
-    let spec = ModelSpec { name: "m".into(), open: true, routes, ..ModelSpec::default() };
+    let fallback = Some(Fallback { model: "other".into(), after: None });
+    let spec = ModelSpec { name: "m".into(), open: true, routes, fallback, ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &metrics));
-    registry.insert(Arc::clone(&model)).unwrap();
+    start(&registry, &model, handler);
+    let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics));
+    server.set_ready();
+    Served { server, registry, model, metrics }
+}
+
+/// Has a model answer with a handler.
+fn start(registry: &Registry, model: &Arc<Model>, handler: Handler) {
+    registry.insert(Arc::clone(model)).unwrap();
     model.set_readiness(Readiness::Ready);
     let queue = Arc::clone(model.queue());
     thread::spawn(move || {
@@ -46,9 +56,6 @@ fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
             job.finish(Ok(BatchOutput { apart: Some(apart), ..BatchOutput::default() }));
         }
     });
-    let server = InProcess::new(config, registry, Arc::clone(&metrics));
-    server.set_ready();
-    Served { server, model, metrics }
 }
 
 impl Served {
@@ -159,6 +166,26 @@ fn a_status_headers_and_errors_are_the_models() {
         let line = format!("outcome=\"{outcome}\"");
         assert!(metrics.lines().any(|one| one.contains("m\"") && one.contains(&line)), "{outcome}: {metrics}");
     }
+}
+
+#[test]
+fn what_a_model_does_not_answer_falls_to_another() {
+    let served = serve(Config::default(), &["POST /{what}"], |http| match &*http.path_params[0].1 {
+        "misdirected" => Ok(told(421, "the first's".into())),
+        "fails" => Err(penstock_core::Error::handler("broken")),
+        _ => Ok(told(200, "the first's".into())),
+    });
+    assert_eq!(served.text("POST /misdirected", ""), (421, "the first's".to_owned()));
+    assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
+    let spec = ModelSpec { name: "other".into(), open: true, ..ModelSpec::default() };
+    start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
+        let why = http.refused.as_ref().map_or("none", penstock_core::Error::message).to_owned();
+        Ok(told(207, format!("{why} {}", shown(http)?.body.map_or(0, |body| body.len()))))
+    });
+    let length = |path: &str, body: &str| format!("POST /{{what}}|POST|/{path}||[(\"what\", \"{path}\")]|{body}").len();
+    assert_eq!(served.text("POST /good", "a"), (200, "the first's".to_owned()));
+    assert_eq!(served.text("POST /misdirected", "a"), (207, format!("none {}", length("misdirected", "a"))));
+    assert_eq!(served.text("POST /fails", "ab"), (207, format!("broken {}", length("fails", "ab"))));
 }
 
 #[test]
