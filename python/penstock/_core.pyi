@@ -790,6 +790,9 @@ class Link:
             PenstockError: there is no such model, it may not be called from here, or it takes no such arrays.
         """
 
+    def in_flight(self, name: str, version: str | None) -> int:
+        """The clients' requests that a model has now, waiting or computed. Raises what `begin` raises."""
+
     def begin_stream(
         self,
         name: str,

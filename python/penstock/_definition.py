@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock._repository.versions import VersionPolicy
 from penstock.batching import Batching
 from penstock.caching import Cache
+from penstock.fallback import Fallback
 from penstock.resources import Resources
 from penstock.scheduling import Queueing, Sequences
 from penstock.tensor import Tensor
@@ -124,7 +125,7 @@ class Definition:
     """Whether requests to it may be what V2 does not allow: null for NaN, datatypes in lower case, any version."""
     routes: tuple[str, ...] = ()
     """Methods and patterns of HTTP paths whose requests it takes as they are."""
-    fallback: tuple[str, float | None] | None = None
-    """The model that answers those that it does not, and the seconds that it has before; None for its own errors."""
+    fallback: Fallback | None = None
+    """What answers those that it does not; None for its own errors."""
     opaque: bool = False
     """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""

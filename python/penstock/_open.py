@@ -93,10 +93,8 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
     return given
 
 
-def read_fallback(
-    options: ModelOptions, routes: tuple[str, ...], where: str, *, streams: bool
-) -> tuple[str, float | None] | None:
-    """Which model answers where this one does not, and after how many seconds.
+def read_fallback(options: ModelOptions, routes: tuple[str, ...], where: str, *, streams: bool) -> Fallback | None:
+    """What answers where this model does not.
 
     Raises:
         SignatureError: it cannot be had for such a model.
@@ -109,7 +107,7 @@ def read_fallback(
         raise SignatureError(f"{where}: fallback= {why}")
     # As a name of a model with routes may begin.
     checked_name("the fallback's name", str(fallback.model).removeprefix(":"), where)
-    return fallback.model, fallback.after
+    return fallback
 
 
 def _check_options(options: ModelOptions, batching: Batching | None, where: str) -> None:

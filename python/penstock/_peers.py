@@ -72,6 +72,15 @@ class Peer:
         """The same model, called with these as the request's parameters: its handler finds them in `ctx.parameters`."""
         return Peer(self._link, self.name, self.version, {**self._parameters, **parameters})
 
+    @property
+    def in_flight(self) -> int:
+        """How many requests of clients the model has now, waiting or computed; calls of other models do not count.
+
+        Raises:
+            PenstockError: there is no such model, or it may not be called from here.
+        """
+        return self._link.in_flight(self.name, self.version)
+
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Waits for the answer, without the interpreter. For plain handlers."""
         if asyncio._get_running_loop() is not None:

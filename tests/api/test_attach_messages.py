@@ -18,9 +18,11 @@ from penstock import (
     Cache,
     Cost,
     Dim,
+    Fallback,
     InvalidInput,
     Level,
     Queueing,
+    Request,
     Resources,
     Sequences,
     Tensor,
@@ -114,6 +116,21 @@ def crossed(definition: Definition) -> Definition:
 def bare(definition: Definition) -> Definition:
     """Without what lies on one side only."""
     return replace(definition, factory=nothing, processes=None, concurrency=None, warmup=None)
+
+
+def test_a_fallback_crosses() -> None:
+    def takes(request: Request) -> Any:
+        raise AssertionError("it is only described")
+
+    fallback = Fallback("b", after=2.5, marks=(b"\xff", b"c"))
+    definition = model(takes, name="m", routes=["POST /a"], fallback=fallback).bare_definition()
+    assert crossed(definition).fallback == fallback
+    assert crossed(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
+    parts: list[bytes] = []
+    told = description.described(definition, parts)
+    for wrong in ("b", ["b"], [1, None, []], ["a/b", None, []], ["b", 0, []], ["b", None, [""]], ["b", None, [1]]):
+        with pytest.raises(InvalidInput, match="a model is described that is none"):
+            description.read({**told, "fallback": wrong}, parts, NONE)
 
 
 @pytest.mark.parametrize("options", DECLARED.values(), ids=DECLARED)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Fallback, Processes, Request, Response, SignatureError, Tensor, model
+from penstock import Context, Fallback, Processes, Request, Response, SignatureError, Tensor, model
 from penstock.errors import Overloaded, PenstockError
 from penstock.testing import Client
 from waiting import until
@@ -89,6 +89,48 @@ def test_what_is_refused_before_it_is_read_falls_to_nobody() -> None:
         assert {*statuses} == {299, 429}
 
 
+def test_what_is_marked_does_not_wait_for_the_first() -> None:
+    marked = model(
+        first,
+        name="processes",
+        routes=[ROUTE],
+        instances=Processes(1, abandoned_after=0.1),
+        fallback=Fallback("second", after=3, marks=(b"odd", b"\x00\xff")),
+    )
+
+    async def main(client: Client) -> None:
+        busy = asyncio.create_task(asyncio.to_thread(asked, client, "wait"))
+        await asyncio.sleep(0.2)
+        assert not busy.done()
+        assert await asyncio.to_thread(asked, client, "an odd one") == shown("passed on", "an odd one")
+        assert not busy.done()
+        assert (await busy)[0] == 299
+
+    with Client(marked, other) as client:
+        asyncio.run(main(client))
+
+
+def test_a_caller_sees_how_many_requests_a_model_has() -> None:
+    @model(routes=["GET /count"])
+    def count(request: Request, ctx: Context) -> Response:
+        return Response(str(ctx.models["processes"].in_flight + ctx.models["processes", "1"].in_flight))
+
+    @model(routes=["GET /nobody"])
+    def nobody(request: Request, ctx: Context) -> Response:
+        return Response(str(ctx.models["nobody's"].in_flight))
+
+    async def main(client: Client) -> None:
+        assert (await asyncio.to_thread(client.get, "/count")).body == b"0"
+        busy = asyncio.create_task(asyncio.to_thread(asked, client, "wait"))
+        await asyncio.to_thread(until, lambda: client.get("/count").body == b"2")
+        await busy
+        await asyncio.to_thread(until, lambda: client.get("/count").body == b"0")
+
+    with Client(processes, count, nobody) as client:
+        asyncio.run(main(client))
+        assert client.get("/nobody").status == 404
+
+
 def test_without_the_second_its_own_answer_stands() -> None:
     with Client(threads) as client:
         assert asked(client, "pass", "/threads/a") == (421, "of the first")
@@ -113,6 +155,12 @@ def test_nothing_is_refused_otherwise() -> None:
     with Client(other) as client:
         said = client.post("/v2/models/second/infer", b'{"inputs": []}', headers=HEADERS)
         assert said.body.decode().startswith("passed on | ")
+
+
+@pytest.mark.parametrize("marks", [b"a", "a", [b"a"], (b"",), ("a",)])
+def test_marks_that_are_none(marks: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Fallback: marks must be a tuple of bytes that are not empty, not "):
+        Fallback("m", marks=marks)
 
 
 @pytest.mark.parametrize("after", [0, -1, float("nan"), float("inf"), True, "5"])

@@ -543,6 +543,11 @@ def refuses(request: Request) -> Any:
     return Response("nobody", status=404) if "gone" in request.tensors else b"body"
 
 
+@model(name="declares", inputs=[Tensor("n", np.int64, [1])], outputs=[Tensor("names", str, [-1])])
+def declares(request: Request) -> Any:
+    return {"names": np.array([*request.tensors], object)}
+
+
 def test_models_call_open_models_by_name() -> None:
     @model(name="wrong", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
     def wrong(x: Any, ctx: Context) -> Any:
@@ -554,9 +559,12 @@ def test_models_call_open_models_by_name() -> None:
             ctx.models["refuses"](x=x)
         assert [piece.item() for piece in ctx.models["plain"].stream(n=np.array([2]))] == [0, 1]
         assert ctx.models["plain"](n=np.array([1])).item() == 0
+        # What an open model declares is for readers.
+        assert ctx.models["declares"](x=x, y=x).tolist() == [b"x", b"y"]
+        assert ctx.models["declares"](n=x).tolist() == [b"n"]
         return x
 
-    with Client(outer, echo, says, refuses, wrong, counts) as client:
+    with Client(outer, echo, says, refuses, wrong, counts, declares) as client:
         assert client.infer("outer", {"x": np.ones(2, np.float32)})["y"].tolist() == [2, 2]
         client.infer("wrong", {"x": np.ones(1, np.float32)})
 

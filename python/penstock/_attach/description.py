@@ -67,7 +67,7 @@ def described(definition: Definition, parts: list[bytes]) -> dict[str, Any]:
         "open": definition.open,
         "lenient": definition.lenient,
         "routes": list(definition.routes),
-        "fallback": definition.fallback and list(definition.fallback),
+        "fallback": _fallback(definition.fallback),
         "queueing": queueing_of(definition.queueing),
         "cache": cache_of(definition.cache),
         "buckets": [[name, list(bounds)] for name, bounds in definition.buckets],
@@ -198,14 +198,20 @@ def _text(value: object) -> str:
     return value
 
 
-def _fallback_read(value: object) -> tuple[str, float | None] | None:
+def _fallback(fallback: Fallback | None) -> list[Any] | None:
+    if fallback is None:
+        return None
+    return [fallback.model, fallback.after, [base64.b64encode(one).decode() for one in fallback.marks]]
+
+
+def _fallback_read(value: object) -> Fallback | None:
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != 2:
+    if not isinstance(value, list) or len(value) != 3:
         raise TypeError(f"{value!r} is no fallback")
-    read = Fallback(_text(value[0]), value[1])
-    checked_name("the fallback's name", read.model.removeprefix(":"))
-    return read.model, read.after
+    name, after, marks = value
+    checked_name("the fallback's name", _text(name).removeprefix(":"))
+    return Fallback(name, after, tuple(base64.b64decode(_text(one), validate=True) for one in marks))
 
 
 def _flag(value: object) -> bool:

@@ -34,6 +34,8 @@ pub struct Fallback {
     pub model: Arc<str>,
     /// How long the first has for it, from when the request arrived.
     pub after: Option<Duration>,
+    /// What marks a request's body as the other model's: one that has any of these goes there at once.
+    pub marks: Arc<[Box<[u8]>]>,
 }
 
 /// An HTTP request to a path of a model's own. Its headers are the caller's.

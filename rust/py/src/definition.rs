@@ -47,7 +47,7 @@ struct Definition {
     open: bool,
     lenient: bool,
     routes: Vec<String>,
-    fallback: Option<(String, Option<f64>)>,
+    fallback: Option<open::DeclaredFallback>,
     opaque: bool,
 }
 

@@ -7,6 +7,7 @@ use crate::{
 use penstock_core::{Fallback, Job, Route};
 use pyo3::{
     prelude::*,
+    pybacked::PyBackedBytes,
     types::{PyList, PyTuple},
 };
 
@@ -33,9 +34,18 @@ pub(crate) fn arguments<'py>(
     Ok((arguments, context))
 }
 
-/// The model that answers where one does not, and after how many seconds.
-pub(crate) fn fallback((model, after): (String, Option<f64>)) -> Fallback {
-    Fallback { model: model.into(), after: after.and_then(duration) }
+/// The fields of `penstock.Fallback`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct Declared {
+    model: String,
+    after: Option<f64>,
+    marks: Vec<PyBackedBytes>,
+}
+
+/// What answers where a model does not.
+pub(crate) fn fallback(Declared { model, after, marks }: Declared) -> Fallback {
+    let marks = marks.iter().map(|mark| Box::from(&**mark)).collect();
+    Fallback { model: model.into(), after: after.and_then(duration), marks }
 }
 
 /// The routes of a model, as it declares them.

@@ -8,7 +8,7 @@ mod response;
 mod tensor;
 
 pub(crate) use answer::{parted, pieces};
-pub(crate) use arguments::{arguments, fallback, routes};
+pub(crate) use arguments::{Declared as DeclaredFallback, arguments, fallback, routes};
 use pyo3::prelude::*;
 
 /// Adds the classes to `penstock._core`.

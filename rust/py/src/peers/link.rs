@@ -107,6 +107,12 @@ impl Link {
         Ok(PeerCall::new(model, request, self.carried.audience.clone()))
     }
 
+    /// The clients' requests that a model has now, waiting or computed.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
+    fn in_flight(&self, py: Python<'_>, name: String, version: Option<String>) -> PyResult<i64> {
+        Ok(self.find(py, &name, version.as_deref())?.metrics().in_flight.get())
+    }
+
     /// Makes a call that is answered in pieces. It is sent when they are first waited for.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
     fn begin_stream<'py>(

@@ -25,7 +25,8 @@ pub(super) fn request(
         tensors.push(tensor(&name, None, value)?);
         names.push(name.into_boxed_str());
     }
-    let request = InferRequest::assemble(spec, [], Protocol::InProcess).map_err(|error| raised(py, &error))?;
+    // What it declares is for readers, and nothing is missing.
+    let request = InferRequest::place(spec, [], Protocol::InProcess).map_err(|error| raised(py, &error))?;
     Ok(InferRequest {
         inputs: tensors.into_iter().map(Some).collect(),
         rows: 1,

@@ -1,20 +1,28 @@
 //! Requests to a model's own paths that another model answers, because the first does not.
 
 use super::routed::decoded;
-use crate::{compute::compute, front::Context};
+use crate::{app::App, compute::compute, front::Context, observed::Observed};
 use http::{HeaderMap, StatusCode};
-use penstock_core::{AnswerPlan, Fallback, HttpRequest, InferResponse, Model, Protocol, Result};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use memchr::memmem;
+use penstock_core::{AnswerPlan, Error, Fallback, HttpRequest, InferResponse, Model, Protocol, Result};
+use penstock_wire::Decoded;
+use std::sync::Arc;
 
 /// What a model's computing ends with.
 type Computed = Result<(AnswerPlan, InferResponse)>;
 
+/// A request, and where it came.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) context: &'a Context,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) observed: &'a Observed<'a>,
+    pub(super) id: &'a str,
+    pub(super) protocol: Protocol,
+}
+
 /// A request that may fall to another model.
 pub(super) struct Fallen {
-    /// The first model, whose outcome counts if there is no other.
     first: Arc<Model>,
     http: HttpRequest,
 }
@@ -25,35 +33,47 @@ impl Fallen {
         model.spec().fallback.as_ref().map(|_| Self { first: Arc::clone(model), http: http.clone() })
     }
 
+    /// As [`compute`], by whichever of the two is to answer; says which did. If the other is not there, what the first
+    /// says stands.
+    pub(super) async fn compute(self, way: Way<'_>, decoded: Decoded) -> (Arc<Model>, Computed) {
+        let Way { context, headers, observed, .. } = way;
+        if let Some(other) = self.marked(&context.app) {
+            let computed = self.answer(way, &other, None).await;
+            return (other, computed);
+        }
+        let after = self.fallback().and_then(|fallback| fallback.after);
+        let own = match observed.deadline(headers, after) {
+            Ok(deadline) => compute(context, &self.first, decoded, deadline, headers).await,
+            Err(error) => return (self.first, Err(error)),
+        };
+        let Some(other) = self.other(&context.app).filter(|_| is_wanted(&own)) else { return (self.first, own) };
+        let computed = self.answer(way, &other, own.err()).await;
+        (other, computed)
+    }
+
+    /// Has the other model answer; `refused` is why the first has not.
+    async fn answer(mut self, way: Way<'_>, other: &Model, refused: Option<Error>) -> Computed {
+        let Way { context, headers, observed, id, protocol } = way;
+        self.http.refused = refused;
+        let mut decoded = decoded(self.http, id, protocol);
+        if let Some(pattern) = &context.app.config.http_forward {
+            pattern.forward(headers, &mut decoded)?;
+        }
+        compute(context, other, decoded, observed.deadline(headers, None)?, headers).await
+    }
+
+    /// The other model, for a request whose body is marked as its.
+    fn marked(&self, app: &App) -> Option<Arc<Model>> {
+        let is_in_body = |mark: &[u8]| memmem::find(&self.http.body, mark).is_some();
+        self.fallback()?.marks.iter().any(|mark| is_in_body(mark)).then(|| self.other(app))?
+    }
+
+    fn other(&self, app: &App) -> Option<Arc<Model>> {
+        app.registry.find(&self.fallback()?.model, None).ok()
+    }
+
     fn fallback(&self) -> Option<&Fallback> {
         self.first.spec().fallback.as_ref()
-    }
-
-    /// How long the first model has, from when the request arrived.
-    pub(super) fn after(&self) -> Option<Duration> {
-        self.fallback()?.after
-    }
-
-    /// Has the other model answer, and says which did. If it is not there, what the first said stands.
-    pub(super) async fn answer(
-        mut self,
-        context: &Context,
-        headers: &HeaderMap,
-        deadline: Option<Instant>,
-        (id, protocol): (&str, Protocol),
-        computed: Computed,
-    ) -> (Arc<Model>, Computed) {
-        let other = self.fallback().and_then(|fallback| context.app.registry.find(&fallback.model, None).ok());
-        let Some(other) = other else { return (self.first, computed) };
-        self.http.refused = computed.err();
-        let mut decoded = decoded(self.http, id, protocol);
-        if let Some(pattern) = &context.app.config.http_forward
-            && let Err(error) = pattern.forward(headers, &mut decoded)
-        {
-            return (other, Err(error));
-        }
-        let answered = compute(context, &other, decoded, deadline, headers).await;
-        (other, answered)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     admit::admit,
     compress, error,
     failure::Failure,
-    fallback::{self, Fallen},
+    fallback::{Fallen, Way},
     headers::JSON_LENGTH,
     infer,
     pieces::Pieces,
@@ -115,12 +115,12 @@ async fn respond<B: Incoming>(
         body,
         refused: None,
     };
-    let fallback = Fallen::may_be(&model, &http);
+    let fallen = Fallen::may_be(&model, &http);
     let mut decoded = decoded(http, id, protocol);
     if let Some(pattern) = &app.config.http_forward {
         pattern.forward(headers, &mut decoded)?;
     }
-    let deadline = observed.deadline(headers, fallback.as_ref().and_then(Fallen::after))?;
+    let deadline = observed.deadline(headers, None)?;
     if model.spec().streams {
         if let Some(caller) = &mut decoded.request.caller {
             caller.headers = visible(headers);
@@ -133,13 +133,14 @@ async fn respond<B: Incoming>(
         return Box::pin(streamed).await.map_err(Failure::recorded);
     }
     observed.received(&mut decoded);
-    let mut computed = compute(context, &model, decoded, deadline, headers).await;
-    let mut model = model;
-    if let Some(fallback) = fallback.filter(|_| fallback::is_wanted(&computed)) {
-        let deadline = observed.deadline(headers, None)?;
-        // Boxed: few requests come to it.
-        (model, computed) = Box::pin(fallback.answer(context, headers, deadline, (id, protocol), computed)).await;
-    }
+    let (model, computed) = match fallen {
+        None => {
+            let computed = compute(context, &model, decoded, deadline, headers).await;
+            (model, computed)
+        }
+        // Boxed: others would carry its room with them.
+        Some(fallen) => Box::pin(fallen.compute(Way { context, headers, observed, id, protocol }, decoded)).await,
+    };
     let (plan, mut response) = computed?;
     observed.computed();
     let timings = response.timings;

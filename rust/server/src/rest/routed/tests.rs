@@ -30,7 +30,7 @@ fn shown(http: &HttpRequest) -> Result<Told> {
 fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
     let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
-    let fallback = Some(Fallback { model: "other".into(), after: None });
+    let fallback = Some(Fallback { model: "other".into(), after: None, marks: [Box::from(*b"odd")].into() });
     let spec = ModelSpec { name: "m".into(), open: true, routes, fallback, ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &metrics));
     start(&registry, &model, handler);
@@ -176,6 +176,7 @@ fn what_a_model_does_not_answer_falls_to_another() {
         _ => Ok(told(200, "the first's".into())),
     });
     assert_eq!(served.text("POST /misdirected", ""), (421, "the first's".to_owned()));
+    assert_eq!(served.text("POST /good", "odd"), (200, "the first's".to_owned()));
     assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
     let spec = ModelSpec { name: "other".into(), open: true, ..ModelSpec::default() };
     start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
@@ -186,6 +187,7 @@ fn what_a_model_does_not_answer_falls_to_another() {
     assert_eq!(served.text("POST /good", "a"), (200, "the first's".to_owned()));
     assert_eq!(served.text("POST /misdirected", "a"), (207, format!("none {}", length("misdirected", "a"))));
     assert_eq!(served.text("POST /fails", "ab"), (207, format!("broken {}", length("fails", "ab"))));
+    assert_eq!(served.text("POST /good", "an odd one"), (207, format!("none {}", length("good", "an odd one"))));
 }
 
 #[test]
