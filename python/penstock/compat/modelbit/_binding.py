@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Batching, Context, Model, Processes, Request, Response, Tensor
+from penstock import Batching, Context, Fallback, Model, Processes, Request, Response, Tensor
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._gate import Gate
+from penstock.compat.modelbit._meaning import own_routes_of
 from penstock.compat.modelbit._settings import Settings
-from penstock.compat.modelbit._worker import JoiningWorker, Worker, joined
+from penstock.compat.modelbit._wishes import MARKS
+from penstock.compat.modelbit._worker import OUTPUTS, DirectWorker, JoiningWorker, Worker, joined
 
 __all__ = ["ABANDONED_AFTER", "gate_model", "model_of"]
 
@@ -27,21 +29,27 @@ def model_of(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..
     # It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder
     # and an environment of their own.
     processes = Processes(settings.workers, abandoned_after=ABANDONED_AFTER, env=deployment.environment())
+    common: dict[str, Any] = {
+        "name": deployment.model,
+        "version": deployment.version,
+        "description": _description(deployment),
+        "inputs": [Tensor("body", bytes, [1])],
+        "outputs": [Tensor(*one, [1]) for one in zip(OUTPUTS, (bytes, np.int64, bytes), strict=True)],
+        "instances": settings.workers if deployment.here else processes,
+    }
+    if deployment.direct:
+        fallback = Fallback(gate.name, after=settings.timeout, marks=MARKS)
+        return Model(DirectWorker, routes=own_routes_of(deployment), fallback=fallback, **common)
     worker: type = JoiningWorker if deployment.joins else Worker
     return Model(
         _joining_here(deployment, gate) if deployment.here else worker,
-        name=deployment.model,
-        version=deployment.version,
-        description=_description(deployment),
-        inputs=[Tensor("body", bytes, [1])],
-        outputs=[Tensor("answer", bytes, [1]), Tensor("status", np.int64, [1]), Tensor("record", bytes, [1])],
-        instances=settings.workers if deployment.here else processes,
         batching=Batching(max_size=settings.join) if deployment.joins else None,
+        **common,
     )
 
 
 def gate_model(name: str, gate: Gate) -> Model[..., Any]:
-    """The model that has the routes of what runs elsewhere. It only passes on, so one event loop is enough."""
+    """The model that has the other routes of what runs elsewhere. It only passes on, so one event loop is enough."""
 
     class Front:
         async def __call__(self, request: Request, ctx: Context) -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -24,11 +23,8 @@ from penstock import (
 )
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._running import Answer, Runner
-from penstock.compat.modelbit._settings import Settings
 
-__all__ = ["Asked", "Computed", "compute", "late"]
-
-_BATCH = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
+__all__ = ["Asked", "Computed", "compute", "failed", "late"]
 
 
 @dataclass
@@ -61,16 +57,13 @@ class Asked:
     """Is set once its deployment has it: until then it is given up if its caller leaves, then by time alone."""
 
 
-async def compute(
-    deployment: Deployment, runner: Runner | None, asked: Asked, settings: Settings, ctx: Context
-) -> Computed:
+async def compute(deployment: Deployment, runner: Runner | None, asked: Asked, ctx: Context) -> Computed:
     """Has a deployment answer a request. Whatever goes wrong is an answer too.
 
     Args:
         deployment: Which.
         runner: What runs its function in this process; None for one that runs elsewhere.
         asked: The request.
-        settings: The door's.
         ctx: Whose models are asked.
     """
     told: dict[str, bool | int | str] = {"token": deployment.token, "single": asked.single, "log": asked.log}
@@ -79,7 +72,7 @@ async def compute(
     elif deployment.alone:
         return _failure(f"deployment {deployment.name!r} is not loaded", 503)
     else:
-        wanted = _elsewhere(deployment, asked.body, told, settings, ctx)
+        wanted = _elsewhere(deployment, asked.body, told, ctx)
     try:
         begun = [asyncio.ensure_future(one) for one in wanted]
         if asked.sent is not None:
@@ -90,11 +83,11 @@ async def compute(
     except asyncio.TimeoutError:
         return late(deployment, asked.seconds)
     except PenstockError as error:
-        return _failure(str(error), _status(error))
+        return failed(error)
     answers = [one for one, _ in done]
-    failed = next((one for one in answers if one.status >= 400), None)
-    if failed is not None:
-        computed = Computed(failed.body, failed.status)
+    refused = next((one for one in answers if one.status >= 400), None)
+    if refused is not None:
+        computed = Computed(refused.body, refused.status)
     elif len(answers) > 1:
         computed = Computed(b'{"data":[%b]}' % b",".join(one.body for one in answers if one.body))
     else:
@@ -117,11 +110,9 @@ async def _here(runner: Runner, body: bytes, told: dict[str, bool | int | str]) 
     return answer, time.monotonic() - began
 
 
-def _elsewhere(
-    deployment: Deployment, body: bytes, told: dict[str, bool | int | str], settings: Settings, ctx: Context
-) -> list[_Part]:
+def _elsewhere(deployment: Deployment, body: bytes, told: dict[str, bool | int | str], ctx: Context) -> list[_Part]:
     """By the deployment's own model; in parts, if that is quicker."""
-    parts = 0 if told["single"] else _parts(deployment, body, settings)
+    parts = 0 if told["single"] else deployment.parts(body)
     peer = ctx.models[deployment.model, str(deployment.version)]
     sent = np.empty(1, object)
     sent[0] = body
@@ -143,18 +134,14 @@ def late(deployment: Deployment, seconds: float) -> Computed:
     return _failure(f"deployment {deployment.name!r} did not answer within {seconds:g} seconds{stopped}", 408)
 
 
+def failed(error: PenstockError) -> Computed:
+    """The answer where a deployment's model could not compute."""
+    return _failure(str(error), _status(error))
+
+
 def _failure(text: str, status: int) -> Computed:
     """An answer that says what went wrong."""
     return Computed(json.dumps({"error": text}).encode(), status)
-
-
-def _parts(deployment: Deployment, body: bytes, settings: Settings) -> int:
-    """How many parts a batch has, each for an instance; 0 for one that stays whole."""
-    if settings.workers < 2 or not settings.split_rows or deployment.columns is not None or not _BATCH.match(body):
-        return 0
-    # Each row begins with a bracket; more of them than rows only make smaller parts.
-    parts = min(settings.workers, (body.count(b"[") - 1) // settings.split_rows)
-    return parts if parts > 1 else 0
 
 
 def _status(error: PenstockError) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ __all__ = ["MAIN", "Deployment"]
 MAIN = "main"
 """The branch of which nothing is said."""
 _VARIABLE = "PENSTOCK_MODELBIT"
+_BATCH = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class Deployment:
     """Whether requests that wait share a call."""
     waits: bool = False
     """Whether its function is known to be async."""
+    workers: int = 1
+    """How many processes or threads it has."""
+    split_rows: int = 0
+    """The least rows of a batch that each process gets of it; 0 to leave batches whole."""
+    direct: bool = False
+    """Whether its processes answer usual requests themselves; else the door asks them."""
+    keys: tuple[str, ...] = ()
+    """The digests of the API keys, for such a process."""
+    require_key: bool = True
+    """Whether a request must have one of them."""
 
     @property
     def model(self) -> str:
@@ -95,8 +107,16 @@ class Deployment:
         if not told:
             return None
         values: dict[str, Any] = json.loads(told)
-        columns = values.pop("columns")
-        return cls(columns=None if columns is None else tuple(Column(**one) for one in columns), **values)
+        columns, keys = values.pop("columns"), tuple(values.pop("keys"))
+        return cls(columns=None if columns is None else tuple(Column(**one) for one in columns), keys=keys, **values)
+
+    def parts(self, body: bytes) -> int:
+        """How many parts a request's batch is to have, each for a process; 0 for one that stays whole."""
+        if self.workers < 2 or not self.split_rows or self.columns is not None or not _BATCH.match(body):
+            return 0
+        # Each row begins with a bracket; more of them than rows only make smaller parts.
+        parts = min(self.workers, (body.count(b"[") - 1) // self.split_rows)
+        return parts if parts > 1 else 0
 
     def inside(self, name: str) -> Path:
         """A file of the deployment's own, or of the folder that it belongs to.

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock import StartupError
 from penstock.compat.modelbit._deployment import MAIN, Deployment
 from penstock.compat.modelbit._endpoints import read_endpoint
+from penstock.compat.modelbit._keys import digests
 from penstock.compat.modelbit._metadata import Metadata, read_metadata, read_yaml
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
@@ -114,6 +115,7 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
     """
     metadata = read_metadata(found.folder / "metadata.yaml")
     function = main_function(found.folder, metadata)
+    here, joins = settings.isolation == "server", metadata.columns is not None and settings.join > 1
     return Deployment(
         name=found.name,
         version=found.version,
@@ -127,8 +129,14 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
         tracebacks=settings.tracebacks,
         images=str(Path(settings.images).resolve()) if settings.images else "",
         token=token,
-        here=settings.isolation == "server",
-        joins=metadata.columns is not None and settings.join > 1,
+        here=here,
+        joins=joins,
+        workers=settings.workers,
+        split_rows=settings.split_rows,
+        # What is logged or joined is the door's to see.
+        direct=not (here or joins or settings.log),
+        keys=digests(settings.keys),
+        require_key=settings.require_key,
         waits=isinstance(function, ast.AsyncFunctionDef),
     )
 

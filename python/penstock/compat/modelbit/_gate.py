@@ -9,18 +9,20 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock import Context, Request, Response
+from penstock import Context, PenstockError, Request, Response, Timeout
 from penstock.compat.modelbit import _webhooks
 from penstock.compat.modelbit._arguments import body_of
-from penstock.compat.modelbit._computing import Asked, Computed, compute, late
+from penstock.compat.modelbit._computing import Asked, Computed, compute, failed, late
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._endpoints import Backend, Endpoint
 from penstock.compat.modelbit._here import Here
+from penstock.compat.modelbit._keys import Keys, digests
 from penstock.compat.modelbit._later import Later
 from penstock.compat.modelbit._links import Links
-from penstock.compat.modelbit._meaning import Keys, Meant, routes_of
+from penstock.compat.modelbit._meaning import Meant, is_single, routes_of
 from penstock.compat.modelbit._record import Entry, RequestLog
-from penstock.compat.modelbit._running import Answer, Runner, refused
+from penstock.compat.modelbit._responding import JSON, ONE_BY_ONE, SINGLE, given
+from penstock.compat.modelbit._running import Runner, refused
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
 from penstock.compat.modelbit._underway import UnderWay
@@ -28,10 +30,6 @@ from penstock.compat.modelbit._wishes import Wishes, wishes_nothing, wishes_of
 from penstock.compat.modelbit.errors import BadCall
 
 __all__ = ["Gate"]
-
-_JSON = "application/json"
-_ONE_BY_ONE: dict[str, Any] = {}
-_SINGLE: dict[str, Any] = {"single": True}
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class _Called:
     @property
     def single(self) -> bool:
         """Whether its data is one argument, whatever it looks like."""
-        return self.headers.get("x-single", "").lower() == "true"
+        return is_single(self.headers)
 
 
 class Gate:
@@ -62,8 +60,10 @@ class Gate:
     """
 
     def __init__(self, name: str, table: Table, settings: Settings) -> None:
-        self._name, self._table, self._settings = name, table, settings
-        self._keys = Keys(settings)
+        self.name = name
+        """The name of its model."""
+        self._table, self._settings = table, settings
+        self._keys = Keys(digests(settings.keys), settings.require_key)
         self._links = Links(settings.links or None, settings.link_seconds)
         self._log = RequestLog(settings.log) if settings.log else None
         self._running, self._later = UnderWay(), Later()
@@ -75,7 +75,7 @@ class Gate:
         return [
             *(route for name in self._table.names if not self._table.owner(name) for route in routes_of(name)),
             *(f"POST /v1/endpoint/{one.name}" for one in self._table.endpoints),
-            f"GET /v1/links/{self._name}/{{token}}",
+            f"GET /v1/links/{self.name}/{{token}}",
         ]
 
     def routes_of(self, deployment: Deployment) -> list[str]:
@@ -87,7 +87,7 @@ class Gate:
         try:
             return await self._answer(request, ctx)
         except BadCall as error:
-            return _given(refused(error))
+            return given(refused(error))
 
     def answer_now(self, request: Request, ctx: Context) -> Response:
         """The same on this thread, by a function of this process, if the request wishes nothing else."""
@@ -97,9 +97,9 @@ class Gate:
             if meant is None or runner is None:
                 return self._later.run(self.answer(request, ctx))
             with self._running.of(meant.deployment):
-                return _given(runner.answer([meant.body], [_SINGLE if meant.single else _ONE_BY_ONE])[0])
+                return given(runner.answer([meant.body], [SINGLE if meant.single else ONE_BY_ONE])[0])
         except BadCall as error:
-            return _given(refused(error))
+            return given(refused(error))
 
     async def answer_soon(self, request: Request, ctx: Context) -> Response:
         """The same on the event loop that runs, by an async function of this process."""
@@ -109,13 +109,13 @@ class Gate:
             if meant is None or runner is None or not runner.is_async:
                 return await self.answer(request, ctx)
             with self._running.of(meant.deployment):
-                waiting = runner.answer_later(meant.body, _SINGLE if meant.single else _ONE_BY_ONE)
+                waiting = runner.answer_later(meant.body, SINGLE if meant.single else ONE_BY_ONE)
                 try:
-                    return _given(await asyncio.wait_for(waiting, self._settings.timeout))
+                    return given(await asyncio.wait_for(waiting, self._settings.timeout))
                 except asyncio.TimeoutError:
                     return self._response(late(meant.deployment, self._settings.timeout))
         except BadCall as error:
-            return _given(refused(error))
+            return given(refused(error))
 
     def _runner(self, meant: Meant) -> Runner | None:
         """What runs the function that a request means at once; None if there is more to do."""
@@ -136,7 +136,9 @@ class Gate:
     async def _answer(self, request: Request, ctx: Context) -> Response:
         route = request.route or ""
         if route.startswith("GET "):
-            return self._read(request)
+            return self._read(request, ctx)
+        if request.refused is not None:
+            return self._response(self._refused(request, request.refused))
         if not route.startswith("POST /v1/endpoint/"):
             meant = Meant.of(request, self._table, self._keys)
             return await self._respond(meant.deployment, _Called(meant.body, meant.headers, ctx, meant.alias))
@@ -144,13 +146,18 @@ class Gate:
         endpoint = self._table.endpoint(route.rpartition("/")[2])
         return await self._endpoint(endpoint, _Called(request.body or b"", request.headers, ctx, source=endpoint.name))
 
-    def _read(self, request: Request) -> Response:
+    def _read(self, request: Request, ctx: Context) -> Response:
         token = request.path_params.get("token")
         if token is not None:
             # A link is its own key.
-            return Response(self._links.fetch(token), content_type=_JSON)
+            return Response(self._links.fetch(token), content_type=JSON)
         self._keys.check(request.headers)
-        return Response(json.dumps(self._states((request.route or "").rpartition("/")[2])), content_type=_JSON)
+        return Response(json.dumps(self._states((request.route or "").rpartition("/")[2], ctx)), content_type=JSON)
+
+    def _refused(self, request: Request, why: PenstockError) -> Computed:
+        """The answer where a deployment's process that answers by itself has none."""
+        deployment = Meant.of(request, self._table, self._keys).deployment
+        return late(deployment, self._settings.timeout) if isinstance(why, Timeout) else failed(why)
 
     async def _endpoint(self, endpoint: Endpoint, called: _Called) -> Response:
         chosen = endpoint.choose(body_of(called.body) if endpoint.supplied_key else None)
@@ -158,7 +165,7 @@ class Gate:
             sent = asyncio.Event()
             await self._later.begin(self._mirror(mirror, called, sent), sent)
         if not chosen.name:
-            return Response(json.dumps({"data": chosen.value}), content_type=_JSON)
+            return Response(json.dumps({"data": chosen.value}), content_type=JSON)
         deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
         return await self._respond(deployment, replace(called, alias=chosen.label))
 
@@ -186,7 +193,7 @@ class Gate:
             await self._post(self._linked(computed, called) if wishes.links else computed, wishes, batch_id)
 
         await self._later.begin(later(), sent)
-        return Response(json.dumps({"batchId": batch_id}), content_type=_JSON)
+        return Response(json.dumps({"batchId": batch_id}), content_type=JSON)
 
     async def _post(self, computed: Computed, wishes: Wishes, batch_id: str) -> None:
         await asyncio.to_thread(
@@ -203,7 +210,7 @@ class Gate:
         began = time.time()
         runner = self.here.find(deployment)
         with self._running.of(deployment):
-            computed = await compute(deployment, runner, asked, self._settings, called.ctx)
+            computed = await compute(deployment, runner, asked, called.ctx)
         if self._log is not None:
             entry = Entry(
                 name=deployment.name,
@@ -226,15 +233,25 @@ class Gate:
         if computed.status >= 400:
             return computed
         base = self._settings.public_url or f"http://{called.headers.get('host', 'localhost')}"
-        url = f"{base}/v1/links/{self._name}/{self._links.keep(computed.body)}"
+        url = f"{base}/v1/links/{self.name}/{self._links.keep(computed.body)}"
         return Computed(json.dumps({"data": url}).encode())
 
     @staticmethod
     def _response(computed: Computed) -> Response:
         retry = {"Retry-After": "1"} if computed.status in (429, 503) else {}
-        return Response(computed.body, status=computed.status, headers=retry, content_type=_JSON)
+        return Response(computed.body, status=computed.status, headers=retry, content_type=JSON)
 
-    def _states(self, name: str) -> dict[str, Any]:
+    def _executes(self, deployment: Deployment, ctx: Context) -> bool:
+        """Whether it computes for a request now, whoever has it do so."""
+        if self._running.has(deployment):
+            return True
+        try:
+            return deployment.direct and ctx.models[deployment.model, str(deployment.version)].in_flight > 0
+        except PenstockError:
+            # It is not loaded.
+            return False
+
+    def _states(self, name: str, ctx: Context) -> dict[str, Any]:
         """What there is of a deployment, and what it does now."""
         branches = {}
         for branch, versions, aliases in self._table.of(name):
@@ -244,14 +261,10 @@ class Gate:
                 "versions": [
                     {
                         "version": number,
-                        "state": "Executing" if self._running.has(versions[number]) else "Ready",
+                        "state": "Executing" if self._executes(versions[number], ctx) else "Ready",
                         "keepWarm": self._settings.workers,
                     }
                     for number in sorted(versions)
                 ],
             }
         return {"name": name, "branches": branches}
-
-
-def _given(answer: Answer) -> Response:
-    return Response(answer.body, status=answer.status, content_type=_JSON)

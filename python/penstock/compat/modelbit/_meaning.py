@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock import Request
 from penstock.compat.modelbit._deployment import MAIN, Deployment
-from penstock.compat.modelbit._settings import Settings
+from penstock.compat.modelbit._keys import Keys
 from penstock.compat.modelbit._table import Table
 from penstock.compat.modelbit.errors import BadCall
 
-__all__ = ["Keys", "Meant", "routes_of"]
+__all__ = ["Meant", "is_single", "own_routes_of", "routes_of"]
 
 _POST = "POST /v1/"
 
@@ -22,29 +21,16 @@ def routes_of(name: str) -> list[str]:
     return [f"{_POST}{name}/{{version}}", f"{_POST}{name}/{{branch}}/{{version}}", f"GET /v1/{name}"]
 
 
-class Keys:
-    """The API keys."""
+def own_routes_of(deployment: Deployment) -> list[str]:
+    """The whole paths of one version, which go before those: for a process that answers them itself."""
+    branch = deployment.branch.replace("/", "~")
+    homes = [f"{deployment.name}/{branch}", *([deployment.name] if deployment.branch == MAIN else [])]
+    return [f"{_POST}{home}/{version}" for home in homes for version in (deployment.version, "latest")]
 
-    def __init__(self, settings: Settings) -> None:
-        self._keys, self._required = [one.encode() for one in settings.keys], settings.require_key
 
-    def check(self, headers: Mapping[str, str]) -> None:
-        """Refuses who has none of them.
-
-        Raises:
-            BadCall: that is so.
-        """
-        if not self._keys:
-            return
-        given = headers.get("authorization")
-        if given is None:
-            if self._required:
-                raise BadCall("an API key is needed: send it as the header Authorization", 401)
-            return
-        key = given.removeprefix("Bearer ").strip().encode()
-        found = [hmac.compare_digest(key, one) for one in self._keys]
-        if not any(found):
-            raise BadCall("the API key is not valid", 401)
+def is_single(headers: Mapping[str, str]) -> bool:
+    """Whether a request's data is one argument, whatever it looks like."""
+    return headers.get("x-single", "").lower() == "true"
 
 
 @dataclass(slots=True)
@@ -81,8 +67,8 @@ class Meant:
             return None
         headers, params = request.headers, request.path_params
         keys.check(headers)
-        version, branch = params["version"], params.get("branch")
-        name = route[len(_POST) :].partition("/")[0]
-        deployment = table.find(name, version, MAIN if branch is None else branch.replace("~", "/"))
-        single = headers.get("x-single", "").lower() == "true"
-        return cls(deployment, request.body or b"", headers, None if version.isdigit() else version, single)
+        name, *rest = route[len(_POST) :].split("/")
+        *branch, version = (params[part[1:-1]] if part.startswith("{") else part for part in rest)
+        deployment = table.find(name, version, branch[0].replace("~", "/") if branch else MAIN)
+        alias = None if version.isdigit() else version
+        return cls(deployment, request.body or b"", headers, alias, is_single(headers))

@@ -11,7 +11,7 @@ from penstock.compat.modelbit._arguments import body_of, shown
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit.errors import BadCall
 
-__all__ = ["Wishes", "wishes_nothing", "wishes_of"]
+__all__ = ["MARKS", "Wishes", "wishes_nothing", "wishes_of"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,13 @@ def wishes_of(body: bytes, settings: Settings) -> Wishes:
     return _read(body_of(body), settings)
 
 
+MARKS = (b'"timeout_seconds"', b'"response_', b"\\u")
+"""What a body has that says something beside its data, or may: an escape stands for any letter."""
+
+
 def wishes_nothing(body: bytes) -> bool:
-    """Whether a request can be seen to say nothing beside its data: an escape may stand for any letter."""
-    return b'"timeout_seconds"' not in body and b'"response_' not in body and b"\\u" not in body
+    """Whether a request can be seen to say nothing beside its data."""
+    return not any(mark in body for mark in MARKS)
 
 
 def _read(body: Mapping[str, Any], settings: Settings) -> Wishes:

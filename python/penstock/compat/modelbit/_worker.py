@@ -8,13 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from penstock import Context, Forbidden, LoadError
+from penstock import Context, Forbidden, LoadError, Request, Response
 from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._framing import FrameRunner
-from penstock.compat.modelbit._running import Answer, Runner
+from penstock.compat.modelbit._keys import Keys
+from penstock.compat.modelbit._meaning import is_single
+from penstock.compat.modelbit._responding import ONE_BY_ONE, SINGLE, given
+from penstock.compat.modelbit._running import Answer, Runner, refused
 from penstock.compat.modelbit._source import function_of
+from penstock.compat.modelbit.errors import BadCall
 
-__all__ = ["JoiningWorker", "Worker", "joined"]
+__all__ = ["OUTPUTS", "DirectWorker", "JoiningWorker", "Worker", "joined"]
+
+OUTPUTS = ("answer", "status", "record")
+"""What a deployment's model gives the door."""
 
 
 class Worker:
@@ -24,6 +31,7 @@ class Worker:
         deployment = Deployment.of_this_process()
         if deployment is None:
             raise LoadError("this process is no deployment's")
+        self._deployment = deployment
         kind = Runner if deployment.columns is None else FrameRunner
         self._runner = kind(deployment, function_of(deployment))
         # What is loaded stays: else each large body, which is many objects, has the collector look through all of it.
@@ -31,8 +39,34 @@ class Worker:
         gc.freeze()
 
     def __call__(self, body: Any, ctx: Context) -> Any:
-        (answer,) = self._runner.answer([bytes(body[0])], [_told(self._runner, ctx.parameters)])
-        return _arrays([answer], 1)
+        return _arrays([self._answer(body, ctx.parameters)], 1)
+
+    def _answer(self, body: Any, parameters: dict[str, Any]) -> Answer:
+        """The answer to what the door asks."""
+        (answer,) = self._runner.answer([bytes(body[0])], [_told(self._runner, parameters)])
+        return answer
+
+
+class DirectWorker(Worker):
+    """Answers requests to the deployment's own paths as well, where nobody else has to see to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys = Keys(self._deployment.keys, self._deployment.require_key)
+
+    def __call__(self, request: Request) -> Response:  # type: ignore[override]
+        if request.route is None:
+            answer = self._answer(request.tensors["body"], request.parameters)
+            found = zip(OUTPUTS, _arrays([answer], 1), strict=True)
+            return Response(outputs=dict(found))
+        try:
+            self._keys.check(request.headers)
+        except BadCall as error:
+            return given(refused(error))
+        body, single = request.body or b"", is_single(request.headers)
+        if not single and self._deployment.parts(body):
+            return Response(status=421)
+        return given(self._runner.answer([body], [SINGLE if single else ONE_BY_ONE])[0])
 
 
 class JoiningWorker(Worker):
