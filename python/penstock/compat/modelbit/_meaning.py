@@ -24,8 +24,8 @@ def routes_of(name: str) -> list[str]:
 def own_routes_of(deployment: Deployment) -> list[str]:
     """The whole paths of one version, which go before those: for a process that answers them itself."""
     branch = deployment.branch.replace("/", "~")
-    homes = [f"{deployment.name}/{branch}", *([deployment.name] if deployment.branch == MAIN else [])]
-    return [f"{_POST}{home}/{version}" for home in homes for version in (deployment.version, "latest")]
+    homes = [*([deployment.name] if deployment.branch == MAIN else []), f"{deployment.name}/{branch}"]
+    return [f"{_POST}{home}/{version}" for home in homes for version in ("latest", deployment.version)]
 
 
 def is_single(headers: Mapping[str, str]) -> bool:
