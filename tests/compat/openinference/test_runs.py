@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,6 +116,83 @@ def test_d17_a_run_that_cannot_start_says_why() -> None:
 def test_d22_secrets_are_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StartupError, match="secret 'HUSH' is not in the environment"):
         function().run("serve", secrets=["HUSH"])
+
+
+def variables(run: ServeRun, *names: str) -> list[str | None]:
+    """What a handler sees in its environment."""
+    said = run.invoke(json=BODY).json()["outputs"][0]["data"][0]
+    found: dict[str, str] = json.loads(said)
+    return [found.get(name) for name in names]
+
+
+def test_d22_resources_are_hints_for_libraries() -> None:
+    tells = function("import json, os\n" + says("json.dumps(dict(os.environ))"))
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    resources = {"cpu": "1500m", "mem": "1Gi", "gpu": 2, "disk": None}
+    run = tells.run("serve", wait=True, resources=resources, envs=[{"name": "MKL_NUM_THREADS", "value": "7"}])
+    assert variables(run, *threads, "CUDA_VISIBLE_DEVICES") == ["2", "2", "7", "0,1"]
+    assert run.to_dict()["spec"]["resources"] == resources
+    run.stop()
+    run = tells.run("serve", wait=True, resources={"gpu": "0", "cpu": 3})
+    assert variables(run, threads[0], "CUDA_VISIBLE_DEVICES") == ["3", ""]
+    run.stop()
+
+
+@pytest.mark.parametrize(
+    ("resources", "why"),
+    [
+        (["cpu"], "resources is ['cpu'], expected an object with cpu, mem, gpu or disk"),
+        ({"ram": 1}, "resources has no 'ram', only cpu, mem, gpu, disk"),
+        ({"cpu": "two"}, "resources.cpu is 'two', expected digits, and perhaps a unit such as m or Gi"),
+        ({"cpu": True}, "resources.cpu is True, expected digits"),
+        ({"mem": "-1Gi"}, "resources.mem is '-1Gi', expected digits"),
+    ],
+)
+def test_d22_resources_that_are_none_are_refused(resources: Any, why: str) -> None:
+    with pytest.raises(StartupError, match=re.escape(why)):
+        function().run("serve", resources=resources)
+
+
+def test_d22_volumes_are_where_they_are_mounted(tmp_path: Path) -> None:
+    there, empty = tmp_path / "there", tmp_path / "a" / "empty"
+    there.mkdir()
+    (there / "greeting").write_text("hello")
+    volumes = [
+        {"volume_type": "shared_volume", "name": "models", "mount_path": str(there)},
+        {"volume_type": "empty_dir", "name": "scratch", "mount_path": str(empty), "spec": {"size_limit": "1Gi"}},
+    ]
+    said = f"open({str(there / 'greeting')!r}).read() + str(os.listdir({str(empty)!r}))"
+    reads = function("import os\n" + says(said))
+    run = reads.run("serve", wait=True, volumes=volumes)
+    assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["hello[]"]
+    assert run.to_dict()["spec"]["volumes"] == volumes
+    run.stop()
+
+
+@pytest.mark.parametrize(
+    ("volumes", "why"),
+    [
+        ("models", "volumes is 'models', expected a list of objects"),
+        (["models"], "volumes[0] is 'models', expected an object"),
+        ([{}], "volumes[0].volume_type is None, expected one of shared_volume, persistent_volume_claim,"),
+        ([{"volume_type": "image"}], "volumes[0].name is None, expected a text"),
+        (
+            [{"volume_type": "image", "name": "v", "mount_path": "v"}],
+            "volumes[0].mount_path is 'v', expected a path from",
+        ),
+        (
+            [{"volume_type": "persistent_volume_claim", "name": "v", "mount_path": "/nowhere/at/all"}],
+            "volume 'v' is to be at /nowhere/at/all, where nothing is: a service here has the files of its machine",
+        ),
+        (
+            [{"volume_type": "ephemeral", "name": "v", "mount_path": "/proc/v"}],
+            "volume 'v' cannot be made at /proc/v: ",
+        ),
+    ],
+)
+def test_d22_volumes_that_are_none_are_refused(volumes: Any, why: str) -> None:
+    with pytest.raises(StartupError, match=re.escape(why)):
+        function().run("serve", volumes=volumes)
 
 
 def test_unknown_parameters_and_actions_are_refused() -> None:

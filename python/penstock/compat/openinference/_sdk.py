@@ -7,9 +7,11 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.compat.openinference._cluster import hints_of, prepare_volumes
 from penstock.compat.openinference._function import FunctionSpec, read
 from penstock.compat.openinference._images import image_of
 from penstock.compat.openinference._options import Options
@@ -23,7 +25,7 @@ _SOURCE = {
     **{name: name for name in ("code", "base64", "handler", "init_function")},
     "code_src": "source",
 }
-_OF_A_CLUSTER = {"service_type", "service_name", "resources", "volumes", "profile", "local_execution", "labels"}
+_OF_A_CLUSTER = {"service_type", "service_name", "profile", "local_execution", "labels"}
 
 
 def new_function(name: str, kind: str = "openinference", *, project: str = "default", **parameters: Any) -> Function:
@@ -99,6 +101,8 @@ class Function:
         http: str = "127.0.0.1:0",
         grpc: str | None = "127.0.0.1:0",
         isolation: str | None = None,
+        resources: Mapping[str, Any] | None = None,
+        volumes: Sequence[Mapping[str, Any]] | None = None,
         options: Mapping[str, Any] | None = None,
         builder: str | None = None,
         wheel: str | Path | None = None,
@@ -117,10 +121,14 @@ class Function:
             http: Where the service listens.
             grpc: The same for gRPC; None for nowhere.
             isolation: `process`, or `server`: whether the service computes in processes of the function's own.
+            resources: What each replica has, as `{"cpu": "2", "mem": "1Gi", "gpu": 1, "disk": "2Gi"}`. Libraries are
+                told to keep to `cpu` and `gpu`, by variables that `envs` may set otherwise; nothing is enforced.
+            volumes: What is mounted, each as `{"volume_type": ..., "name": ..., "mount_path": ...}`. A service here has
+                the files of its machine: what is not there is refused; an `empty_dir` or `ephemeral` one is made.
             options: Options of the front door, see docs/openinference.md.
             builder: What builds the image; see `penstock.images.build`.
             wheel: Penstock's wheel for the image, in place of the package index's.
-            others: `resources`, `volumes` and so on: of a cluster, kept in the run's spec.
+            others: `service_type` and so on: of a cluster, kept in the run's spec.
 
         Returns:
             The run: a `ServeRun` or a `BuildRun`.
@@ -132,12 +140,15 @@ class Function:
         if unknown := sorted(set(others) - _OF_A_CLUSTER):
             raise TypeError(f"run() has no parameter {unknown[0]!r}")
         environment = {str(one["name"]): str(one["value"]) for one in envs}
+        hints = hints_of(resources)
         _check_secrets(secrets)
+        of_a_cluster = {"resources": resources, "volumes": volumes}
         spec = {
             "function": self.key,
             "action": action,
             "replicas": replicas,
             "init_parameters": dict(init_parameters or {}),
+            **{name: value for name, value in of_a_cluster.items() if value is not None},
             **others,
         }
         if action == "build":
@@ -153,6 +164,9 @@ class Function:
             "isolation": isolation,
         }
         chosen = Options.of(self.spec.settings, options or {}, said)
+        prepare_volumes(volumes)
+        if hints and chosen.isolation == "process":
+            chosen = replace(chosen, envs={**hints, **chosen.envs})
         run = ServeRun(self.spec, chosen, spec, http, grpc)
         if wait:
             try:
