@@ -125,7 +125,9 @@ def variables(run: ServeRun, *names: str) -> list[str | None]:
     return [found.get(name) for name in names]
 
 
-def test_d22_resources_are_hints_for_libraries() -> None:
+def test_d22_resources_are_hints_for_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
     tells = function("import json, os\n" + says("json.dumps(dict(os.environ))"))
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     resources = {"cpu": "1500m", "mem": "1Gi", "gpu": 2, "disk": None}
@@ -135,6 +137,11 @@ def test_d22_resources_are_hints_for_libraries() -> None:
     run.stop()
     run = tells.run("serve", wait=True, resources={"gpu": "0", "cpu": 3})
     assert variables(run, threads[0], "CUDA_VISIBLE_DEVICES") == ["3", ""]
+    run.stop()
+    # What the machine's owner allows stays.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    run = tells.run("serve", wait=True, resources={"gpu": 1, "cpu": 3})
+    assert variables(run, threads[0], "CUDA_VISIBLE_DEVICES") == ["3", "4,5"]
     run.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -122,7 +123,8 @@ class Function:
             grpc: The same for gRPC; None for nowhere.
             isolation: `process`, or `server`: whether the service computes in processes of the function's own.
             resources: What each replica has, as `{"cpu": "2", "mem": "1Gi", "gpu": 1, "disk": "2Gi"}`. Libraries are
-                told to keep to `cpu` and `gpu`, by variables that `envs` may set otherwise; nothing is enforced.
+                told to keep to `cpu` and `gpu`, by variables that `envs` or the environment may set otherwise; nothing
+                is enforced.
             volumes: What is mounted, each as `{"volume_type": ..., "name": ..., "mount_path": ...}`. A service here has
                 the files of its machine: what is not there is refused; an `empty_dir` or `ephemeral` one is made.
             options: Options of the front door, see docs/openinference.md.
@@ -165,8 +167,10 @@ class Function:
         }
         chosen = Options.of(self.spec.settings, options or {}, said)
         prepare_volumes(volumes)
-        if hints and chosen.isolation == "process":
-            chosen = replace(chosen, envs={**hints, **chosen.envs})
+        if chosen.isolation == "process":
+            # Whoever set them for this machine knows it better.
+            unset = {name: value for name, value in hints.items() if name not in os.environ}
+            chosen = replace(chosen, envs={**unset, **chosen.envs})
         run = ServeRun(self.spec, chosen, spec, http, grpc)
         if wait:
             try:
