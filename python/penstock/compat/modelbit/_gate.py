@@ -21,7 +21,7 @@ from penstock.compat.modelbit._later import Later
 from penstock.compat.modelbit._links import Links
 from penstock.compat.modelbit._meaning import Meant, is_single, routes_of
 from penstock.compat.modelbit._record import Entry, RequestLog
-from penstock.compat.modelbit._responding import JSON, ONE_BY_ONE, SINGLE, given
+from penstock.compat.modelbit._responding import JSON, given, usual
 from penstock.compat.modelbit._running import Runner, refused
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
@@ -97,7 +97,7 @@ class Gate:
             if meant is None or runner is None:
                 return self._later.run(self.answer(request, ctx))
             with self._running.of(meant.deployment):
-                return given(runner.answer([meant.body], [SINGLE if meant.single else ONE_BY_ONE])[0])
+                return given(runner.answer([meant.body], [usual(meant.single)])[0])
         except BadCall as error:
             return given(refused(error))
 
@@ -109,7 +109,7 @@ class Gate:
             if meant is None or runner is None or not runner.is_async:
                 return await self.answer(request, ctx)
             with self._running.of(meant.deployment):
-                waiting = runner.answer_later(meant.body, SINGLE if meant.single else ONE_BY_ONE)
+                waiting = runner.answer_later(meant.body, usual(meant.single))
                 try:
                     return given(await asyncio.wait_for(waiting, self._settings.timeout))
                 except asyncio.TimeoutError:

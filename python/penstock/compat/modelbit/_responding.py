@@ -7,13 +7,16 @@ from typing import Any
 from penstock import Response
 from penstock.compat.modelbit._running import Answer
 
-__all__ = ["JSON", "ONE_BY_ONE", "SINGLE", "given"]
+__all__ = ["JSON", "given", "usual"]
 
 JSON = "application/json"
-ONE_BY_ONE: dict[str, Any] = {}
-"""What a runner is told of such a request."""
-SINGLE: dict[str, Any] = {"single": True}
-"""The same, where its data is one argument."""
+_ONE_BY_ONE: dict[str, Any] = {}
+_SINGLE: dict[str, Any] = {"single": True}
+
+
+def usual(single: bool) -> dict[str, Any]:
+    """What a runner is told of such a request, whose data may be one argument, whatever it looks like."""
+    return _SINGLE if single else _ONE_BY_ONE
 
 
 def given(answer: Answer) -> Response:

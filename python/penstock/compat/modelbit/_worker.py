@@ -13,7 +13,7 @@ from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._framing import FrameRunner
 from penstock.compat.modelbit._keys import Keys
 from penstock.compat.modelbit._meaning import is_single
-from penstock.compat.modelbit._responding import ONE_BY_ONE, SINGLE, given
+from penstock.compat.modelbit._responding import given, usual
 from penstock.compat.modelbit._running import Answer, Runner, refused
 from penstock.compat.modelbit._source import function_of
 from penstock.compat.modelbit.errors import BadCall
@@ -66,7 +66,7 @@ class DirectWorker(Worker):
         body, single = request.body or b"", is_single(request.headers)
         if not single and self._deployment.parts(body):
             return Response(status=421)
-        return given(self._runner.answer([body], [SINGLE if single else ONE_BY_ONE])[0])
+        return given(self._runner.answer([body], [usual(single)])[0])
 
 
 class JoiningWorker(Worker):

@@ -45,9 +45,23 @@ impl Fixture {
         let mut server = self.listener.accept().unwrap().0;
         asked(&mut server, 1);
         answer(&mut server, "first");
-        assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"first");
+        ends(&call, "first");
         server
     }
+
+    /// A call through an idle connection, whose request has arrived at the server's side.
+    fn begun(&self) -> (TcpStream, Stepped<Answered>) {
+        let mut server = self.connected();
+        let mut call = self.call(1, None);
+        waits(&mut call);
+        asked(&mut server, 1);
+        (server, call)
+    }
+}
+
+/// A call that the runtime carries on gets this answer.
+fn ends(call: &Receiver<Answered>, body: &str) {
+    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, body.as_bytes());
 }
 
 fn on_runtime(work: Work<Answered>) -> Receiver<Answered> {
@@ -103,7 +117,7 @@ fn a_call_through_an_idle_connection_takes_two_steps() {
     let call = on_runtime(fixture.call(5, None).work.unwrap());
     asked(&mut server, 5);
     answer(&mut server, "fourth");
-    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"fourth");
+    ends(&call, "fourth");
 }
 
 #[test]
@@ -119,10 +133,7 @@ fn a_deadline_asks_for_the_step_that_ends_the_call() {
 #[test]
 fn an_answer_in_many_pieces_is_left_to_the_runtime() {
     let fixture = Fixture::new();
-    let mut server = fixture.connected();
-    let mut call = fixture.call(1, None);
-    waits(&mut call);
-    asked(&mut server, 1);
+    let (mut server, mut call) = fixture.begun();
     server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
     let mut sent = String::new();
     let work = loop {
@@ -136,7 +147,7 @@ fn an_answer_in_many_pieces_is_left_to_the_runtime() {
     };
     let call = on_runtime(work);
     (sent.len()..9).for_each(|digit| write!(server, "{digit}").unwrap());
-    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"012345678");
+    ends(&call, "012345678");
 }
 
 #[test]
@@ -148,32 +159,26 @@ fn a_request_that_does_not_fit_is_left_to_the_runtime() {
     let call = on_runtime(work);
     asked(&mut server, MUCH);
     answer(&mut server, "all");
-    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"all");
+    ends(&call, "all");
 }
 
 #[test]
 fn a_lost_connection_is_made_anew_elsewhere() {
     let fixture = Fixture::new();
-    let mut server = fixture.connected();
-    let mut call = fixture.call(1, None);
-    waits(&mut call);
-    asked(&mut server, 1);
+    let (server, mut call) = fixture.begun();
     drop(server);
     let Progress::Elsewhere(work) = call.step().unwrap() else { panic!("it needs a connection") };
     let call = on_runtime(work);
     let mut server = fixture.listener.accept().unwrap().0;
     asked(&mut server, 1);
     answer(&mut server, "anew");
-    assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, b"anew");
+    ends(&call, "anew");
 }
 
 #[test]
 fn a_call_that_is_let_go_closes_its_connection() {
     let fixture = Fixture::new();
-    let mut server = fixture.connected();
-    let mut call = fixture.call(1, None);
-    waits(&mut call);
-    asked(&mut server, 1);
+    let (mut server, call) = fixture.begun();
     drop(call);
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(server.read(&mut [0]).unwrap(), 0);

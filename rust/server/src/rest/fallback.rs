@@ -53,13 +53,9 @@ impl Fallen {
 
     /// Has the other model answer; `refused` is why the first has not.
     async fn answer(mut self, way: Way<'_>, other: &Model, refused: Option<Error>) -> Computed {
-        let Way { context, headers, observed, id, protocol } = way;
+        let Way { context, headers, observed, .. } = way;
         self.http.refused = refused;
-        let mut decoded = decoded(self.http, id, protocol);
-        if let Some(pattern) = &context.app.config.http_forward {
-            pattern.forward(headers, &mut decoded)?;
-        }
-        compute(context, other, decoded, observed.deadline(headers, None)?, headers).await
+        compute(context, other, decoded(way, self.http)?, observed.deadline(headers, None)?, headers).await
     }
 
     /// The other model, for a request whose body is marked as its.

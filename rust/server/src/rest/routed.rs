@@ -116,10 +116,8 @@ async fn respond<B: Incoming>(
         refused: None,
     };
     let fallen = Fallen::may_be(&model, &http);
-    let mut decoded = decoded(http, id, protocol);
-    if let Some(pattern) = &app.config.http_forward {
-        pattern.forward(headers, &mut decoded)?;
-    }
+    let way = Way { context, headers, observed, id, protocol };
+    let mut decoded = decoded(way, http)?;
     let deadline = observed.deadline(headers, None)?;
     if model.spec().streams {
         if let Some(caller) = &mut decoded.request.caller {
@@ -139,7 +137,7 @@ async fn respond<B: Incoming>(
             (model, computed)
         }
         // Boxed: others would carry its room with them.
-        Some(fallen) => Box::pin(fallen.compute(Way { context, headers, observed, id, protocol }, decoded)).await,
+        Some(fallen) => Box::pin(fallen.compute(way, decoded)).await,
     };
     let (plan, mut response) = computed?;
     observed.computed();
@@ -158,7 +156,11 @@ async fn respond<B: Incoming>(
 }
 
 /// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
-pub(super) fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decoded {
+///
+/// # Errors
+/// `InvalidInput` for a header that would be forwarded under a reserved name.
+pub(super) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<Decoded> {
+    let Way { context, headers, id, protocol, .. } = way;
     let caller = CallerInfo { id: id.to_owned(), ..CallerInfo::default() };
     let request = InferRequest {
         inputs: SmallVec::new(),
@@ -172,7 +174,11 @@ pub(super) fn decoded(http: HttpRequest, id: &str, protocol: Protocol) -> Decode
         asked: Some(Box::new(Asked { http: Some(Box::new(http)), ..Asked::default() })),
     };
     let plan = AnswerPlan { id: id.to_owned(), ..AnswerPlan::default() };
-    Decoded { request, plan, timeout: None, shared: None }
+    let mut decoded = Decoded { request, plan, timeout: None, shared: None };
+    if let Some(pattern) = &context.app.config.http_forward {
+        pattern.forward(headers, &mut decoded)?;
+    }
+    Ok(decoded)
 }
 
 /// A method's name, which for most requests is one of a few.
