@@ -8,11 +8,9 @@ use crate::{
 use penstock_core::{Error, Kind};
 use penstock_wire::{
     Answer, Limits,
-    generated::inference::ModelStreamInferResponse,
     grpc::stream_answer,
     rest::{EventDecoder, begin_answer, error},
 };
-use prost::Message as _;
 use std::{fmt, time::Duration};
 
 /// The answers of a stream. Letting it go ends the stream, also on the server's side.
@@ -112,9 +110,6 @@ fn read_event(event: &[u8]) -> Result<Answer> {
 async fn next_message(reply: &mut Reply) -> Result<Option<Answer>> {
     loop {
         let Some(message) = reply.next().await? else { return Ok(None) };
-        let message = ModelStreamInferResponse::decode(message).map_err(|error| {
-            Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {error}"))
-        })?;
         let answer = stream_answer(message).map_err(|error| {
             let stage = if error.kind() == Kind::Handler { Stage::Answered } else { Stage::Unknown };
             Failure { error, status: None, stage }

@@ -1,4 +1,4 @@
-//! Writes the Rust of `proto/`: messages to `rust/wire`, server stubs to `rust/server`.
+//! Writes the Rust of `proto/`: messages to `rust/wire`.
 //!
 //! `cargo run -p penstock-codegen` writes the files. With `--check` it writes nothing and fails when
 //! one of them is stale.
@@ -15,7 +15,6 @@ const PROTOS: [&str; 2] = ["open_inference.proto", "health.proto"];
 /// Sent, but not served: reflection does not tell of it.
 const SENT: [&str; 1] = ["opentelemetry_trace.proto"];
 const MESSAGES: &str = "rust/wire/src/generated";
-const STUBS: &str = "rust/server/src/generated";
 
 /// What should be in the tree: contents by path from the repository's root.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -91,17 +90,6 @@ fn generate(root: &Path) -> Result<Files> {
             .compile_fds(files)?;
     }
     collect(&messages, MESSAGES, &mut files)?;
-
-    let stubs = scratch.path().join("stubs");
-    fs::create_dir(&stubs)?;
-    tonic_prost_build::configure()
-        .build_client(false)
-        .build_transport(false)
-        .extern_path(".inference", "::penstock_wire::generated::inference")
-        .extern_path(".grpc.health.v1", "::penstock_wire::generated::health")
-        .out_dir(&stubs)
-        .compile_fds(described)?;
-    collect(&stubs, STUBS, &mut files)?;
     Ok(files)
 }
 

@@ -152,7 +152,7 @@ impl App {
 
     fn guard(self: &Arc<Self>, late: bool) -> RequestGuard {
         self.requests.fetch_add(1, Ordering::AcqRel);
-        RequestGuard { held: HeldBytes { app: Arc::clone(self), bytes: 0 }, late }
+        RequestGuard { held: HeldBytes::none(self), late }
     }
 
     /// Requests under way.
@@ -198,6 +198,17 @@ impl RequestGuard {
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         self.held.take(bytes)
     }
+
+    /// The bytes that its body holds.
+    pub(crate) fn held(&mut self) -> &mut HeldBytes {
+        &mut self.held
+    }
+
+    /// The same request, with the bytes that were counted before it was known.
+    pub(crate) fn holding(mut self, held: HeldBytes) -> Self {
+        self.held = held;
+        self
+    }
 }
 
 impl Drop for RequestGuard {
@@ -214,6 +225,11 @@ pub(crate) struct HeldBytes {
 }
 
 impl HeldBytes {
+    /// No bytes so far.
+    pub(crate) fn none(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), bytes: 0 }
+    }
+
     /// Holds the bytes of a request's shared memory, which are taken all at once.
     ///
     /// # Errors
@@ -224,12 +240,21 @@ impl HeldBytes {
             let text = format!("the request's shared memory has {bytes} bytes, at most {limit} are accepted");
             return Err(Error::new(Kind::TooLarge, text));
         }
-        let mut held = Self { app: Arc::clone(app), bytes: 0 };
+        let mut held = Self::none(app);
         held.take(bytes)?;
         Ok(held)
     }
 
-    fn take(&mut self, bytes: usize) -> Result<()> {
+    /// How many are counted.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts `bytes` more.
+    ///
+    /// # Errors
+    /// `Overloaded` when the server's bodies hold as much as they may.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         let limit = self.app.config.limits.inflight_bytes;
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;

@@ -8,6 +8,7 @@ use crate::{
     spans::Tracing,
 };
 use penstock_core::Kind;
+use penstock_wire::coding::Bounds;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -175,6 +176,13 @@ pub struct Limits {
     pub http2_streams: u32,
     /// Bytes that a client may send ahead on one HTTP/2 stream; four times that on a connection.
     pub http2_window: u32,
+}
+
+impl Limits {
+    /// How large a compressed body may become.
+    pub(crate) fn inflation(&self) -> Bounds {
+        Bounds { bytes: self.body_bytes, ratio: self.inflate_ratio }
+    }
 }
 
 impl Default for Limits {

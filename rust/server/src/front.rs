@@ -90,7 +90,7 @@ impl Front {
         Self {
             guarded: !context.app.config.access.is_open(),
             rest: served.rest.then(|| rest::router(context.clone())),
-            grpc: served.grpc.then(|| grpc::router(context.clone())),
+            grpc: served.grpc.then(|| grpc::router(context.app.config.reflection)),
             metrics: served.metrics.then(|| rest::metrics_router(context.clone())),
             context,
         }
@@ -115,10 +115,10 @@ impl Front {
             {
                 return grpc::refusal(app, &error);
             }
-            if request.method() == Method::POST && grpc::is_plain_infer(&request, app.config.grpc_compression) {
-                return grpc::infer(&self.context, request).await;
-            }
-            return routed(router, request).await;
+            return match grpc::answer(&self.context, request).await {
+                Ok(response) => response,
+                Err(request) => routed(router, request).await,
+            };
         }
         let Some(router) = &self.rest else {
             return self.metrics_only(request).await;

@@ -30,7 +30,10 @@ pub(crate) fn run<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> Result
     Offloaded::Thread(tokio::task::spawn_blocking(work))
 }
 
-impl<T: Unpin> Future for Offloaded<T> {
+// The result is never pinned: it is moved out.
+impl<T> Unpin for Offloaded<T> {}
+
+impl<T> Future for Offloaded<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

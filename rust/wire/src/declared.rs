@@ -318,6 +318,7 @@ mod tests {
             infer_parameter::ParameterChoice::StringParam,
             model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         };
+        use crate::grpc::testing::envelope;
         let tensor = |name: &str, datatype: &str, contents| InferInputTensor {
             name: name.to_owned(),
             datatype: datatype.to_owned(),
@@ -328,7 +329,7 @@ mod tests {
         };
         let typed = |values: &[i32]| Some(InferTensorContents { int_contents: values.to_vec(), ..Default::default() });
         let outputs = vec![InferRequestedOutputTensor { name: "o".to_owned(), ..Default::default() }];
-        let read = |message: ModelInferRequest| grpc::decode(&open(), message.into(), &Limits::default());
+        let read = |message: ModelInferRequest| grpc::decode(&open(), envelope(&message), &Limits::default());
         let inputs = [tensor("y", "INT8", typed(&[1, -1]))];
         let message = ModelInferRequest { inputs: inputs.to_vec(), outputs, ..Default::default() };
         let decoded = read(message.clone()).unwrap();

@@ -7,6 +7,8 @@ pub struct Limits {
     pub max_inputs: usize,
     /// The most requested outputs.
     pub max_outputs: usize,
+    /// The most parameters of a request and its tensors together.
+    pub max_parameters: usize,
     /// REST only: the deepest nesting of a JSON value that is skipped; at most 128.
     pub max_depth: usize,
     /// Whether tensors may be in shared memory. If not, a request that names some is refused.
@@ -15,7 +17,8 @@ pub struct Limits {
 
 impl Limits {
     /// What stands where nothing else is set.
-    pub const DEFAULT: Self = Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false };
+    pub const DEFAULT: Self =
+        Self { max_inputs: 1024, max_outputs: 1024, max_parameters: 4096, max_depth: 64, shared_memory: false };
 }
 
 impl Default for Limits {

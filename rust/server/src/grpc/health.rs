@@ -1,22 +1,15 @@
 //! `grpc.health.v1.Health`: what Kubernetes' gRPC probes and balancing clients ask.
 
-use crate::{
-    app::{App, Phase},
-    front::Context,
-    generated::health::health_server::Health,
-};
+use crate::app::{App, Phase};
+use futures_util::stream::{Stream, unfold};
+use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{
-    HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
-    health_check_response::ServingStatus,
+    HealthCheckRequest, HealthCheckResponse, HealthListResponse, health_check_response::ServingStatus,
 };
-use tokio::sync::mpsc;
-use tonic::{Request, Response, Status, codegen::tokio_stream::wrappers::ReceiverStream};
+use std::sync::Arc;
 
 /// The services that clients may ask for by name; the empty one is the whole server.
 const SERVICES: [&str; 2] = ["", "inference.GRPCInferenceService"];
-
-#[derive(Clone, Debug)]
-pub(crate) struct Service(pub(crate) Context);
 
 /// The health of the server, of the inference service, or of a model by its name; `None` for what there is not.
 fn health(app: &App, service: &str) -> Option<ServingStatus> {
@@ -30,44 +23,36 @@ fn answer(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
-#[tonic::async_trait]
-impl Health for Service {
-    type WatchStream = ReceiverStream<Result<HealthCheckResponse, Status>>;
+/// `Check`.
+///
+/// # Errors
+/// `NotFound` for a service, or model, that there is not.
+pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthCheckResponse> {
+    let service = &request.service;
+    let status = health(app, service);
+    status.map(answer).ok_or_else(|| Error::new(Kind::NotFound, format!("unknown service '{service}'")))
+}
 
-    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
-        let service = request.into_inner().service;
-        let status =
-            health(&self.0.app, &service).ok_or_else(|| Status::not_found(format!("unknown service '{service}'")))?;
-        Ok(Response::new(answer(status)))
-    }
-
-    /// Sends the health now and at each change. Of a service that there is not it says so, and goes on watching.
-    async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let (service, app) = (request.into_inner().service, self.0.app.clone());
-        // One at a time: a client that does not read gets the latest state when it does.
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(async move {
-            let (mut changes, mut told) = (app.changes.subscribe(), None);
-            loop {
-                changes.mark_unchanged();
-                let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
-                if told.replace(status) != Some(status) && sender.send(Ok(answer(status))).await.is_err() {
-                    return;
-                }
-                tokio::select! {
-                    changed = changes.changed() => if changed.is_err() { return },
-                    () = sender.closed() => return,
-                }
+/// `Watch`: the health now and at each change. Of a service that there is not it says so, and goes on watching. A client
+/// that does not read gets the latest state when it does.
+pub(super) fn watch(app: &Arc<App>, service: String) -> impl Stream<Item = Result<HealthCheckResponse>> + use<> {
+    let state = (Arc::clone(app), service, app.changes.subscribe(), None);
+    unfold(state, |(app, service, mut changes, told)| async move {
+        loop {
+            changes.mark_unchanged();
+            let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
+            if told != Some(status) {
+                return Some((Ok(answer(status)), (app, service, changes, Some(status))));
             }
-        });
-        Ok(Response::new(ReceiverStream::new(receiver)))
-    }
+            changes.changed().await.ok()?;
+        }
+    })
+}
 
-    async fn list(&self, _: Request<HealthListRequest>) -> Result<Response<HealthListResponse>, Status> {
-        let app = &self.0.app;
-        let models = app.registry.all();
-        let names = SERVICES.into_iter().chain(models.iter().map(|model| &*model.spec().name));
-        let statuses = names.filter_map(|name| Some((name.to_owned(), answer(health(app, name)?)))).collect();
-        Ok(Response::new(HealthListResponse { statuses }))
-    }
+/// `List`.
+pub(super) fn list(app: &App) -> HealthListResponse {
+    let models = app.registry.all();
+    let names = SERVICES.into_iter().chain(models.iter().map(|model| &*model.spec().name));
+    let statuses = names.filter_map(|name| Some((name.to_owned(), answer(health(app, name)?)))).collect();
+    HealthListResponse { statuses }
 }

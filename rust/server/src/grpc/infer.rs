@@ -1,79 +1,89 @@
 //! `ModelInfer`, from its HTTP/2 request to its answer.
 
-use super::{status, unary};
+use super::{frames::Frames, refusal, respond, status};
 use crate::{
-    app::{App, RequestGuard},
+    app::{HeldBytes, RequestGuard},
     body::Body,
     compute::compute,
     front::{Context, Incoming},
     observed::{Observed, timing_headers},
-    rest,
+    offload, rest,
 };
-use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Chunks, Error, InferResponse, Model, Protocol, Result};
+use http::{HeaderMap, Request, Response};
+use penstock_core::{AnswerPlan, Error, InferResponse, Model, Protocol, Result};
 use penstock_wire::{
-    Limits,
+    Decoded, Limits,
     grpc::{self as wire, Envelope},
 };
 use std::{sync::Arc, time::Instant};
 
-/// Answers one call whose message is not compressed.
-pub(crate) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
+/// Answers one call.
+pub(super) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let observed = Observed::start(&context.app, Protocol::Grpc).traced(&head.headers);
+    let headers = &head.headers;
+    let observed = Observed::start(&context.app, Protocol::Grpc).traced(headers);
     let received = async {
         let mut guard = context.app.enter_sequence()?;
-        let envelope = unary::receive(body, &context.app.config.limits, &mut guard).await?;
-        Ok((guard, envelope))
+        let mut frames = Frames::new(body, headers, &context.app.config.limits)?;
+        let envelope = frames.request(guard.held()).await?;
+        frames.end().await?;
+        Ok((guard, envelope.ok_or_else(|| Error::invalid("the call carries no message"))?))
     };
-    let result = match received.await {
-        Ok((guard, envelope)) => call(context, &observed, &head.headers, envelope, guard).await,
+    let answer = match received.await {
+        Ok((guard, envelope)) => call(context, &observed, headers, envelope, guard).await,
         Err(error) => {
             observed.failed(None, "", status::code_of(&context.app, &error), &error);
             Err(error)
         }
     };
-    let result = result.and_then(|answer| Ok((answer.encoded()?, answer.metadata(&context.app)?, answer)));
-    let (mut response, headers) = match result {
-        Ok((chunks, mut headers, answer)) => {
-            if context.app.config.timing_headers {
-                timing_headers(&mut headers, answer.response.timings);
-            }
-            (Response::new(Body::with_trailers(chunks, Some(status::ok_trailers()))), headers)
-        }
-        Err(error) => (Response::new(Body::empty()), status::error_headers(&context.app, &error)),
-    };
-    *response.headers_mut() = headers;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
+    match answer {
+        Ok(answer) => answer.response(context, headers).await.unwrap_or_else(|error| refusal(&context.app, &error)),
+        Err(error) => refusal(&context.app, &error),
+    }
 }
 
 /// Whether shared memory is on is for [`compute`] to say.
-pub(super) const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
+const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 
 /// A computed answer with what its encoder needs.
-pub(crate) struct Answer {
-    pub(crate) model: Arc<Model>,
-    pub(crate) plan: AnswerPlan,
-    pub(crate) response: InferResponse,
+struct Answer {
+    model: Arc<Model>,
+    plan: AnswerPlan,
+    response: InferResponse,
 }
 
 impl Answer {
-    /// The headers that its model tells.
-    pub(super) fn metadata(&self, app: &App) -> Result<HeaderMap> {
+    async fn response(self, context: &Context, asked: &HeaderMap) -> Result<Response<Body>> {
+        let start = Instant::now();
+        let frame = wire::encode_framed(self.model.spec(), &self.plan, &self.response)?;
+        self.model.metrics().encode.observe(start.elapsed().as_secs_f64());
+        // The headers that its model tells.
         let mut headers = HeaderMap::with_capacity(4);
         if let Some(told) = &self.response.told {
-            rest::told_metadata(app, &self.model, told, &mut headers)?;
+            rest::told_metadata(&context.app, &self.model, told, &mut headers)?;
         }
-        Ok(headers)
+        if context.app.config.timing_headers {
+            timing_headers(&mut headers, self.response.timings);
+        }
+        respond::unary(respond::answer_coding(context, asked), frame, headers).await
     }
+}
 
-    fn encoded(&self) -> Result<Chunks> {
-        let start = Instant::now();
-        let chunks = wire::encode_framed(self.model.spec(), &self.plan, &self.response)?;
-        self.model.metrics().encode.observe(start.elapsed().as_secs_f64());
-        Ok(chunks)
+/// Decodes a message for its model. Large typed contents are decoded on a thread of their own; what they grow by is
+/// counted in `held`.
+///
+/// # Errors
+/// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
+pub(super) async fn decode(model: &Model, envelope: Envelope, held: &mut HeldBytes) -> Result<Decoded> {
+    let (encoded, decoded) = envelope.typed_bytes();
+    if decoded > encoded {
+        held.take(decoded - encoded)?;
     }
+    if encoded < offload::FROM_BYTES {
+        return wire::decode(model.spec(), envelope, &LIMITS);
+    }
+    let spec = Arc::clone(model.spec());
+    offload::run(encoded, move || wire::decode(&spec, envelope, &LIMITS)).await
 }
 
 /// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and of other bodies there is a
@@ -97,12 +107,12 @@ pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> 
 }
 
 /// Computes the answer to a received message; the metrics and the log know of it afterwards.
-pub(crate) async fn call(
+async fn call(
     context: &Context,
     observed: &Observed<'_>,
     headers: &HeaderMap,
     envelope: Envelope,
-    guard: RequestGuard,
+    mut guard: RequestGuard,
 ) -> Result<Answer> {
     let id = if context.app.log.logs_requests() { envelope.message.id.clone() } else { String::new() };
     let message = &envelope.message;
@@ -113,7 +123,7 @@ pub(crate) async fn call(
         guard.check(&model)?;
         model.check_answers_once()?;
         model.admit()?;
-        let mut decoded = wire::decode(model.spec(), envelope, &LIMITS)?;
+        let mut decoded = decode(&model, envelope, guard.held()).await?;
         if let Some(pattern) = &context.app.config.grpc_forward {
             pattern.forward(headers, &mut decoded)?;
         }

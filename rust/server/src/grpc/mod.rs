@@ -1,42 +1,46 @@
 //! gRPC: `inference.GRPCInferenceService`, `grpc.health.v1.Health` and `grpc.reflection`.
 //!
-//! An uncompressed `ModelInfer` is read and answered here ([`infer`]), so that tensor bytes are
-//! copied once; all other calls, and compressed ones, go through tonic ([`service`]).
+//! Calls are read and answered here, so that tensor bytes are copied once, and so that messages are inflated, counted
+//! and decoded within the server's limits. Reflection goes through tonic.
 
+mod control;
+mod frames;
 mod health;
 mod infer;
 mod reflection;
 mod repository;
-mod service;
+mod respond;
 mod settings;
 mod shared_memory;
 mod statistics;
 mod status;
 mod stream;
+mod stream_read;
+mod stream_reply;
 mod stream_shared;
-mod unary;
 
-pub(crate) use infer::infer;
-pub(crate) use unary::{is_grpc, is_plain_infer};
+pub(crate) use reflection::router;
 
 use crate::{
     app::App,
     body::Body,
-    config::Compression,
-    front::Context,
-    generated::{
-        health::health_server::HealthServer, inference::grpc_inference_service_server::GrpcInferenceServiceServer,
-    },
+    front::{Context, Incoming},
     rest,
 };
-use axum::Router;
-use http::{HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::Error;
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use penstock_core::{Error, Kind};
 use penstock_wire::rest::error as wire;
-use tonic::codec::CompressionEncoding;
 
 /// How the names of headers begin that gRPC has for itself.
 pub(crate) const METADATA_OF_ITS_OWN: [&str; 2] = ["grpc-", "content-type"];
+
+const INFERENCE: &str = "/inference.GRPCInferenceService/";
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// Whether a request speaks gRPC, on a port that serves REST too.
+pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
+    request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
 
 /// The answer to a request that does not speak gRPC, on a port that speaks nothing else.
 pub(crate) fn not_grpc() -> Response<Body> {
@@ -44,31 +48,49 @@ pub(crate) fn not_grpc() -> Response<Body> {
     rest::error::json(415, wire::body(&error))
 }
 
-/// The answer to a call that failed before its message was read.
+/// The answer to a call that failed before an answer began.
 pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
     let mut response = Response::new(Body::empty());
-    *response.headers_mut() = status::error_headers(app, error);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    let headers = response.headers_mut();
+    *headers = status::error_headers(app, error);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    if error.kind() == Kind::Unsupported {
+        headers.insert("grpc-accept-encoding", HeaderValue::from_static(frames::ACCEPTED));
+    }
     response
 }
 
-/// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
-pub(crate) fn router(context: Context) -> Router {
-    let limit = context.app.config.limits.body_bytes;
-    let reflects = context.app.config.reflection;
-    let inference = GrpcInferenceServiceServer::new(service::Service(context.clone()))
-        .max_decoding_message_size(limit)
-        .max_encoding_message_size(i32::MAX as usize)
-        .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Deflate)
-        .accept_compressed(CompressionEncoding::Zstd);
-    // tonic looks at what each client accepts.
-    let inference = match context.app.config.grpc_compression {
-        None => inference,
-        Some(Compression::Gzip) => inference.send_compressed(CompressionEncoding::Gzip),
-        Some(Compression::Deflate) => inference.send_compressed(CompressionEncoding::Deflate),
-        Some(Compression::Zstd) => inference.send_compressed(CompressionEncoding::Zstd),
+/// Answers a call of the services here; gives back one of another service.
+pub(crate) async fn answer<B: Incoming>(
+    context: &Context,
+    request: Request<B>,
+) -> std::result::Result<Response<Body>, Request<B>> {
+    let path = request.uri().path();
+    if path.strip_prefix(INFERENCE).is_some_and(|name| name == "ModelInfer") {
+        return Ok(infer::infer(context, request).await);
+    }
+    if !path.starts_with(INFERENCE) && !path.starts_with(HEALTH) {
+        return Err(request);
+    }
+    Ok(Box::pin(other(context, request)).await)
+}
+
+/// Answers all calls but `ModelInfer`.
+async fn other<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if path.strip_prefix(INFERENCE).is_some_and(|name| name == "ModelStreamInfer") {
+        return stream::answer(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
+    }
+    let call = control::Call { context, headers: &head.headers, body };
+    let answer = match (path.strip_prefix(INFERENCE), path.strip_prefix(HEALTH)) {
+        (Some(name), _) => control::answer(name, call).await,
+        (_, Some(name)) => control::health(name, call).await,
+        _ => None,
     };
-    let routes = tonic::service::Routes::new(inference).add_service(HealthServer::new(health::Service(context)));
-    if reflects { reflection::add(routes) } else { routes }.into_axum_router()
+    let unknown = || Err(Error::new(Kind::MethodNotAllowed, "the service has no such call"));
+    answer.unwrap_or_else(unknown).unwrap_or_else(|error| {
+        context.app.metrics.refused.inc();
+        refusal(&context.app, &error)
+    })
 }

@@ -1,11 +1,22 @@
-//! `grpc.reflection`: what ghz, grpcurl and other tools ask when they have no proto file.
+//! `grpc.reflection`: what ghz, grpcurl and other tools ask when they have no proto file. Carried by tonic, which also
+//! answers calls of services that there are not.
 
+use axum::Router;
 use penstock_wire::generated::DESCRIPTORS;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
+/// The longest message of a client: it asks by names.
+const MESSAGE: usize = 64 << 10;
+
+/// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
+pub(crate) fn router(reflects: bool) -> Router {
+    let routes = Routes::default();
+    if reflects { add(routes) } else { routes }.into_axum_router()
+}
+
 /// Adds both versions of the service; each tells of all services, and of both versions.
-pub(crate) fn add(routes: Routes) -> Routes {
+fn add(routes: Routes) -> Routes {
     let builder = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -15,7 +26,9 @@ pub(crate) fn add(routes: Routes) -> Routes {
     };
     // They fail on descriptors that do not fit together; these are constants, and a test describes them all.
     match (builder().build_v1(), builder().build_v1alpha()) {
-        (Ok(v1), Ok(v1alpha)) => routes.add_service(v1).add_service(v1alpha),
+        (Ok(v1), Ok(v1alpha)) => routes
+            .add_service(v1.max_decoding_message_size(MESSAGE))
+            .add_service(v1alpha.max_decoding_message_size(MESSAGE)),
         (v1, v1alpha) => {
             tracing::error!(v1 = ?v1.err(), v1alpha = ?v1alpha.err(), "gRPC reflection is not served");
             routes

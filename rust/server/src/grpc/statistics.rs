@@ -1,16 +1,14 @@
 //! `ModelStatistics`.
 
-use super::{service::Answered, status::status};
 use crate::app::App;
-use penstock_core::Error;
+use penstock_core::{Error, Result};
 use penstock_wire::{
     generated::inference::{ModelStatisticsRequest, ModelStatisticsResponse},
     grpc::statistics,
 };
-use tonic::Response;
 
 /// Answers for a version, for all versions of a model, or without a name for all models.
-pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Answered<ModelStatisticsResponse> {
+pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Result<ModelStatisticsResponse> {
     let version = Some(&*request.version).filter(|version| !version.is_empty());
     let models = match (&*request.name, version) {
         ("", None) => Ok(app.registry.all()),
@@ -19,5 +17,5 @@ pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Answered<Mo
         }
         (name, version) => app.registry.select(name, version),
     };
-    models.map(|models| Response::new(statistics(&models))).map_err(|error| status(app, &error))
+    Ok(statistics(&models?))
 }

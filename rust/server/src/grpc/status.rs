@@ -22,11 +22,6 @@ pub(super) fn late(error: Error, deadline: Option<Instant>) -> Error {
     if passed { Error::new(Kind::Timeout, format!("Deadline Exceeded: {}", error.message())) } else { error }
 }
 
-/// An error for tonic.
-pub(crate) fn status(app: &App, error: &Error) -> tonic::Status {
-    tonic::Status::new(tonic::Code::from_i32(code_of(app, error)), error.message())
-}
-
 /// The trailers of a call that ended well.
 pub(crate) fn ok_trailers() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);

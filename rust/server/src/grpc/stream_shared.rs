@@ -1,17 +1,16 @@
 //! Requests of `ModelStreamInfer` whose tensors are in shared memory: read before they are queued, written
 //! before their answers are told of.
 
-use super::stream::{Asked, Told};
+use super::stream_reply::{Asked, Told};
 use crate::{
     answers::{Answers, Call},
     front::Context,
     shared_memory::{SharedOutputs, fetch},
 };
-use futures_util::stream::unfold;
+use futures_util::{Stream, stream::unfold};
 use penstock_core::{Error, InferResponse, Kind, Model, Result};
 use penstock_wire::Decoded;
 use std::sync::Arc;
-use tonic::codegen::tokio_stream::Stream;
 
 /// A request that is decoded and not sent to its model yet.
 pub(super) struct Begun {

@@ -12,7 +12,6 @@ use http::{
 use penstock_core::{AnswerPlan, InferResponse, Model, ModelSpec, Result};
 use penstock_wire::{
     Decoded,
-    coding::Bounds,
     rest::bodies::{self, BodyLimits, Extras, Format},
 };
 use percent_encoding::percent_decode_str;
@@ -62,10 +61,7 @@ pub(super) async fn receive<B: Incoming>(
     let members = members(asked.query.unwrap_or_default());
     let extras = Extras::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     let bytes = receive_whole(asked.headers, body, limits, guard).await?;
-    let limits = BodyLimits {
-        lists: wire_limits(limits),
-        inflated: Bounds { bytes: limits.body_bytes, ratio: limits.inflate_ratio },
-    };
+    let limits = BodyLimits { lists: wire_limits(limits), inflated: limits.inflation() };
     let spec = Arc::clone(spec);
     offload::run(bytes.len(), move || bodies::decode(asked.format, &spec, extras, bytes, &limits)).await
 }

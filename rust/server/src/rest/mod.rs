@@ -14,7 +14,6 @@ mod generate;
 mod headers;
 mod hosting;
 mod infer;
-mod inflate;
 mod path;
 mod pieces;
 mod receive;

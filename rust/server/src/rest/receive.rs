@@ -1,14 +1,12 @@
 //! Reads an infer body into its final place: tensor bytes go from the socket's buffer straight into
 //! each tensor's own, and nothing is grown by doubling.
 
-use super::{
-    headers::{content_coding, json_length},
-    inflate::inflated,
-};
+use super::headers::{content_coding, json_length};
 use crate::{
     app::RequestGuard,
     config::Limits,
     front::Incoming,
+    inflate::inflated,
     offload::{self, Offloaded},
     pieces::next,
 };
@@ -41,7 +39,7 @@ pub(crate) async fn receive<B: Incoming>(
     }
     if let Some(coding) = coding {
         // The header's length is that of the inflated JSON, so it is looked at when all is there.
-        let bytes = Box::pin(inflated(coding, &mut body, limits, guard)).await?;
+        let bytes = Box::pin(inflated(coding, &mut body, limits, guard.held())).await?;
         return whole(spec, json_len, bytes, limits).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
@@ -78,7 +76,7 @@ pub(crate) async fn receive_whole<B: Incoming>(
         check_size(length, limits)?;
     }
     if let Some(coding) = content_coding(headers)? {
-        return Box::pin(inflated(coding, &mut body, limits, guard)).await;
+        return Box::pin(inflated(coding, &mut body, limits, guard.held())).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
     if declared == Some(first.len() as u64) {
@@ -181,7 +179,7 @@ pub(super) async fn whole_body<B: Incoming>(
         check_size(length, limits)?;
     }
     match coding {
-        Some(coding) => inflated(coding, &mut body, limits, guard).await,
+        Some(coding) => inflated(coding, &mut body, limits, guard.held()).await,
         None => collect(Bytes::new(), &mut body, limits, guard).await,
     }
 }

@@ -20,9 +20,19 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Inflated bytes that no ratio is asked of.
+    /// Bytes that no ratio is asked of: neither inflated ones, nor compressed ones that inflate to less.
     pub const FREE: usize = 1 << 20;
 }
+
+/// Compressed bytes for each inflated one, at most. It counts from [`Bounds::FREE`] on. Encoders never write more than a
+/// few per cent above the size of their data; empty blocks and frames would be read for nothing.
+const EXPANSION: usize = 8;
+
+/// Streams, or frames, that a body may have whatever they inflate to; beyond them, one for each [`STREAM_BYTES`].
+const FREE_STREAMS: usize = 1024;
+
+/// Inflated bytes of a stream, on average. Each stream costs as much as some kilobytes, however small it is.
+const STREAM_BYTES: usize = 1 << 10;
 
 /// The most that the output grows by in one step.
 const STEP: usize = 64 << 10;
@@ -37,6 +47,8 @@ pub struct Inflater {
     state: State,
     /// Compressed bytes that were read.
     taken: usize,
+    /// Streams, or frames, that ended.
+    streams: usize,
     /// Whether the decoder may have more to give for what it has read.
     pending: bool,
     out: Vec<u8>,
@@ -54,12 +66,17 @@ enum State {
 impl Inflater {
     /// An inflater that has read nothing.
     pub fn new(coding: Coding, bounds: Bounds) -> Self {
-        Self { coding, bounds, state: State::New(None), taken: 0, pending: false, out: Vec::new() }
+        Self { coding, bounds, state: State::New(None), taken: 0, streams: 0, pending: false, out: Vec::new() }
     }
 
     /// How many bytes it holds.
     pub fn len(&self) -> usize {
         self.out.len()
+    }
+
+    /// Bytes read and made so far: a measure of the time that it took.
+    pub fn work(&self) -> usize {
+        self.taken + self.out.len()
     }
 
     /// Whether it has inflated nothing so far.
@@ -72,15 +89,22 @@ impl Inflater {
         self.pending
     }
 
-    /// Inflates from the front of `piece` until that is used up, or `room` bytes or somewhat more were
-    /// made of it.
+    /// Inflates from the front of `piece` until that is used up, or `room` bytes or somewhat more were read of it
+    /// and made of it, together.
     ///
     /// # Errors
     /// `TooLarge` by the bounds; `InvalidInput` for data that is not of the coding.
     pub fn write(&mut self, piece: &mut &[u8], room: usize) -> Result<()> {
-        let until = self.out.len().saturating_add(room);
-        while (self.pending || !piece.is_empty()) && self.out.len() < until {
-            if self.pending { self.drain()? } else { self.step(piece)? }
+        let until = self.work().saturating_add(room);
+        while (self.pending || !piece.is_empty()) && self.work() < until {
+            if self.pending {
+                self.drain()?;
+                continue;
+            }
+            let (mut part, later) = piece.split_at(piece.len().min(room));
+            let length = part.len();
+            self.step(&mut part)?;
+            *piece = if part.is_empty() { later } else { &piece[length - part.len()..] };
         }
         Ok(())
     }
@@ -135,6 +159,8 @@ impl Inflater {
                     let name = self.coding.name();
                     return Err(Error::invalid(format!("bytes follow the {name} data of the request's body")));
                 }
+                self.streams += 1;
+                check_streams(self.coding, self.streams, self.out.len())?;
                 self.state = State::Inside(decoder);
                 self.decode(piece)
             }
@@ -232,7 +258,25 @@ fn check(length: usize, taken: usize, bounds: Bounds) -> Result<()> {
         let message = format!("the request's body inflates to more than {ratio} times its size, which is not accepted");
         return Err(Error::new(Kind::TooLarge, message));
     }
+    if taken > Bounds::FREE && taken > length.saturating_mul(EXPANSION) {
+        let message = format!(
+            "the request's body inflates to less than a part in {EXPANSION} of its size, which is not accepted"
+        );
+        return Err(Error::new(Kind::TooLarge, message));
+    }
     Ok(())
+}
+
+fn check_streams(coding: Coding, streams: usize, length: usize) -> Result<()> {
+    let most = FREE_STREAMS + length / STREAM_BYTES;
+    if streams <= most {
+        return Ok(());
+    }
+    let name = coding.name();
+    let message = format!(
+        "the request's body has more than {most} {name} streams, accepted are {FREE_STREAMS} and one for each KiB inflated"
+    );
+    Err(Error::new(Kind::TooLarge, message))
 }
 
 fn corrupt(coding: Coding) -> Error {

@@ -151,6 +151,70 @@ fn a_bomb_is_refused_before_it_goes_off() {
     }
 }
 
+/// An empty gzip stream, an empty zstd frame, and a skippable one.
+const EMPTY_STREAMS: [(Coding, &[u8]); 3] = [
+    (Coding::Gzip, &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (Coding::Zstd, &[0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0]),
+    (Coding::Zstd, &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]),
+];
+
+#[test]
+fn streams_that_inflate_to_nothing_are_bounded() {
+    for (coding, empty) in EMPTY_STREAMS {
+        assert_eq!(inflated(coding, &empty.repeat(1024), 999, WIDE).unwrap(), b"");
+        for size in [7, 1000, 1 << 20] {
+            let error = inflated(coding, &empty.repeat(5000), size, WIDE).unwrap_err();
+            let name = coding.name();
+            let told = format!(
+                "the request's body has more than 1024 {name} streams, accepted are 1024 and one for each KiB inflated"
+            );
+            assert_eq!((error.kind(), error.message()), (Kind::TooLarge, &*told));
+        }
+    }
+}
+
+#[test]
+fn many_streams_are_read_if_they_hold_something() {
+    let part = compressed(Coding::Gzip, &text()[..1500]);
+    assert_eq!(inflated(Coding::Gzip, &part.repeat(3000), 1 << 16, WIDE).unwrap().len(), 4_500_000);
+}
+
+#[test]
+fn blocks_that_inflate_to_nothing_are_refused() {
+    // A frame of zstd with blocks of no bytes, raw ones; and stored blocks of deflate with none.
+    let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[0, 0, 0].repeat(1 << 20)].concat();
+    let deflate = [0, 0, 0, 0xff, 0xff].repeat(1 << 20);
+    for (coding, data) in [(Coding::Zstd, zstd), (Coding::Deflate, deflate)] {
+        let error = inflated(coding, &data, 1 << 16, WIDE).unwrap_err();
+        let told = "the request's body inflates to less than a part in 8 of its size, which is not accepted";
+        assert_eq!((error.kind(), error.message()), (Kind::TooLarge, told));
+    }
+}
+
+#[test]
+fn data_that_does_not_compress_is_read() {
+    let mut state = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let noise: Vec<u8> = noise.take(4 << 20).collect();
+    for coding in Coding::ALL {
+        assert!(inflated(coding, &compressed(coding, &noise), 1 << 16, WIDE).unwrap() == noise, "{coding:?}");
+    }
+}
+
+#[test]
+fn a_write_takes_no_more_than_its_room() {
+    let (coding, empty) = EMPTY_STREAMS[0];
+    let data = empty.repeat(1000);
+    let mut inflater = Inflater::new(coding, WIDE);
+    let mut rest = &data[..];
+    inflater.write(&mut rest, 4000).unwrap();
+    assert!((4000..4100).contains(&(data.len() - rest.len())), "{}", data.len() - rest.len());
+    assert_eq!(inflater.work(), data.len() - rest.len());
+}
+
 #[test]
 fn zstd_windows_are_bounded() {
     // A frame header that asks for a window of 16 MiB, and an empty last block.
@@ -166,7 +230,7 @@ fn the_room_of_a_write_is_kept() {
     let data = compressed(Coding::Gzip, &vec![0; 1 << 20]);
     let mut inflater = Inflater::new(Coding::Gzip, WIDE);
     let mut piece = &data[..];
-    inflater.write(&mut piece, 1).unwrap();
+    inflater.write(&mut piece, 100).unwrap();
     assert!((1..=64 << 10).contains(&inflater.len()));
     assert!(inflater.is_pending() || !piece.is_empty());
 }

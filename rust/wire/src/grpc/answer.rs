@@ -3,18 +3,21 @@
 use super::{
     contents,
     decode::Header,
+    messages::{AnswerMessage, StreamAnswerMessage, TensorMessage},
     parameters,
     split::{Layout, Raw, Splitter},
 };
-use crate::{Answer, Limits, Named, call::of_answer, generated::inference as pb};
-use pb::model_infer_response::InferOutputTensor;
-use penstock_core::{
-    Buffer, Datatype, Error, Kind, MAX_RANK, Result, Shape, Tensor, aligned_with_capacity, element_count,
-};
+use crate::{Answer, Limits, Named, call::of_answer};
+use bytes::Bytes;
+use penstock_core::{Buffer, Datatype, Error, Kind, MAX_RANK, Result, Shape, Tensor, element_count};
+use prost::Message as _;
 use std::fmt;
 
-const LAYOUT: Layout =
-    Layout { name: "ModelInferResponse", raw: (6, "raw_output_contents"), counted: &[(5, "outputs")] };
+const LAYOUT: Layout = Layout {
+    name: "ModelInferResponse",
+    raw: (6, "raw_output_contents"),
+    counted: &[(5, "outputs"), (4, "parameters")],
+};
 
 /// Decodes one `ModelInferResponse` of known length.
 ///
@@ -37,7 +40,7 @@ pub struct AnswerDecoder(Splitter);
 impl AnswerDecoder {
     /// A decoder of a message of `len` bytes, which the caller bounds.
     pub fn new(len: usize, limits: &Limits) -> Self {
-        Self(Splitter::new(&LAYOUT, len, [limits.max_outputs; 2]))
+        Self(Splitter::new(&LAYOUT, len, [limits.max_outputs, limits.max_parameters, 0]))
     }
 
     /// Takes the next bytes of the message, of any number.
@@ -53,7 +56,7 @@ impl AnswerDecoder {
     /// # Errors
     /// `Internal` when the message is not a `ModelInferResponse`, or its tensors are not what it says.
     pub fn finish(self) -> Result<Answer> {
-        let mut message = pb::ModelInferResponse::default();
+        let mut message = AnswerMessage::default();
         let raw = self.0.finish(&mut message).map_err(|error| of_answer(&error))?;
         answer(message, raw).map_err(|error| of_answer(&error))
     }
@@ -65,25 +68,23 @@ impl fmt::Debug for AnswerDecoder {
     }
 }
 
-/// One piece of a stream, from a whole `ModelStreamInferResponse`.
+/// One piece of a stream, from an encoded `ModelStreamInferResponse`.
 ///
 /// # Errors
 /// As [`AnswerDecoder::finish`]. `Handler` with the message's own error: a stream goes on after it.
-pub fn stream_answer(message: pb::ModelStreamInferResponse) -> Result<Answer> {
+pub fn stream_answer(message: Bytes) -> Result<Answer> {
+    let message =
+        StreamAnswerMessage::decode(message).map_err(|error| of_answer(&Error::invalid(error.to_string())))?;
     if !message.error_message.is_empty() {
         return Err(Error::new(Kind::Handler, message.error_message));
     }
-    let mut message = message.infer_response.unwrap_or_default();
-    let entries = std::mem::take(&mut message.raw_output_contents);
-    let raw = entries.iter().map(|entry| {
-        let mut buffer = aligned_with_capacity(entry.len());
-        buffer.extend_from_slice(entry);
-        buffer
-    });
-    answer(message, raw.collect()).map_err(|error| of_answer(&error))
+    let length = message.answer.iter().map(Bytes::len).sum();
+    let mut decoder = AnswerDecoder::new(length, &Limits::default());
+    message.answer.iter().try_for_each(|part| decoder.push(part))?;
+    decoder.finish()
 }
 
-fn answer(message: pb::ModelInferResponse, raw: Raw) -> Result<Answer> {
+fn answer(message: AnswerMessage, raw: Raw) -> Result<Answer> {
     let count = message.outputs.len();
     // Some servers leave out the entries of outputs that have no elements, or that are typed.
     if raw.len() > count {
@@ -94,12 +95,11 @@ fn answer(message: pb::ModelInferResponse, raw: Raw) -> Result<Answer> {
     let mut raw = raw.into_iter();
     let outputs = message.outputs.into_iter().map(|output| {
         let header = header(&output)?;
-        let typed = output.contents.is_some() || header.count == 0;
+        let typed = !output.contents.is_empty() || header.count == 0;
         let entry = if all_have_one || !typed { raw.next() } else { None };
-        let buffer = match (entry, output.contents) {
-            (Some(entry), None) => entry,
-            (Some(entry), Some(_)) if !entry.is_empty() => entry,
-            (_, contents) => contents::buffer(&output.name, &header, contents.unwrap_or_default())?,
+        let buffer = match entry {
+            Some(entry) if output.contents.is_empty() || !entry.is_empty() => entry,
+            _ => contents::buffer(&output.name, &header, &output.contents)?,
         };
         let tensor = Tensor::new(header.datatype, header.shape, Buffer::Aligned(buffer))
             .map_err(|error| Error::invalid(format!("output '{}': {}", output.name, error.message())))?;
@@ -114,7 +114,7 @@ fn answer(message: pb::ModelInferResponse, raw: Raw) -> Result<Answer> {
     })
 }
 
-fn header(output: &InferOutputTensor) -> Result<Header> {
+fn header(output: &TensorMessage) -> Result<Header> {
     let name = &output.name;
     let datatype = Datatype::from_name(&output.datatype)
         .ok_or_else(|| Error::invalid(format!("output '{name}' has unknown datatype '{}'", output.datatype)))?;

@@ -1,65 +1,121 @@
-//! Typed tensor contents: protobuf's numbers to the tensor's own bytes.
+//! Typed tensor contents: an encoded `InferTensorContents` to the tensor's own bytes, without a vector in between.
 
-use super::decode::Header;
-use crate::generated::inference::InferTensorContents;
+use super::{
+    decode::Header,
+    fields::{Fields, Malformed, Value, count_varints, packed},
+};
 use bytes::Bytes;
 use penstock_core::{AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, aligned_zeroed, bytes_tensor};
-use std::fmt::Display;
+use std::num::TryFromIntError;
 
-/// The elements of input `name` as the buffer of its tensor.
-pub(super) fn buffer(name: &str, header: &Header, contents: InferTensorContents) -> Result<AlignedBuffer> {
-    check_field(name, header, &contents)?;
-    let datatype = header.datatype;
-    match datatype {
-        Datatype::Bool => Ok(numbers(&contents.bool_contents, |value| [u8::from(value)])),
-        Datatype::Int8 => narrow(name, datatype, &contents.int_contents, i8::to_le_bytes),
-        Datatype::Int16 => narrow(name, datatype, &contents.int_contents, i16::to_le_bytes),
-        Datatype::Int32 => Ok(numbers(&contents.int_contents, i32::to_le_bytes)),
-        Datatype::Int64 => Ok(numbers(&contents.int64_contents, i64::to_le_bytes)),
-        Datatype::Uint8 => narrow(name, datatype, &contents.uint_contents, u8::to_le_bytes),
-        Datatype::Uint16 => narrow(name, datatype, &contents.uint_contents, u16::to_le_bytes),
-        Datatype::Uint32 => Ok(numbers(&contents.uint_contents, u32::to_le_bytes)),
-        Datatype::Uint64 => Ok(numbers(&contents.uint64_contents, u64::to_le_bytes)),
-        Datatype::Fp32 => Ok(numbers(&contents.fp32_contents, f32::to_le_bytes)),
-        Datatype::Fp64 => Ok(numbers(&contents.fp64_contents, f64::to_le_bytes)),
-        Datatype::Bytes => framed(&contents.bytes_contents),
-        // Checked above: they have no field, so there are no elements.
-        Datatype::Fp16 | Datatype::Bf16 => Ok(aligned_with_capacity(0)),
+/// Form of a field's elements on the wire.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Varint,
+    /// Numbers of so many bytes, the lowest first.
+    Fixed(usize),
+    Bytes,
+}
+
+/// A field of `InferTensorContents`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Field {
+    number: u64,
+    name: &'static str,
+    form: Form,
+}
+
+/// The fields by their numbers, which begin at 1.
+const FIELDS: [Field; 8] = [
+    Field { number: 1, name: "bool_contents", form: Form::Varint },
+    Field { number: 2, name: "int_contents", form: Form::Varint },
+    Field { number: 3, name: "int64_contents", form: Form::Varint },
+    Field { number: 4, name: "uint_contents", form: Form::Varint },
+    Field { number: 5, name: "uint64_contents", form: Form::Varint },
+    Field { number: 6, name: "fp32_contents", form: Form::Fixed(4) },
+    Field { number: 7, name: "fp64_contents", form: Form::Fixed(8) },
+    Field { number: 8, name: "bytes_contents", form: Form::Bytes },
+];
+
+/// The field that holds a datatype's elements; `None` for those that only travel raw.
+fn field(datatype: Datatype) -> Option<Field> {
+    Some(match datatype {
+        Datatype::Bool => FIELDS[0],
+        Datatype::Int8 | Datatype::Int16 | Datatype::Int32 => FIELDS[1],
+        Datatype::Int64 => FIELDS[2],
+        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => FIELDS[3],
+        Datatype::Uint64 => FIELDS[4],
+        Datatype::Fp32 => FIELDS[5],
+        Datatype::Fp64 => FIELDS[6],
+        Datatype::Bytes => FIELDS[7],
+        Datatype::Fp16 | Datatype::Bf16 => return None,
+    })
+}
+
+/// The elements of tensor `name` as the buffer of its tensor.
+///
+/// # Errors
+/// `InvalidInput` for elements in another field than the datatype's, for another count than the shape's, and for
+/// bytes that are no `InferTensorContents`.
+pub(super) fn buffer(name: &str, header: &Header, contents: &[Bytes]) -> Result<AlignedBuffer> {
+    let counts = counts(name, contents)?;
+    check_field(name, header, &counts)?;
+    let Some(field) = field(header.datatype) else { return Ok(aligned_with_capacity(0)) };
+    let reader = Reader { name, header, contents, field };
+    match header.datatype {
+        Datatype::Bool => reader.numbers(|value| Ok([u8::from(value != 0)])),
+        Datatype::Int8 => reader.numbers(|value| Ok(i8::try_from(value as i32)?.to_le_bytes())),
+        Datatype::Int16 => reader.numbers(|value| Ok(i16::try_from(value as i32)?.to_le_bytes())),
+        Datatype::Uint8 => reader.numbers(|value| Ok(u8::try_from(value as u32)?.to_le_bytes())),
+        Datatype::Uint16 => reader.numbers(|value| Ok(u16::try_from(value as u32)?.to_le_bytes())),
+        Datatype::Int32 | Datatype::Uint32 => reader.numbers(|value| Ok((value as u32).to_le_bytes())),
+        Datatype::Int64 | Datatype::Uint64 => reader.numbers(|value| Ok(value.to_le_bytes())),
+        Datatype::Fp32 | Datatype::Fp64 | Datatype::Fp16 | Datatype::Bf16 => reader.fixed(),
+        Datatype::Bytes => reader.framed(),
     }
 }
 
-/// The field that holds a datatype's elements; `None` for those that only travel raw.
-fn field(datatype: Datatype) -> Option<&'static str> {
-    match datatype {
-        Datatype::Bool => Some("bool_contents"),
-        Datatype::Int8 | Datatype::Int16 | Datatype::Int32 => Some("int_contents"),
-        Datatype::Int64 => Some("int64_contents"),
-        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => Some("uint_contents"),
-        Datatype::Uint64 => Some("uint64_contents"),
-        Datatype::Fp32 => Some("fp32_contents"),
-        Datatype::Fp64 => Some("fp64_contents"),
-        Datatype::Bytes => Some("bytes_contents"),
-        Datatype::Fp16 | Datatype::Bf16 => None,
+/// Whether any of the known fields has an element.
+///
+/// # Errors
+/// `InvalidInput` for bytes that are no `InferTensorContents`.
+pub(super) fn is_filled(name: &str, contents: &[Bytes]) -> Result<bool> {
+    Ok(counts(name, contents)? != [0; FIELDS.len()])
+}
+
+/// The number of elements in each of [`FIELDS`].
+fn counts(name: &str, contents: &[Bytes]) -> Result<[usize; FIELDS.len()]> {
+    let mut counts = [0; FIELDS.len()];
+    for field in contents.iter().flat_map(|part| Fields(part)) {
+        let (number, value) = field.map_err(|detail| malformed(name, detail))?;
+        let Some(field) = known(number) else { continue };
+        counts[number as usize - 1] += match (field.form, value) {
+            (Form::Varint, Value::Varint(_)) | (Form::Bytes, Value::Bytes(_)) => 1,
+            (Form::Varint, Value::Bytes(packed)) => count_varints(packed),
+            (Form::Fixed(size), Value::Fixed(one)) if one.len() == size => 1,
+            (Form::Fixed(size), Value::Bytes(packed)) if packed.len().is_multiple_of(size) => packed.len() / size,
+            _ => return Err(malformed(name, "a field has the wire type of another")),
+        };
     }
+    Ok(counts)
+}
+
+fn known(number: u64) -> Option<Field> {
+    FIELDS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
+}
+
+fn malformed(name: &str, detail: Malformed) -> Error {
+    Error::invalid(format!("the contents of tensor '{name}' are not an InferTensorContents: {detail}"))
 }
 
 /// Checks that the elements are in the datatype's field, all of them, and in no other.
-fn check_field(name: &str, header: &Header, contents: &InferTensorContents) -> Result<()> {
+fn check_field(name: &str, header: &Header, counts: &[usize; FIELDS.len()]) -> Result<()> {
     let Header { datatype, count, .. } = *header;
-    let filled = [
-        ("bool_contents", contents.bool_contents.len()),
-        ("int_contents", contents.int_contents.len()),
-        ("int64_contents", contents.int64_contents.len()),
-        ("uint_contents", contents.uint_contents.len()),
-        ("uint64_contents", contents.uint64_contents.len()),
-        ("fp32_contents", contents.fp32_contents.len()),
-        ("fp64_contents", contents.fp64_contents.len()),
-        ("bytes_contents", contents.bytes_contents.len()),
-    ];
-    let mut filled = filled.into_iter().filter(|&(_, len)| len > 0);
+    let mut filled = FIELDS.iter().zip(counts).filter(|&(_, &count)| count > 0);
     let expected = field(datatype);
-    let wanted = || expected.map_or_else(|| "raw_input_contents".to_owned(), |field| format!("contents.{field}"));
-    let Some((given, len)) = filled.next() else {
+    let wanted =
+        || expected.map_or_else(|| "raw_input_contents".to_owned(), |field| format!("contents.{}", field.name));
+    let Some((given, &len)) = filled.next() else {
         if count == 0 {
             return Ok(());
         }
@@ -70,62 +126,109 @@ fn check_field(name: &str, header: &Header, contents: &InferTensorContents) -> R
     };
     if let Some((second, _)) = filled.next() {
         return Err(Error::invalid(format!(
-            "input '{name}' of datatype {datatype} has elements in contents.{given} and contents.{second}, expected only {}",
+            "input '{name}' of datatype {datatype} has elements in contents.{} and contents.{}, expected only {}",
+            given.name,
+            second.name,
             wanted()
         )));
     }
-    if expected != Some(given) {
+    if expected != Some(*given) {
         return Err(Error::invalid(format!(
-            "input '{name}' of datatype {datatype} has elements in contents.{given}, expected {}",
+            "input '{name}' of datatype {datatype} has elements in contents.{}, expected {}",
+            given.name,
             wanted()
         )));
     }
     if len != count {
         return Err(Error::invalid(format!(
-            "input '{name}' has {len} elements in contents.{given}, expected {count} for shape {:?}",
+            "input '{name}' has {len} elements in contents.{}, expected {count} for shape {:?}",
+            given.name,
             header.shape.as_slice()
         )));
     }
     Ok(())
 }
 
-fn numbers<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N]) -> AlignedBuffer {
-    let mut buffer = aligned_zeroed(values.len() * N);
-    for (slot, &value) in buffer.chunks_exact_mut(N).zip(values) {
-        slot.copy_from_slice(&bytes(value));
-    }
-    buffer
+/// Reads the elements of one field. There are as many as the shape says: that was checked.
+struct Reader<'a> {
+    name: &'a str,
+    header: &'a Header,
+    contents: &'a [Bytes],
+    field: Field,
 }
 
-/// As [`numbers`], for datatypes narrower than their field.
-fn narrow<Wide, Narrow, const N: usize>(
-    name: &str,
-    datatype: Datatype,
-    values: &[Wide],
-    bytes: fn(Narrow) -> [u8; N],
-) -> Result<AlignedBuffer>
-where
-    Wide: Copy + Display,
-    Narrow: TryFrom<Wide>,
-{
-    let mut buffer = aligned_zeroed(values.len() * N);
-    for (index, (slot, &value)) in buffer.chunks_exact_mut(N).zip(values).enumerate() {
-        let narrowed = Narrow::try_from(value).map_err(|_| {
-            Error::invalid(format!(
-                "element {index} of input '{name}' is {value}, expected a value that fits {datatype}"
-            ))
+impl<'a> Reader<'a> {
+    /// Calls `each` with the values of the field, in their order.
+    fn values(&self, mut each: impl FnMut(Value<'a>) -> Result<()>) -> Result<()> {
+        for field in self.contents.iter().flat_map(|part| Fields(part)) {
+            let (number, value) = field.map_err(|detail| malformed(self.name, detail))?;
+            if number == self.field.number {
+                each(value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Varints as numbers of `N` bytes.
+    fn numbers<const N: usize>(
+        &self,
+        bytes: impl Fn(u64) -> std::result::Result<[u8; N], TryFromIntError>,
+    ) -> Result<AlignedBuffer> {
+        let mut buffer = aligned_zeroed(self.header.count * N);
+        let mut slots = buffer.chunks_exact_mut(N).enumerate();
+        let mut put = |value: u64| {
+            let Some((index, slot)) = slots.next() else { return Ok(()) };
+            slot.copy_from_slice(&bytes(value).map_err(|_| self.unfit(index, value))?);
+            Ok(())
+        };
+        self.values(|value| match value {
+            Value::Varint(value) => put(value),
+            Value::Bytes(varints) => {
+                packed(varints).try_for_each(|value| put(value.map_err(|detail| malformed(self.name, detail))?))
+            }
+            Value::Fixed(_) => Ok(()),
         })?;
-        slot.copy_from_slice(&bytes(narrowed));
+        Ok(buffer)
     }
-    Ok(buffer)
-}
 
-fn framed(elements: &[Bytes]) -> Result<AlignedBuffer> {
-    let size = elements.iter().map(|element| bytes_tensor::PREFIX + element.len()).sum();
-    let mut buffer = aligned_with_capacity(size);
-    for element in elements {
-        buffer.extend_from_slice(&bytes_tensor::prefix(element.len())?);
-        buffer.extend_from_slice(element);
+    fn unfit(&self, index: usize, value: u64) -> Error {
+        let (name, datatype) = (self.name, self.header.datatype);
+        let value = match datatype {
+            Datatype::Uint8 | Datatype::Uint16 => i64::from(value as u32),
+            _ => i64::from(value as i32),
+        };
+        Error::invalid(format!("element {index} of input '{name}' is {value}, expected a value that fits {datatype}"))
     }
-    Ok(buffer)
+
+    /// Numbers that lie as the tensor has them.
+    fn fixed(&self) -> Result<AlignedBuffer> {
+        let mut buffer = aligned_with_capacity(self.header.count * self.header.datatype.size().unwrap_or(0));
+        self.values(|value| {
+            if let Value::Fixed(numbers) | Value::Bytes(numbers) = value {
+                buffer.extend_from_slice(numbers);
+            }
+            Ok(())
+        })?;
+        Ok(buffer)
+    }
+
+    /// Elements of BYTES, each behind its length.
+    fn framed(&self) -> Result<AlignedBuffer> {
+        let mut size = 0;
+        self.values(|value| {
+            if let Value::Bytes(element) = value {
+                size += bytes_tensor::PREFIX + element.len();
+            }
+            Ok(())
+        })?;
+        let mut buffer = aligned_with_capacity(size);
+        self.values(|value| {
+            if let Value::Bytes(element) = value {
+                buffer.extend_from_slice(&bytes_tensor::prefix(element.len())?);
+                buffer.extend_from_slice(element);
+            }
+            Ok(())
+        })?;
+        Ok(buffer)
+    }
 }

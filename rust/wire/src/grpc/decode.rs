@@ -1,14 +1,16 @@
 //! Checks a request message against its model and puts its inputs in the model's order.
 
 use super::{
+    bounds::beyond_rank,
     contents,
     message::Envelope,
+    messages::TensorMessage,
     parameters::{self, TensorParameters},
 };
 use crate::{
     Decoded, Limits,
     declared::Declared,
-    generated::inference::model_infer_request as pb,
+    generated::inference::model_infer_request::InferRequestedOutputTensor,
     shared::{self, SharedInput, SharedOutput, Span},
 };
 use penstock_core::{
@@ -80,7 +82,7 @@ pub(super) fn bounded(what: &str, count: usize, max: usize) -> Result<()> {
 
 fn requested_outputs(
     declared: &mut Declared<'_>,
-    given: &[pb::InferRequestedOutputTensor],
+    given: &[InferRequestedOutputTensor],
     limits: &Limits,
 ) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
     let (mut outputs, mut shared) = (RequestedOutputs::new(), Vec::new());
@@ -105,7 +107,7 @@ fn requested_outputs(
     Ok(((!given.is_empty()).then_some(outputs), shared))
 }
 
-fn typed_inputs(declared: &mut Declared<'_>, given: Vec<pb::InferInputTensor>, limits: &Limits) -> Result<Inputs> {
+fn typed_inputs(declared: &mut Declared<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
     let mut inputs = Inputs::default();
     for (place, input) in given.into_iter().enumerate() {
         let mut header = header(declared, &input, place, limits)?;
@@ -113,7 +115,7 @@ fn typed_inputs(declared: &mut Declared<'_>, given: Vec<pb::InferInputTensor>, l
             inputs.shared.push(shared_input(declared, &input, header, span)?);
             continue;
         }
-        let buffer = contents::buffer(&input.name, &header, input.contents.unwrap_or_default())?;
+        let buffer = contents::buffer(&input.name, &header, &input.contents)?;
         inputs.own.push(tensor(&input.name, header, buffer)?);
     }
     Ok(inputs)
@@ -121,18 +123,18 @@ fn typed_inputs(declared: &mut Declared<'_>, given: Vec<pb::InferInputTensor>, l
 
 fn raw_inputs(
     declared: &mut Declared<'_>,
-    given: &[pb::InferInputTensor],
+    given: &[TensorMessage],
     raw: SmallVec<[AlignedBuffer; 2]>,
     limits: &Limits,
 ) -> Result<Inputs> {
     // MLServer's client sends contents with nothing in them beside raw tensors.
-    let filled =
-        |input: &&pb::InferInputTensor| input.contents.as_ref().is_some_and(|contents| *contents != Default::default());
-    if let Some(both) = given.iter().find(filled) {
-        return Err(Error::invalid(format!(
-            "input '{}' has contents beside the request's raw_input_contents, expected one of the two",
-            both.name
-        )));
+    for input in given.iter().filter(|input| !input.contents.is_empty()) {
+        if contents::is_filled(&input.name, &input.contents)? {
+            return Err(Error::invalid(format!(
+                "input '{}' has contents beside the request's raw_input_contents, expected one of the two",
+                input.name
+            )));
+        }
     }
     let own = given.iter().filter(|input| !is_shared(input));
     // An input without elements may have an empty entry or none.
@@ -157,12 +159,12 @@ fn raw_inputs(
     Ok(inputs)
 }
 
-fn is_shared(input: &pb::InferInputTensor) -> bool {
+fn is_shared(input: &TensorMessage) -> bool {
     input.parameters.contains_key("shared_memory_region")
 }
 
-fn shared_input(spec: &ModelSpec, input: &pb::InferInputTensor, header: Header, span: Span) -> Result<SharedInput> {
-    if input.contents.is_some() {
+fn shared_input(spec: &ModelSpec, input: &TensorMessage, header: Header, span: Span) -> Result<SharedInput> {
+    if !input.contents.is_empty() {
         let name = &input.name;
         return Err(Error::invalid(format!("input '{name}' has contents beside 'shared_memory_region'")));
     }
@@ -171,7 +173,7 @@ fn shared_input(spec: &ModelSpec, input: &pb::InferInputTensor, header: Header, 
     Ok(SharedInput { index, datatype, shape, span })
 }
 
-fn wrong_entries(given: &[&pb::InferInputTensor], got: usize) -> Error {
+fn wrong_entries(given: &[&TensorMessage], got: usize) -> Error {
     let expected = given.len();
     Error::invalid(match given.get(got) {
         Some(without) => {
@@ -186,7 +188,7 @@ fn wrong_entries(given: &[&pb::InferInputTensor], got: usize) -> Error {
     })
 }
 
-fn header(declared: &mut Declared<'_>, input: &pb::InferInputTensor, place: usize, limits: &Limits) -> Result<Header> {
+fn header(declared: &mut Declared<'_>, input: &TensorMessage, place: usize, limits: &Limits) -> Result<Header> {
     let index = declared.input(&input.name, place)?;
     let TensorParameters { span, custom, .. } =
         parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.open)?;
@@ -206,13 +208,9 @@ fn header(declared: &mut Declared<'_>, input: &pb::InferInputTensor, place: usiz
     Ok(Header { index, datatype, shape, count, span })
 }
 
-fn shape(input: &pb::InferInputTensor) -> Result<Shape> {
+fn shape(input: &TensorMessage) -> Result<Shape> {
     if input.shape.len() > MAX_RANK {
-        let rank = input.shape.len();
-        return Err(Error::invalid(format!(
-            "input '{}' has a shape of {rank} dimensions, at most {MAX_RANK} are accepted",
-            input.name
-        )));
+        return Err(beyond_rank(&input.name, input.shape.len()));
     }
     let dims = input.shape.iter().map(|&dim| usize::try_from(dim));
     dims.collect::<std::result::Result<_, _>>().map_err(|_| {

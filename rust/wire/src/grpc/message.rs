@@ -1,33 +1,47 @@
 //! Takes a request message apart as its bytes arrive.
 
-use super::split::{Layout, Splitter};
-use crate::{Limits, generated::inference as pb};
-use penstock_core::{AlignedBuffer, Result, aligned_with_capacity};
+use super::{
+    bounds,
+    messages::{RequestMessage, TensorMessage},
+    split::{Layout, Splitter},
+};
+use crate::Limits;
+use penstock_core::{AlignedBuffer, Datatype, Result};
 use smallvec::SmallVec;
 use std::fmt;
 
-const LAYOUT: Layout =
-    Layout { name: "ModelInferRequest", raw: (7, "raw_input_contents"), counted: &[(5, "inputs"), (6, "outputs")] };
+const LAYOUT: Layout = Layout {
+    name: "ModelInferRequest",
+    raw: (7, "raw_input_contents"),
+    counted: &[(5, "inputs"), (6, "outputs"), (4, "parameters")],
+};
 
 /// A request message, its raw tensors apart.
 pub struct Envelope {
-    /// The message; its `raw_input_contents` are empty.
-    pub message: pb::ModelInferRequest,
+    /// The message without its `raw_input_contents`.
+    pub message: RequestMessage,
     /// The entries of `raw_input_contents`, in order.
     pub raw: SmallVec<[AlignedBuffer; 2]>,
 }
 
-impl From<pb::ModelInferRequest> for Envelope {
-    /// For messages that came whole. Copies each raw tensor into a buffer of its own.
-    fn from(mut message: pb::ModelInferRequest) -> Self {
-        let entries = std::mem::take(&mut message.raw_input_contents);
-        let raw = entries.iter().map(|entry| {
-            let mut buffer = aligned_with_capacity(entry.len());
-            buffer.extend_from_slice(entry);
-            buffer
-        });
-        Self { raw: raw.collect(), message }
+impl Envelope {
+    /// Bytes of the typed contents, encoded and as tensors: varints and short strings become larger.
+    /// The latter is at most what [`super::decode`] allocates for them.
+    pub fn typed_bytes(&self) -> (usize, usize) {
+        let inputs = self.message.inputs.iter().filter(|input| !input.contents.is_empty());
+        inputs.fold((0, 0), |(encoded, decoded), input| {
+            let bytes: usize = input.contents.iter().map(|part| part.len()).sum();
+            (encoded + bytes, decoded + decoded_bytes(input, bytes))
+        })
     }
+}
+
+/// The bytes of a tensor whose contents have `encoded` bytes, by its shape, and never more than they could hold.
+fn decoded_bytes(input: &TensorMessage, encoded: usize) -> usize {
+    // An empty string takes two bytes, and four in a tensor.
+    let Some(size) = Datatype::from_name(&input.datatype).and_then(Datatype::size) else { return encoded * 2 };
+    let elements = input.shape.iter().map(|&dim| usize::try_from(dim).unwrap_or(0));
+    elements.fold(size, usize::saturating_mul).min(encoded * size)
 }
 
 impl fmt::Debug for Envelope {
@@ -56,13 +70,17 @@ impl fmt::Debug for Envelope {
 /// assert_eq!(envelope.raw[0].as_slice(), [7, 8]);
 /// # Ok::<(), penstock_core::Error>(())
 /// ```
-pub struct MessageDecoder(Splitter);
+pub struct MessageDecoder {
+    splitter: Splitter,
+    limits: Limits,
+}
 
 impl MessageDecoder {
-    /// A decoder of a message of `len` bytes that names no more inputs and outputs than `limits` says.
+    /// A decoder of a message of `len` bytes that names no more inputs, outputs and parameters than `limits` says.
     /// The caller bounds `len`: a raw tensor of at most that size is allocated before its bytes are there.
     pub fn new(len: usize, limits: &Limits) -> Self {
-        Self(Splitter::new(&LAYOUT, len, [limits.max_inputs, limits.max_outputs]))
+        let most = [limits.max_inputs, limits.max_outputs, limits.max_parameters];
+        Self { splitter: Splitter::new(&LAYOUT, len, most), limits: *limits }
     }
 
     /// Takes the next bytes of the message, of any number.
@@ -70,29 +88,39 @@ impl MessageDecoder {
     /// # Errors
     /// `InvalidInput` when they are not a message, or more than its length.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
-        self.0.push(chunk)
+        self.splitter.push(chunk)
+    }
+
+    /// Bytes that [`MessageDecoder::finish`] decodes: all but the raw tensors.
+    pub fn head_len(&self) -> usize {
+        self.splitter.head().len()
     }
 
     /// The message, once all its bytes are there.
     ///
     /// # Errors
-    /// `InvalidInput` when bytes are missing, or the message is not a `ModelInferRequest`.
+    /// `InvalidInput` when bytes are missing, the message is not a `ModelInferRequest`, or is over the limits.
     pub fn finish(self) -> Result<Envelope> {
-        let [inputs, outputs] = self.0.counts();
+        let Self { splitter, limits } = self;
+        // A parameter takes two bytes, a dimension one: a small head cannot hold too many of them.
+        if splitter.head().len() > limits.max_parameters {
+            bounds::check(splitter.head(), &limits)?;
+        }
+        let [inputs, outputs, _] = splitter.counts();
         // The lists at their exact sizes: protobuf's own growth starts at four large entries.
-        let mut message = pb::ModelInferRequest {
+        let mut message = RequestMessage {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
-            ..pb::ModelInferRequest::default()
+            ..RequestMessage::default()
         };
-        let raw = self.0.finish(&mut message)?;
+        let raw = splitter.finish(&mut message)?;
         Ok(Envelope { message, raw })
     }
 }
 
 impl fmt::Debug for MessageDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageDecoder").field("left", &self.0.left()).finish_non_exhaustive()
+        f.debug_struct("MessageDecoder").field("left", &self.splitter.left()).finish_non_exhaustive()
     }
 }
 

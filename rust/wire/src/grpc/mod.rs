@@ -6,28 +6,33 @@
 
 mod answer;
 mod ask;
+mod bounds;
 mod config;
 mod contents;
 mod decode;
 mod encode;
 pub mod error;
+mod fields;
 mod message;
+mod messages;
 pub mod meta;
 mod parameters;
 pub mod repository;
 mod split;
 mod statistics;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod timeout;
 mod varint;
 
 pub use answer::{AnswerDecoder, stream_answer};
 pub use ask::encode_call;
+pub use bounds::check_fields;
 pub use config::config;
 pub use decode::decode;
 pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, response};
 pub use message::{Envelope, MessageDecoder};
+pub use messages::{RequestMessage, TensorMessage};
 #[cfg(test)]
 pub(crate) use statistics::entry as statistics_entry;
 pub use statistics::statistics;

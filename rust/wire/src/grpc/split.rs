@@ -2,6 +2,7 @@
 //! one: they are copied once, into the buffer that Python is handed.
 
 use super::{
+    bounds::{MAX_FIELDS, too_many_fields},
     decode::bounded,
     varint::{self, Varint},
 };
@@ -37,9 +38,11 @@ pub(super) struct Layout {
 pub(super) struct Splitter {
     layout: &'static Layout,
     /// The most entries of each counted field; those of the first bound the raw tensors too.
-    most: [usize; 2],
+    most: [usize; 3],
     /// The entries of each counted field so far.
-    counts: [usize; 2],
+    counts: [usize; 3],
+    /// All fields so far.
+    fields: usize,
     /// Bytes of the message after the chunk at hand.
     left: usize,
     state: State,
@@ -65,11 +68,12 @@ enum State {
 impl Splitter {
     /// For a message of `len` bytes. The caller bounds `len`: a raw tensor of at most that size is
     /// allocated before its bytes are there.
-    pub(super) fn new(layout: &'static Layout, len: usize, most: [usize; 2]) -> Self {
+    pub(super) fn new(layout: &'static Layout, len: usize, most: [usize; 3]) -> Self {
         Self {
             layout,
             most,
-            counts: [0; 2],
+            counts: [0; 3],
+            fields: 0,
             left: len,
             state: State::Key(Varint::default()),
             head: Vec::with_capacity(len.min(HEAD_CAPACITY)),
@@ -93,8 +97,13 @@ impl Splitter {
     }
 
     /// The entries of each counted field so far.
-    pub(super) fn counts(&self) -> [usize; 2] {
+    pub(super) fn counts(&self) -> [usize; 3] {
         self.counts
+    }
+
+    /// Everything but the raw tensors, encoded.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// Merges all but the raw tensors into `message`, once all bytes are there; the raw tensors.
@@ -151,6 +160,10 @@ impl Splitter {
     fn field(&mut self, key: u64, here: usize) -> Result<State> {
         if key > u64::from(u32::MAX) || key >> 3 == 0 {
             return Err(Error::invalid(format!("the protobuf message has the impossible field number {}", key >> 3)));
+        }
+        self.fields += 1;
+        if self.fields > MAX_FIELDS {
+            return Err(too_many_fields());
         }
         // A length-delimited field's key is written with its length: a raw tensor's is not wanted.
         let next = match key & 7 {

@@ -11,6 +11,7 @@ use crate::{
 use bytes::Bytes;
 use penstock_core::{Datatype, ModelSpec, Result, TensorSpec};
 use proptest::prelude::*;
+use prost::Message as _;
 
 /// A declared tensor; -1 is a variable axis.
 pub(super) fn input(name: &str, datatype: Datatype, dims: &[i64]) -> TensorSpec {
@@ -52,6 +53,11 @@ pub(super) fn message(inputs: Vec<InferInputTensor>, raw: &[&[u8]]) -> ModelInfe
 /// A parameter's message.
 pub(super) fn parameter(choice: ParameterChoice) -> InferParameter {
     InferParameter { parameter_choice: Some(choice) }
+}
+
+/// The message as it is read.
+pub(crate) fn envelope(message: &ModelInferRequest) -> Envelope {
+    from_chunks(&message.encode_to_vec(), &[]).unwrap()
 }
 
 /// Decodes a message from chunks that end at `cuts`.

@@ -1,12 +1,14 @@
 use super::*;
-use crate::grpc::{
-    encode,
-    testing::{input, spec},
+use crate::{
+    generated::inference::{self as pb, model_infer_response::InferOutputTensor},
+    grpc::{
+        encode,
+        testing::{input, spec},
+    },
 };
 use bytes::Bytes;
 use penstock_core::{AnswerPlan, InferResponse, Parameter, Timings, bytes_tensor};
 use proptest::prelude::*;
-use prost::Message as _;
 use smallvec::smallvec;
 
 fn decoded(bytes: &[u8], cut: usize) -> Result<Answer> {
@@ -98,10 +100,10 @@ fn wrong_answers_say_what_is_wrong() {
 #[test]
 fn an_error_within_a_stream_is_the_models() {
     let message = pb::ModelStreamInferResponse { error_message: "no".to_owned(), infer_response: None };
-    let error = stream_answer(message).unwrap_err();
+    let error = stream_answer(message.encode_to_vec().into()).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Handler, "no"));
     let whole = message_of(vec![output("INT8", &[1])]);
-    assert_eq!(stream_answer(whole).unwrap().outputs[0].tensor.as_slice(), b"a");
+    assert_eq!(stream_answer(whole.encode_to_vec().into()).unwrap().outputs[0].tensor.as_slice(), b"a");
 }
 
 fn message_of(outputs: Vec<InferOutputTensor>) -> pb::ModelStreamInferResponse {

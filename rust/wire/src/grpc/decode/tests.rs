@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
-    generated::inference::{InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice},
-    grpc::testing::{given, input, message, parameter, spec, typed},
+    generated::inference::{
+        InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice,
+        model_infer_request as pb,
+    },
+    grpc::testing::{envelope, given, input, message, parameter, spec, typed},
 };
 use bytes::Bytes;
 use penstock_core::{Batching, Kind, Parameter};
@@ -11,7 +14,7 @@ mod round_trip;
 
 /// Decodes for a model with inputs `x` FP32[1, 4] and `n` INT8[-1].
 fn decoded(message: ModelInferRequest) -> Result<Decoded> {
-    decode(&model(), message.into(), &Limits::default())
+    decode(&model(), envelope(&message), &Limits::default())
 }
 
 fn model() -> ModelSpec {
@@ -28,7 +31,7 @@ fn refused(inputs: Vec<pb::InferInputTensor>, raw: &[&[u8]]) -> String {
 fn refused_typed(datatype: &str, count: i64, contents: InferTensorContents) -> String {
     let spec = spec(vec![input("t", Datatype::from_name(datatype).unwrap(), &[-1])]);
     let message = message(vec![typed("t", datatype, &[count], contents)], &[]);
-    decode(&spec, message.into(), &Limits::default()).unwrap_err().message().to_owned()
+    decode(&spec, envelope(&message), &Limits::default()).unwrap_err().message().to_owned()
 }
 
 fn x() -> pb::InferInputTensor {
@@ -196,7 +199,7 @@ fn values_that_do_not_fit_are_refused() {
 fn broken_frames_of_raw_bytes_are_refused() {
     let spec = spec(vec![input("t", Datatype::Bytes, &[-1])]);
     let message = message(vec![given("t", "BYTES", &[2])], &[&[1, 0, 0, 0, b'a']]);
-    let error = decode(&spec, message.into(), &Limits::default()).unwrap_err();
+    let error = decode(&spec, envelope(&message), &Limits::default()).unwrap_err();
     assert_eq!(error.message(), "input 't': BYTES data ends after 1 elements, expected 2");
 }
 
@@ -204,7 +207,7 @@ fn broken_frames_of_raw_bytes_are_refused() {
 fn any_byte_but_zero_is_true() {
     let spec = spec(vec![input("t", Datatype::Bool, &[-1])]);
     let message = message(vec![given("t", "BOOL", &[4])], &[&[0, 1, 2, 255]]);
-    let decoded = decode(&spec, message.into(), &Limits::default()).unwrap();
+    let decoded = decode(&spec, envelope(&message), &Limits::default()).unwrap();
     assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), [0, 1, 1, 1]);
 }
 
@@ -214,7 +217,7 @@ fn batches_are_counted_and_bounded() {
     spec.batching = Some(Batching::new(3));
     let of = |rows: i64| {
         let bytes = vec![0; 2 * rows as usize];
-        decode(&spec, message(vec![given("t", "UINT8", &[rows, 2])], &[&bytes]).into(), &Limits::default())
+        decode(&spec, envelope(&message(vec![given("t", "UINT8", &[rows, 2])], &[&bytes])), &Limits::default())
     };
     assert_eq!(of(3).unwrap().request.rows, 3);
     assert_eq!(of(4).unwrap_err().message(), "input 't' has a batch of 4 rows, model 'm' accepts at most 3");
@@ -255,7 +258,7 @@ fn classes_are_planned_for_outputs_that_have_an_order() {
     let classify = |spec: &ModelSpec| {
         let output = pb::InferRequestedOutputTensor { name: "x_out".into(), parameters: shared("classification") };
         let request = ModelInferRequest { outputs: vec![output], ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) };
-        decode(spec, request.into(), &Limits::default())
+        decode(spec, envelope(&request), &Limits::default())
     };
     let mut spec = model();
     let expected = RequestedOutput { classes: 1, ..RequestedOutput::new(0, false) };
@@ -270,7 +273,8 @@ fn classes_are_planned_for_outputs_that_have_an_order() {
 #[test]
 fn long_lists_are_refused() {
     let limits = Limits { max_inputs: 1, max_outputs: 0, ..Limits::default() };
-    let text = |message: ModelInferRequest| decode(&model(), message.into(), &limits).unwrap_err().message().to_owned();
+    let text =
+        |message: ModelInferRequest| decode(&model(), envelope(&message), &limits).unwrap_err().message().to_owned();
     assert_eq!(text(message(vec![x(), n(1)], &[])), "the request has more than 1 inputs");
     let outputs = vec![pb::InferRequestedOutputTensor::default()];
     assert_eq!(text(ModelInferRequest { outputs, ..message(vec![x()], &[]) }), "the request has more than 0 outputs");
@@ -288,14 +292,14 @@ fn the_handler_sees_id_and_parameters_if_it_asks() {
         ..message(vec![x(), n(1)], &[&[0; 16], &[0]])
     };
     let asking = ModelSpec { wants_context: true, ..model() };
-    let decoded = decode(&asking, request.clone().into(), &Limits::default()).unwrap();
+    let decoded = decode(&asking, envelope(&request), &Limits::default()).unwrap();
     let caller = decoded.request.caller.unwrap();
     assert_eq!(caller.id, "r1");
     assert_eq!(caller.parameters, [("own".to_owned(), Parameter::Float(0.5))]);
     assert_eq!(decoded.plan.id, "r1");
     assert_eq!(decoded.timeout, Some(Duration::from_micros(250)));
 
-    let decoded = decode(&model(), request.into(), &Limits::default()).unwrap();
+    let decoded = decode(&model(), envelope(&request), &Limits::default()).unwrap();
     assert!(decoded.request.caller.is_none());
     assert_eq!(decoded.plan.id, "r1");
 }

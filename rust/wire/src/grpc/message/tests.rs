@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    generated::inference::infer_parameter::ParameterChoice,
+    generated::inference::{self as pb, infer_parameter::ParameterChoice},
     grpc::testing::{cuts, from_chunks, given, message, parameter, typed},
 };
 use bytes::Bytes;
@@ -20,24 +20,13 @@ fn raw_tensors_land_aligned_and_apart() {
     assert!(envelope.raw.iter().all(|raw| (raw.as_ptr() as usize).is_multiple_of(64)));
     assert_eq!(envelope.raw[0].as_slice(), large);
     assert_eq!(envelope.raw[2].as_slice(), b"abc");
-    assert!(envelope.message.raw_input_contents.is_empty());
     assert_eq!(envelope.message.inputs[0].name, "x");
-}
-
-#[test]
-fn a_whole_message_is_split_the_same_way() {
-    let whole = message(vec![given("x", "UINT8", &[3])], &[b"abc"]);
-    let envelope = Envelope::from(whole.clone());
-    let decoded = from_chunks(&whole.encode_to_vec(), &[]).unwrap();
-    assert_eq!(envelope.message, decoded.message);
-    assert_eq!(envelope.raw, decoded.raw);
-    assert!((envelope.raw[0].as_ptr() as usize).is_multiple_of(64));
 }
 
 #[test]
 fn an_empty_message_has_nothing_in_it() {
     let envelope = from_chunks(&[], &[]).unwrap();
-    assert_eq!(envelope.message, pb::ModelInferRequest::default());
+    assert_eq!(envelope.message, RequestMessage::default());
     assert!(envelope.raw.is_empty());
 }
 
@@ -109,6 +98,72 @@ fn many_small_entries_are_refused_before_they_are_stored() {
     assert_eq!(refused(0x3a, 3).unwrap_err(), "the request has more than 2 raw_input_contents");
 }
 
+#[test]
+fn parameters_are_counted_over_the_whole_message() {
+    let limits = Limits { max_parameters: 3, ..Limits::default() };
+    let parameters = |names: &[&str]| {
+        names.iter().map(|name| ((*name).to_owned(), parameter(ParameterChoice::BoolParam(true)))).collect()
+    };
+    let request = |input: &[&str], output: &[&str]| {
+        let output = pb::model_infer_request::InferRequestedOutputTensor {
+            parameters: parameters(output),
+            ..Default::default()
+        };
+        let input =
+            pb::model_infer_request::InferInputTensor { parameters: parameters(input), ..given("x", "UINT8", &[1]) };
+        let whole = pb::ModelInferRequest {
+            parameters: parameters(&["a"]),
+            outputs: vec![output],
+            ..message(vec![input], &[])
+        };
+        let bytes = whole.encode_to_vec();
+        let mut decoder = MessageDecoder::new(bytes.len(), &limits);
+        decoder.push(&bytes)?;
+        decoder.finish().map(drop)
+    };
+    assert!(request(&["b"], &["c"]).is_ok());
+    for refused in [request(&["b", "c"], &["d"]), request(&["b"], &["c", "d"])] {
+        assert_eq!(refused.unwrap_err().message(), "the request has more than 3 parameters");
+    }
+}
+
+#[test]
+fn a_shape_of_many_dimensions_is_refused_before_it_is_decoded() {
+    let dims = vec![1; 10_000];
+    let bytes = message(vec![given("x", "UINT8", &dims)], &[]).encode_to_vec();
+    assert_eq!(refused(&bytes), "input 'x' has a shape of 10000 dimensions, at most 32 are accepted");
+    // Each dimension as a field of its own, as a hostile encoder may write them.
+    let unpacked = [&[0x0a, 1, b'x'][..], &[0x18, 1].repeat(10_000)].concat();
+    let bytes = [&[0x2a][..], &prost_length(unpacked.len()), &unpacked].concat();
+    assert_eq!(refused(&bytes), "input 'x' has a shape of 10000 dimensions, at most 32 are accepted");
+}
+
+fn prost_length(length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    prost::encoding::encode_varint(length as u64, &mut bytes);
+    bytes
+}
+
+#[test]
+fn a_message_of_very_many_fields_is_refused() {
+    // An unknown varint field, over and over.
+    assert_eq!(refused(&[0x98, 6, 1].repeat(20_000)), "the protobuf message has more than 16384 fields");
+}
+
+#[test]
+fn contents_are_measured_before_they_are_decoded() {
+    let typed_bytes = |datatype: &str, dim: i64, contents| {
+        let message = message(vec![typed("x", datatype, &[dim], contents)], &[]);
+        crate::grpc::testing::envelope(&message).typed_bytes()
+    };
+    let zeros = pb::InferTensorContents { int64_contents: vec![0; 1000], ..Default::default() };
+    assert_eq!(typed_bytes("INT64", 1000, zeros.clone()), (1003, 8000));
+    // A shape that promises more than the bytes could hold is not believed.
+    assert_eq!(typed_bytes("INT64", 1 << 40, zeros), (1003, 8024));
+    let empty = pb::InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
+    assert_eq!(typed_bytes("BYTES", 1000, empty), (2000, 4000));
+}
+
 fn messages() -> impl Strategy<Value = pb::ModelInferRequest> {
     let parameters = || {
         let choice = prop_oneof![
@@ -149,8 +204,27 @@ fn by_prost(bytes: &[u8]) -> Option<(pb::ModelInferRequest, Vec<Vec<u8>>)> {
 }
 
 fn by_chunks(bytes: &[u8], cuts: &[usize]) -> Option<(pb::ModelInferRequest, Vec<Vec<u8>>)> {
-    let envelope = from_chunks(bytes, cuts).ok()?;
-    Some((envelope.message, envelope.raw.iter().map(|entry| entry.to_vec()).collect()))
+    let Envelope { message, raw } = from_chunks(bytes, cuts).ok()?;
+    let inputs = message.inputs.into_iter().map(|input| {
+        let contents = (!input.contents.is_empty()).then(|| pb::InferTensorContents::decode(&*input.contents.concat()));
+        Some(pb::model_infer_request::InferInputTensor {
+            name: input.name,
+            datatype: input.datatype,
+            shape: input.shape,
+            parameters: input.parameters,
+            contents: contents.transpose().ok()?,
+        })
+    });
+    let message = pb::ModelInferRequest {
+        model_name: message.model_name,
+        model_version: message.model_version,
+        id: message.id,
+        parameters: message.parameters,
+        inputs: inputs.collect::<Option<_>>()?,
+        outputs: message.outputs,
+        raw_input_contents: Vec::new(),
+    };
+    Some((message, raw.iter().map(|entry| entry.to_vec()).collect()))
 }
 
 proptest! {

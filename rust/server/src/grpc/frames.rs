@@ -1,0 +1,192 @@
+//! Messages of a call's body: each behind a flag for compression and a length.
+
+use crate::{
+    app::HeldBytes,
+    config::{Compression, Limits},
+    front::Incoming,
+    inflate::Inflation,
+    offload,
+    pieces::next,
+};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use penstock_core::{Error, Kind, Result};
+use penstock_wire::{
+    Limits as WireLimits,
+    coding::{Bounds, Coding},
+    grpc::{Envelope, FRAME_PREFIX, MessageDecoder},
+};
+
+/// Codings of messages, as `grpc-accept-encoding` lists them.
+pub(super) const ACCEPTED: &str = "identity,gzip,deflate,zstd";
+
+/// The coding of a call's messages by its `grpc-encoding`.
+///
+/// # Errors
+/// `Unsupported` that names the coding.
+fn message_coding(headers: &HeaderMap) -> Result<Option<Coding>> {
+    let Some(value) = headers.get("grpc-encoding") else { return Ok(None) };
+    match value.as_bytes() {
+        b"identity" => Ok(None),
+        name => coding(name).map(Some).ok_or_else(|| {
+            let name = name[..name.len().min(64)].escape_ascii();
+            Error::new(
+                Kind::Unsupported,
+                format!("the grpc-encoding '{name}' is not supported, expected one of {ACCEPTED}"),
+            )
+        }),
+    }
+}
+
+fn coding(name: &[u8]) -> Option<Coding> {
+    let known = [Compression::Gzip, Compression::Deflate, Compression::Zstd].into_iter();
+    known.map(Compression::coding).find(|coding| coding.name().as_bytes() == name)
+}
+
+/// Reads messages off a body, one after the other.
+pub(super) struct Frames<B> {
+    body: B,
+    /// What came and was not taken yet.
+    chunk: Bytes,
+    /// Bytes of the message at hand that are still to come.
+    left: usize,
+    coding: Option<Coding>,
+    bounds: Bounds,
+}
+
+impl<B: Incoming> Frames<B> {
+    /// For a call with those headers.
+    ///
+    /// # Errors
+    /// `Unsupported` for a coding that is not read.
+    pub(super) fn new(body: B, headers: &HeaderMap, limits: &Limits) -> Result<Self> {
+        let coding = message_coding(headers)?;
+        Ok(Self { body, chunk: Bytes::new(), left: 0, coding, bounds: limits.inflation() })
+    }
+
+    /// The next inference message; `None` at the end of the call. Its bytes are counted in `held`.
+    ///
+    /// # Errors
+    /// `TooLarge` by the limits, `InvalidInput` for a broken frame or message, `Overloaded` when the server's bodies hold
+    /// as much as they may, `Cancelled` when the client leaves.
+    pub(super) async fn request(&mut self, held: &mut HeldBytes) -> Result<Option<Envelope>> {
+        let Some(is_compressed) = self.begin(self.bounds.bytes).await? else { return Ok(None) };
+        if is_compressed {
+            return Box::pin(self.inflated_request(held)).await.map(Some);
+        }
+        let mut decoder = MessageDecoder::new(self.left, &WireLimits::default());
+        while self.left > 0 {
+            let piece = self.piece().await?;
+            held.take(piece.len())?;
+            decoder.push(&piece)?;
+        }
+        offload::run(decoder.head_len(), || decoder.finish()).await.map(Some)
+    }
+
+    async fn inflated_request(&mut self, held: &mut HeldBytes) -> Result<Envelope> {
+        let message = self.inflated(held).await?;
+        let decode = move || {
+            let mut decoder = MessageDecoder::new(message.len(), &WireLimits::default());
+            decoder.push(&message)?;
+            drop(message);
+            decoder.finish()
+        };
+        offload::run(held.bytes(), decode).await
+    }
+
+    /// The next message as it is, of at most `most` bytes; `None` at the end of the call.
+    ///
+    /// # Errors
+    /// As [`Frames::request`].
+    pub(super) async fn message(&mut self, most: usize, held: &mut HeldBytes) -> Result<Option<Bytes>> {
+        self.bounds.bytes = most;
+        let Some(is_compressed) = self.begin(most).await? else { return Ok(None) };
+        if is_compressed {
+            return Box::pin(self.inflated(held)).await.map(Some);
+        }
+        let mut message = BytesMut::new();
+        while self.left > 0 {
+            let piece = self.piece().await?;
+            held.take(piece.len())?;
+            message.extend_from_slice(&piece);
+        }
+        Ok(Some(message.freeze()))
+    }
+
+    /// Reads the rest of a message that was refused, and drops it.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the body ends within it; `Cancelled` when the client leaves.
+    pub(super) async fn skip(&mut self) -> Result<()> {
+        while self.left > 0 {
+            self.piece().await?;
+        }
+        Ok(())
+    }
+
+    /// Checks that no other message follows.
+    ///
+    /// # Errors
+    /// `InvalidInput` where one does; `Cancelled` when the client leaves.
+    pub(super) async fn end(&mut self) -> Result<()> {
+        match self.prefix().await? {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid("the call carries more than one message")),
+        }
+    }
+
+    async fn inflated(&mut self, held: &mut HeldBytes) -> Result<Bytes> {
+        let coding = self.coding.ok_or_else(|| {
+            Error::new(Kind::Unsupported, "the message is compressed, but the call has no grpc-encoding")
+        })?;
+        let mut inflation = Inflation::new(coding, self.bounds);
+        while self.left > 0 {
+            inflation = inflation.push(self.piece().await?, held).await?;
+        }
+        inflation.finish(held).await
+    }
+
+    /// Reads the prefix of the next message: whether it is compressed; `None` at the end of the call.
+    async fn begin(&mut self, most: usize) -> Result<Option<bool>> {
+        let Some([flag, length @ ..]) = self.prefix().await? else { return Ok(None) };
+        let length = u32::from_be_bytes(length) as usize;
+        if flag > 1 {
+            return Err(Error::invalid(format!("the message has the compression flag {flag}, expected 0 or 1")));
+        }
+        if length > most {
+            let text = format!("the message has {length} bytes, at most {most} are accepted");
+            return Err(Error::new(Kind::TooLarge, text));
+        }
+        self.left = length;
+        Ok(Some(flag == 1))
+    }
+
+    async fn prefix(&mut self) -> Result<Option<[u8; FRAME_PREFIX]>> {
+        let mut prefix = [0; FRAME_PREFIX];
+        let mut have = 0;
+        while have < FRAME_PREFIX {
+            if self.chunk.is_empty() {
+                match next(&mut self.body).await? {
+                    Some(chunk) => self.chunk = chunk,
+                    None if have == 0 => return Ok(None),
+                    None => return Err(Error::invalid("the call's body ends within the prefix of a message")),
+                }
+            }
+            let part = self.chunk.split_to(self.chunk.len().min(FRAME_PREFIX - have));
+            prefix[have..have + part.len()].copy_from_slice(&part);
+            have += part.len();
+        }
+        Ok(Some(prefix))
+    }
+
+    /// The next bytes of the message at hand.
+    async fn piece(&mut self) -> Result<Bytes> {
+        while self.chunk.is_empty() {
+            self.chunk =
+                next(&mut self.body).await?.ok_or_else(|| Error::invalid("the call's body ends within a message"))?;
+        }
+        let piece = self.chunk.split_to(self.chunk.len().min(self.left));
+        self.left -= piece.len();
+        Ok(piece)
+    }
+}

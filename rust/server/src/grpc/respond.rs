@@ -1,0 +1,168 @@
+//! Answers of calls: framed messages, compressed for clients that accept it, and the status behind them.
+
+use super::status;
+use crate::{
+    app::App,
+    body::Body,
+    config::Compression,
+    front::Context,
+    offload::{self, Offloaded},
+};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::Stream;
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
+use http_body::{Body as HttpBody, Frame};
+use penstock_core::{Chunks, Error, Kind, Result};
+use penstock_wire::{
+    coding::{self, Coding},
+    grpc::{FRAME_PREFIX, MAX_MESSAGE},
+};
+use prost::Message;
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Poll, ready},
+};
+
+/// The coding of a call's answers: the server's, if the client accepts it.
+pub(super) fn answer_coding(context: &Context, headers: &HeaderMap) -> Option<Coding> {
+    let compression = context.app.config.grpc_compression?;
+    let mut lists = headers.get_all("grpc-accept-encoding").iter().filter_map(|list| list.to_str().ok());
+    lists.any(|list| list.split(',').any(|name| name.trim() == compression.name())).then(|| compression.coding())
+}
+
+/// A message behind its prefix.
+///
+/// # Errors
+/// `TooLarge` beyond what a client reads.
+pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
+    let length = message.encoded_len();
+    let mut frame = BytesMut::with_capacity(FRAME_PREFIX + length);
+    put_prefix(&mut frame, 0, length)?;
+    message.encode_raw(&mut frame);
+    Ok(frame.freeze())
+}
+
+/// A framed message again, compressed. A large one is compressed on a thread of its own.
+pub(super) fn compressed(coding: Coding, frame: Chunks) -> Offloaded<Bytes> {
+    // A byte takes some times as long to compress as to copy.
+    let work = frame.iter().map(Bytes::len).sum::<usize>().saturating_mul(8);
+    offload::run(work, move || {
+        let mut left = FRAME_PREFIX;
+        let message: Chunks = frame
+            .into_iter()
+            .map(|mut chunk| {
+                let prefix = chunk.split_to(left.min(chunk.len()));
+                left -= prefix.len();
+                chunk
+            })
+            .collect();
+        let small = coding::compress(coding, &message)?;
+        let mut framed = BytesMut::with_capacity(FRAME_PREFIX + small.len());
+        put_prefix(&mut framed, 1, small.len())?;
+        framed.put_slice(&small);
+        Ok(framed.freeze())
+    })
+}
+
+fn put_prefix(frame: &mut BytesMut, flag: u8, length: usize) -> Result<()> {
+    let announced = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
+        let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
+        Error::new(Kind::TooLarge, text)
+    })?;
+    frame.put_u8(flag);
+    frame.put_u32(announced);
+    Ok(())
+}
+
+/// An answer of one framed message. `headers` become its metadata.
+pub(super) async fn unary(coding: Option<Coding>, frame: Chunks, mut headers: HeaderMap) -> Result<Response<Body>> {
+    let chunks = match coding {
+        None => frame,
+        Some(coding) => {
+            headers.insert("grpc-encoding", HeaderValue::from_static(coding.name()));
+            Chunks::from_iter([Box::pin(compressed(coding, frame)).await?])
+        }
+    };
+    let mut response = Response::new(Body::with_trailers(chunks, Some(status::ok_trailers())));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+/// An answer of any number of messages.
+pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
+where
+    S: Stream<Item = Result<M>> + Send + 'static,
+    M: Message + 'static,
+{
+    let body = Messages { app: Arc::clone(app), coding, messages: Some(Box::pin(messages)), compressing: None };
+    let mut response = Response::new(Body::Streamed(axum::body::Body::new(body), None));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    if let Some(coding) = coding {
+        response.headers_mut().insert("grpc-encoding", HeaderValue::from_static(coding.name()));
+    }
+    response
+}
+
+/// Messages as they are made, then the status.
+struct Messages<S> {
+    app: Arc<App>,
+    coding: Option<Coding>,
+    /// `None` after the status.
+    messages: Option<Pin<Box<S>>>,
+    /// A message that is being compressed.
+    compressing: Option<Offloaded<Bytes>>,
+}
+
+impl<S: Stream<Item = Result<M>>, M: Message> Messages<S> {
+    fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        loop {
+            if let Some(compressing) = &mut self.compressing {
+                let frame = ready!(Pin::new(compressing).poll(cx));
+                self.compressing = None;
+                return Poll::Ready(Some(frame));
+            }
+            let Some(messages) = &mut self.messages else { return Poll::Ready(None) };
+            let Some(message) = ready!(messages.as_mut().poll_next(cx)) else { return Poll::Ready(None) };
+            match (message.and_then(|message| framed(&message)), self.coding) {
+                (Ok(frame), Some(coding)) => self.compressing = Some(compressed(coding, Chunks::from_iter([frame]))),
+                (frame, _) => return Poll::Ready(Some(frame)),
+            }
+        }
+    }
+}
+
+impl<S: Stream<Item = Result<M>>, M: Message> HttpBody for Messages<S> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        if self.messages.is_none() {
+            return Poll::Ready(None);
+        }
+        let trailers = match ready!(self.poll_next(cx)) {
+            Some(Ok(frame)) => return Poll::Ready(Some(Ok(Frame::data(frame)))),
+            Some(Err(error)) => status::error_headers(&self.app, &error),
+            None => status::ok_trailers(),
+        };
+        // What is under way has no caller any more.
+        self.messages = None;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+}
+
+impl Compression {
+    /// The same coding in HTTP's terms.
+    pub(super) const fn coding(self) -> Coding {
+        match self {
+            Self::Gzip => Coding::Gzip,
+            Self::Deflate => Coding::Deflate,
+            Self::Zstd => Coding::Zstd,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Messages of `ModelStreamInfer` that answer a request.
+
+use super::infer::check_told;
+use crate::answers::Answers;
+use penstock_core::{AnswerPlan, Error, InferResponse, Parameter, Result, Timings};
+use penstock_wire::{
+    generated::inference as pb,
+    grpc::{self as wire, RequestMessage},
+};
+
+/// Whether this is the last answer to its request, as Triton's clients ask.
+const FINAL: &str = "triton_final_response";
+/// Whether a request wants an answer without outputs after its last one.
+const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
+
+/// An answer, or the message of the error that takes its place.
+pub(super) struct Told {
+    message: pb::ModelStreamInferResponse,
+    error: Option<Error>,
+}
+
+impl Told {
+    pub(super) fn is_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Its message; where errors end the call, the error.
+    pub(super) fn message(self, strict: bool) -> Result<pb::ModelStreamInferResponse> {
+        match self.error {
+            Some(error) if strict => Err(error),
+            _ => Ok(self.message),
+        }
+    }
+}
+
+/// What the answers to a request repeat of it.
+pub(super) struct Asked {
+    id: String,
+    model: String,
+    version: String,
+    wants_end: bool,
+}
+
+impl Asked {
+    pub(super) fn of(message: &RequestMessage) -> Self {
+        let end = message.parameters.get(EMPTY_FINAL).and_then(|parameter| parameter.parameter_choice.as_ref());
+        Self {
+            id: message.id.clone(),
+            model: message.model_name.clone(),
+            version: message.model_version.clone(),
+            wants_end: end == Some(&pb::infer_parameter::ParameterChoice::BoolParam(true)),
+        }
+    }
+
+    pub(super) fn answer(&self, answers: &mut Answers, mut response: InferResponse, last: bool) -> Told {
+        response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
+        let checked = check_told(answers.model(), &response);
+        match checked.and_then(|()| wire::response(answers.model().spec(), &answers.plan, &response)) {
+            Ok(response) => told(response),
+            Err(error) => {
+                answers.fail(&error);
+                self.error(error)
+            }
+        }
+    }
+
+    /// What is told at the end, if that is asked for.
+    pub(super) fn at_end(&self, answers: &Answers) -> Option<Told> {
+        self.wants_end.then(|| self.end(answers))
+    }
+
+    /// The answer that only says that there are no more.
+    fn end(&self, answers: &Answers) -> Told {
+        let spec = answers.model().spec();
+        let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
+        let response =
+            InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), told: None };
+        let plan = AnswerPlan { id: self.id.clone(), outputs: Some(Default::default()), ..AnswerPlan::default() };
+        // Without outputs there is nothing in it that could fail.
+        told(wire::response(spec, &plan, &response).unwrap_or_default())
+    }
+
+    pub(super) fn error(&self, error: Error) -> Told {
+        let last = pb::infer_parameter::ParameterChoice::BoolParam(true);
+        let response = pb::ModelInferResponse {
+            model_name: self.model.clone(),
+            model_version: self.version.clone(),
+            id: self.id.clone(),
+            parameters: [(FINAL.to_owned(), pb::InferParameter { parameter_choice: Some(last) })].into(),
+            ..pb::ModelInferResponse::default()
+        };
+        let message =
+            pb::ModelStreamInferResponse { error_message: error.message().to_owned(), infer_response: Some(response) };
+        Told { message, error: Some(error) }
+    }
+}
+
+fn told(response: pb::ModelInferResponse) -> Told {
+    let message = pb::ModelStreamInferResponse { error_message: String::new(), infer_response: Some(response) };
+    Told { message, error: None }
+}
