@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
@@ -154,13 +155,22 @@ def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcDoor) -> None:
 def test_d21_message_of_64_mib(grpc_raw: GrpcDoor, compressed: bool) -> None:
     import grpc
 
-    data = bytes(LIMIT - 64)
+    # Four values: gzip makes a quarter of them, where zeros would be more than it may inflate to.
+    data = np.random.default_rng(0).integers(0, 4, LIMIT - 64, np.uint8).tobytes() if compressed else bytes(LIMIT - 64)
     call = ident("UINT8", [], id="").with_input(0, shape=(len(data),), raw=data)
     message = grpc_raw.message(call)
     message.id = "x" * (LIMIT - message.ByteSize() - 2)
     assert message.ByteSize() == LIMIT
     options = {"compression": grpc.Compression.Gzip} if compressed else {}
     assert grpc_raw.send(message, timeout=60, **options).output("y").raw == data
+
+
+def test_d21_a_message_that_inflates_too_much(grpc_raw: GrpcDoor) -> None:
+    import grpc
+
+    message = grpc_raw.message(ident("UINT8", [], id="").with_input(0, shape=(1 << 24,), raw=bytes(1 << 24)))
+    answer = grpc_raw.send(message, timeout=60, compression=grpc.Compression.Gzip)
+    refused(answer, 429, "the request's body inflates to more than 100 times its size")
 
 
 @pytest.mark.trap("T67")

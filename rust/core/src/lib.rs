@@ -22,6 +22,7 @@ mod datatype;
 mod desk;
 mod error;
 mod fair;
+pub mod footprint;
 mod index;
 mod job;
 mod joining;

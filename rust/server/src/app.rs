@@ -199,6 +199,23 @@ impl RequestGuard {
         self.held.take(bytes)
     }
 
+    /// Counts the request as `bytes`, if it is counted as fewer: by what it takes once it is decoded.
+    ///
+    /// # Errors
+    /// `TooLarge` for more than there ever are; `Overloaded` for more than are left.
+    pub(crate) fn hold_at_least(&mut self, bytes: usize) -> Result<()> {
+        let more = bytes.saturating_sub(self.held.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let limit = self.held.app.config.limits.inflight_bytes;
+        if bytes > limit {
+            let text = format!("the request takes {bytes} bytes of memory, at most {limit} are accepted");
+            return Err(Error::new(Kind::TooLarge, text));
+        }
+        self.held.take(more)
+    }
+
     /// The bytes that its body holds.
     pub(crate) fn held(&mut self) -> &mut HeldBytes {
         &mut self.held

@@ -2,7 +2,7 @@
 
 use super::{frames::Frames, refusal, respond, status};
 use crate::{
-    app::{HeldBytes, RequestGuard},
+    app::RequestGuard,
     body::Body,
     compute::compute,
     front::{Context, Incoming},
@@ -10,7 +10,7 @@ use crate::{
     offload, rest,
 };
 use http::{HeaderMap, Request, Response};
-use penstock_core::{AnswerPlan, Error, InferResponse, Model, Protocol, Result};
+use penstock_core::{AnswerPlan, Error, InferResponse, Model, Protocol, Result, footprint};
 use penstock_wire::{
     Decoded, Limits,
     grpc::{self as wire, Envelope},
@@ -70,20 +70,23 @@ impl Answer {
 }
 
 /// Decodes a message for its model. Large typed contents are decoded on a thread of their own; what they grow by is
-/// counted in `held`.
+/// counted in `guard`.
 ///
 /// # Errors
 /// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
-pub(super) async fn decode(model: &Model, envelope: Envelope, held: &mut HeldBytes) -> Result<Decoded> {
+pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<Decoded> {
     let (encoded, decoded) = envelope.typed_bytes();
     if decoded > encoded {
-        held.take(decoded - encoded)?;
+        guard.reserve(decoded - encoded)?;
     }
-    if encoded < offload::FROM_BYTES {
-        return wire::decode(model.spec(), envelope, &LIMITS);
-    }
-    let spec = Arc::clone(model.spec());
-    offload::run(encoded, move || wire::decode(&spec, envelope, &LIMITS)).await
+    let decoded = if encoded < offload::FROM_BYTES {
+        wire::decode(model.spec(), envelope, &LIMITS)?
+    } else {
+        let spec = Arc::clone(model.spec());
+        offload::run(encoded, move || wire::decode(&spec, envelope, &LIMITS)).await?
+    };
+    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    Ok(decoded)
 }
 
 /// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and of other bodies there is a
@@ -123,7 +126,7 @@ async fn call(
         guard.check(&model)?;
         model.check_answers_once()?;
         model.admit()?;
-        let mut decoded = decode(&model, envelope, guard.held()).await?;
+        let mut decoded = decode(&model, envelope, &mut guard).await?;
         if let Some(pattern) = &context.app.config.grpc_forward {
             pattern.forward(headers, &mut decoded)?;
         }

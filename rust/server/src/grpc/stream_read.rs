@@ -61,7 +61,7 @@ async fn request(context: &Context, headers: &HeaderMap, envelope: Envelope, hel
     let mut record =
         Record::new(app, &observed, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));
     let decoded = match guard.check(&model).and_then(|()| model.admit()) {
-        Ok(()) => decode(&model, envelope, guard.held()).await,
+        Ok(()) => decode(&model, envelope, &mut guard).await,
         Err(error) => Err(error),
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;

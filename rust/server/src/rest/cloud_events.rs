@@ -11,6 +11,7 @@ use crate::{
     config::CloudEvents,
     front::{Context, Incoming},
     observed::Observed,
+    offload,
 };
 use bytes::Bytes;
 use http::{
@@ -122,8 +123,9 @@ async fn structured<B: Incoming>(
     let app = &context.app;
     let mut guard = app.enter_sequence()?;
     let json = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
-    let (event, data) = Event::structured(&json, &wire_limits(&app.config.limits))?;
-    drop((guard, json));
+    let limits = wire_limits(&app.config.limits);
+    let (event, data) = offload::run(json.len(), move || Event::structured(&json, &limits)).await?;
+    drop(guard);
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // The body is inflated already, and an answer is compressed only around the event.

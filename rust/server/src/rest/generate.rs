@@ -25,7 +25,7 @@ use http::{
     HeaderMap, HeaderValue, Response,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
-use penstock_core::{Error, Model, Result};
+use penstock_core::{Error, Model, Result, footprint};
 use penstock_wire::{
     Decoded,
     rest::{
@@ -61,6 +61,7 @@ async fn answer<B: Incoming>(
     let find = || app.registry.find(&path.model, path.version.as_deref());
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
+    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(caller) = &mut decoded.request.caller {
         caller.headers = visible(headers);
     }
@@ -92,7 +93,8 @@ async fn decode<B: Incoming>(
         return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
     }
     let json = receive_whole(headers, body, limits, guard).await?;
-    if form::is_infer(&json) {
+    let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
+    if is_infer {
         return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));
     }
     let (length, limits, spec) = (json.len(), wire_limits(limits), Arc::clone(spec));

@@ -13,6 +13,7 @@ use crate::{
     config::Hosting,
     front::{Context, Incoming},
     observed::Observed,
+    offload,
 };
 use http::{
     HeaderMap, HeaderValue, Method, Response,
@@ -113,7 +114,8 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     let mut guard = context.app.enter_sequence()?;
     let bytes = receive_whole(headers, body, limits, &mut guard).await?;
     drop(guard);
-    let is_v1 = wire::has_instances(&bytes, &wire_limits(limits));
+    let limits = wire_limits(limits);
+    let (is_v1, bytes) = offload::run(bytes.len(), move || Ok((wire::has_instances(&bytes, &limits), bytes))).await?;
     let mut headers = headers.clone();
     // The body is inflated already.
     headers.remove(CONTENT_ENCODING);

@@ -16,7 +16,7 @@ use crate::{
     offload::{self, Offloaded},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result, footprint};
 use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
 use std::{sync::Arc, time::Instant};
 
@@ -70,6 +70,7 @@ async fn answer<B: Incoming>(
             Box::pin(bodies::receive(model.spec(), asked, body, limits, &mut guard)).await?
         }
     };
+    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(format) = formats.answer.filter(|_| !model.spec().open) {
         wire::bodies::check_answer(format, model.spec(), &decoded.plan)?;
     }

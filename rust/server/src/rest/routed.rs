@@ -24,7 +24,7 @@ use crate::{
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
 use penstock_core::{
     AnswerPlan, Asked, CallerInfo, Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, Result, Routed,
-    Schedule, Told,
+    Schedule, Told, footprint,
 };
 use penstock_wire::{Decoded, rest::error as wire};
 use percent_encoding::percent_decode_str;
@@ -105,6 +105,9 @@ async fn respond<B: Incoming>(
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
     let body = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
+    if is_json(&body) {
+        guard.hold_at_least(body.len() + footprint::of_json(&body))?;
+    }
     let is_head = method == Method::HEAD;
     let http = HttpRequest {
         route,
@@ -186,6 +189,11 @@ fn named(method: &Method) -> Cow<'static, str> {
     let known = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
     let known = known.into_iter().find(|&name| method == name);
     known.map_or_else(|| Cow::Owned(method.as_str().to_owned()), Cow::Borrowed)
+}
+
+/// Whether a body looks like JSON, which a handler will have Python read.
+fn is_json(body: &[u8]) -> bool {
+    body.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'['))
 }
 
 /// The most bytes of an id that a header gives.

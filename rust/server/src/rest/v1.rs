@@ -24,7 +24,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use http::{HeaderValue, Response, header::ALLOW};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result};
+use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, footprint};
 use penstock_wire::{
     Decoded,
     rest::{
@@ -149,6 +149,7 @@ async fn respond<B: Incoming>(
     let (mut guard, model) = admit(app, &mut body, seen, || verb.find(context, &path), |_| Ok(())).await?;
     let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
+    guard.hold_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;
     let deadline = observed.deadline(headers, timeout)?;
     let is_one = requests.len() == 1;
     let model = &model;

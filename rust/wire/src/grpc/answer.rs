@@ -7,7 +7,7 @@ use super::{
     parameters,
     split::{Layout, Raw, Splitter},
 };
-use crate::{Answer, Limits, Named, call::of_answer};
+use crate::{Answer, Limits, Named, call::of_answer, limits::MAX_PARAMETERS};
 use bytes::Bytes;
 use penstock_core::{Buffer, Datatype, Error, Kind, MAX_RANK, Result, Shape, Tensor, element_count};
 use prost::Message as _;
@@ -40,7 +40,7 @@ pub struct AnswerDecoder(Splitter);
 impl AnswerDecoder {
     /// A decoder of a message of `len` bytes, which the caller bounds.
     pub fn new(len: usize, limits: &Limits) -> Self {
-        Self(Splitter::new(&LAYOUT, len, [limits.max_outputs, limits.max_parameters, 0]))
+        Self(Splitter::new(&LAYOUT, len, [limits.max_outputs, MAX_PARAMETERS, 0]))
     }
 
     /// Takes the next bytes of the message, of any number.

@@ -1,7 +1,7 @@
 //! Bounds on the lists of a request message, checked on its bytes: before one is decoded into vectors and maps.
 
 use super::fields::{Fields, Malformed, Value, count_varints};
-use crate::Limits;
+use crate::limits::{MAX_PARAMETERS, bounded};
 use penstock_core::{Error, MAX_RANK, Result};
 
 // Fields of `ModelInferRequest`.
@@ -39,12 +39,12 @@ pub(super) fn too_many_fields() -> Error {
 /// Checks the parameters of a request and its tensors, all together, and the rank of each input.
 ///
 /// # Errors
-/// `InvalidInput` beyond `limits`, and for bytes that are no message.
-pub(super) fn check(head: &[u8], limits: &Limits) -> Result<()> {
+/// `InvalidInput` beyond the limits, and for bytes that are no message.
+pub(super) fn check(head: &[u8]) -> Result<()> {
     let mut parameters = 0;
     let mut count = || {
         parameters += 1;
-        super::decode::bounded("parameters", parameters, limits.max_parameters)
+        bounded("parameters", parameters, MAX_PARAMETERS)
     };
     for field in Fields(head) {
         match field.map_err(malformed)? {

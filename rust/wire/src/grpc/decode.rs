@@ -11,6 +11,7 @@ use crate::{
     Decoded, Limits,
     declared::Declared,
     generated::inference::model_infer_request::InferRequestedOutputTensor,
+    limits::bounded,
     shared::{self, SharedInput, SharedOutput, Span},
 };
 use penstock_core::{
@@ -70,14 +71,6 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     }
     let shared = shared::boxed(inputs.shared, shared_outputs);
     Ok(Decoded { request, plan, timeout: parameters.timeout, shared })
-}
-
-/// Refuses a list of more than `max` entries.
-pub(super) fn bounded(what: &str, count: usize, max: usize) -> Result<()> {
-    if count > max {
-        return Err(Error::invalid(format!("the request has more than {max} {what}")));
-    }
-    Ok(())
 }
 
 fn requested_outputs(

@@ -5,7 +5,7 @@ use super::{
     messages::{RequestMessage, TensorMessage},
     split::{Layout, Splitter},
 };
-use crate::Limits;
+use crate::{Limits, limits::MAX_PARAMETERS};
 use penstock_core::{AlignedBuffer, Datatype, Result};
 use smallvec::SmallVec;
 use std::fmt;
@@ -70,17 +70,13 @@ impl fmt::Debug for Envelope {
 /// assert_eq!(envelope.raw[0].as_slice(), [7, 8]);
 /// # Ok::<(), penstock_core::Error>(())
 /// ```
-pub struct MessageDecoder {
-    splitter: Splitter,
-    limits: Limits,
-}
+pub struct MessageDecoder(Splitter);
 
 impl MessageDecoder {
-    /// A decoder of a message of `len` bytes that names no more inputs, outputs and parameters than `limits` says.
+    /// A decoder of a message of `len` bytes that names no more inputs and outputs than `limits` says.
     /// The caller bounds `len`: a raw tensor of at most that size is allocated before its bytes are there.
     pub fn new(len: usize, limits: &Limits) -> Self {
-        let most = [limits.max_inputs, limits.max_outputs, limits.max_parameters];
-        Self { splitter: Splitter::new(&LAYOUT, len, most), limits: *limits }
+        Self(Splitter::new(&LAYOUT, len, [limits.max_inputs, limits.max_outputs, MAX_PARAMETERS]))
     }
 
     /// Takes the next bytes of the message, of any number.
@@ -88,39 +84,39 @@ impl MessageDecoder {
     /// # Errors
     /// `InvalidInput` when they are not a message, or more than its length.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
-        self.splitter.push(chunk)
+        self.0.push(chunk)
     }
 
     /// Bytes that [`MessageDecoder::finish`] decodes: all but the raw tensors.
     pub fn head_len(&self) -> usize {
-        self.splitter.head().len()
+        self.0.head().len()
     }
 
     /// The message, once all its bytes are there.
     ///
     /// # Errors
-    /// `InvalidInput` when bytes are missing, the message is not a `ModelInferRequest`, or is over the limits.
+    /// `InvalidInput` when bytes are missing, the message is not a `ModelInferRequest`, or has more
+    /// than [`MAX_PARAMETERS`].
     pub fn finish(self) -> Result<Envelope> {
-        let Self { splitter, limits } = self;
         // A parameter takes two bytes, a dimension one: a small head cannot hold too many of them.
-        if splitter.head().len() > limits.max_parameters {
-            bounds::check(splitter.head(), &limits)?;
+        if self.head_len() > MAX_PARAMETERS {
+            bounds::check(self.0.head())?;
         }
-        let [inputs, outputs, _] = splitter.counts();
+        let [inputs, outputs, _] = self.0.counts();
         // The lists at their exact sizes: protobuf's own growth starts at four large entries.
         let mut message = RequestMessage {
             inputs: Vec::with_capacity(inputs),
             outputs: Vec::with_capacity(outputs),
             ..RequestMessage::default()
         };
-        let raw = splitter.finish(&mut message)?;
+        let raw = self.0.finish(&mut message)?;
         Ok(Envelope { message, raw })
     }
 }
 
 impl fmt::Debug for MessageDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageDecoder").field("left", &self.splitter.left()).finish_non_exhaustive()
+        f.debug_struct("MessageDecoder").field("left", &self.0.left()).finish_non_exhaustive()
     }
 }
 

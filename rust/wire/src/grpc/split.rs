@@ -3,9 +3,9 @@
 
 use super::{
     bounds::{MAX_FIELDS, too_many_fields},
-    decode::bounded,
     varint::{self, Varint},
 };
+use crate::limits::bounded;
 use bytes::Bytes;
 use penstock_core::{
     AlignedBuffer, Error, Result, aligned_with_capacity,

@@ -171,6 +171,7 @@ fn each(reader: &mut Reader<'_>, mut visit: impl FnMut(&str, Parameter) -> Resul
 }
 
 fn read_value(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
+    reader.count_parameter()?;
     let found = match reader.peek() {
         Some(b'"') => return Ok(Parameter::String(reader.string("a string")?.text()?.into_owned())),
         Some(b't') if reader.word("true") => return Ok(Parameter::Bool(true)),
@@ -335,6 +336,19 @@ mod tests {
         let mut unkept = RequestParameters::default();
         unkept.read(&mut Reader::new(br#"{"a":1}"#), false).unwrap();
         assert!(unkept.custom.is_empty());
+    }
+
+    #[test]
+    fn parameters_are_bounded() {
+        let object = |count: usize| {
+            let members: Vec<String> = (0..count).map(|number| format!("\"{number}\":0")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        assert_eq!(request(&object(4096)).unwrap().custom.len(), 4096);
+        assert_eq!(request(&object(4097)).unwrap_err().message(), "the request has more than 4096 parameters");
+        let list = format!("[{}0]", "0,".repeat(4096));
+        let error = read_list(&mut Reader::new(list.as_bytes()), "stop").unwrap_err();
+        assert_eq!(error.message(), "the request has more than 4096 parameters");
     }
 
     #[test]

@@ -4,13 +4,19 @@ use super::{
     fault::{Fault, Scan},
     text::Raw,
 };
-use crate::number::{self, Decimal, Short};
+use crate::{
+    limits::{MAX_PARAMETERS, bounded},
+    number::{self, Decimal, Short},
+};
+use penstock_core::Result;
 
 /// A position in a JSON text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Parameters read so far.
+    parameters: usize,
 }
 
 /// The most levels that [`Reader::skip`] can count.
@@ -18,7 +24,16 @@ const MAX_DEPTH: usize = 128;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, parameters: 0 }
+    }
+
+    /// Counts a parameter that is read next.
+    ///
+    /// # Errors
+    /// `InvalidInput` beyond [`MAX_PARAMETERS`], those of a request and its tensors together.
+    pub(super) fn count_parameter(&mut self) -> Result<()> {
+        self.parameters += 1;
+        bounded("parameters", self.parameters, MAX_PARAMETERS)
     }
 
     /// The index of the next byte.
@@ -29,7 +44,7 @@ impl<'a> Reader<'a> {
 
     /// Another reader of the same text, from `at`.
     pub(super) fn from(&self, at: usize) -> Self {
-        Self { bytes: self.bytes, at }
+        Self { bytes: self.bytes, at, parameters: self.parameters }
     }
 
     /// Goes back, or forward, to a byte.

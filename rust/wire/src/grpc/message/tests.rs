@@ -100,30 +100,24 @@ fn many_small_entries_are_refused_before_they_are_stored() {
 
 #[test]
 fn parameters_are_counted_over_the_whole_message() {
-    let limits = Limits { max_parameters: 3, ..Limits::default() };
-    let parameters = |names: &[&str]| {
-        names.iter().map(|name| ((*name).to_owned(), parameter(ParameterChoice::BoolParam(true)))).collect()
+    let parameters = |count: usize| {
+        let named = |number: usize| (number.to_string(), parameter(ParameterChoice::BoolParam(true)));
+        (0..count).map(named).collect::<std::collections::BTreeMap<_, _>>()
     };
-    let request = |input: &[&str], output: &[&str]| {
-        let output = pb::model_infer_request::InferRequestedOutputTensor {
+    let request = |own: usize, input: usize, output: usize| {
+        let outputs = vec![pb::model_infer_request::InferRequestedOutputTensor {
             parameters: parameters(output),
             ..Default::default()
-        };
+        }];
+        let parameters_of_input = parameters(input);
         let input =
-            pb::model_infer_request::InferInputTensor { parameters: parameters(input), ..given("x", "UINT8", &[1]) };
-        let whole = pb::ModelInferRequest {
-            parameters: parameters(&["a"]),
-            outputs: vec![output],
-            ..message(vec![input], &[])
-        };
-        let bytes = whole.encode_to_vec();
-        let mut decoder = MessageDecoder::new(bytes.len(), &limits);
-        decoder.push(&bytes)?;
-        decoder.finish().map(drop)
+            pb::model_infer_request::InferInputTensor { parameters: parameters_of_input, ..given("x", "UINT8", &[1]) };
+        let whole = pb::ModelInferRequest { parameters: parameters(own), outputs, ..message(vec![input], &[]) };
+        from_chunks(&whole.encode_to_vec(), &[])
     };
-    assert!(request(&["b"], &["c"]).is_ok());
-    for refused in [request(&["b", "c"], &["d"]), request(&["b"], &["c", "d"])] {
-        assert_eq!(refused.unwrap_err().message(), "the request has more than 3 parameters");
+    assert!(request(4000, 90, 6).is_ok());
+    for refused in [request(4000, 90, 7), request(1, 4096, 0), request(0, 2000, 2097), request(4097, 0, 0)] {
+        assert_eq!(refused.unwrap_err().message(), "the request has more than 4096 parameters");
     }
 }
 

@@ -9,7 +9,7 @@ use penstock_core::{AnswerPlan, Buffer, Datatype, InferResponse, Kind, ModelSpec
 use proptest::prelude::*;
 
 const LIMITS: BodyLimits = BodyLimits {
-    lists: Limits { max_inputs: 1024, max_outputs: 1024, max_parameters: 4096, max_depth: 64, shared_memory: false },
+    lists: Limits { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false },
     inflated: Bounds { bytes: 1 << 20, ratio: 100 },
 };
 

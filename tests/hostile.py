@@ -1,0 +1,273 @@
+"""Bodies that cost more than their bytes, for every way into the server: each is valid, or wrong only near its end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+
+SIZE = 60 << 20
+"""Bytes of most bodies: somewhat less than `max_body_bytes` allows by default."""
+
+INFERENCE = "/inference.GRPCInferenceService/"
+EMPTY_GZIP = bytes.fromhex("1f8b08000000000000030300000000000000 0000".replace(" ", ""))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, by the way into the server that it takes."""
+
+    path: str
+    make: Callable[[], bytes]
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_grpc(self) -> bool:
+        return self.path.startswith(("/inference.", "/grpc."))
+
+
+# --- gRPC ---------------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """Protobuf's form of a number."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def delimited(number: int, payload: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def request(model: str, datatype: str, shape: list[int], *, contents: bytes = b"", more: bytes = b"") -> bytes:
+    """A ModelInferRequest with one input."""
+    dims = b"".join(varint(dim) for dim in shape)
+    tensor = delimited(1, b"x") + delimited(2, datatype.encode()) + delimited(3, dims)
+    tensor += delimited(5, contents) if contents else b""
+    return delimited(1, model.encode()) + delimited(5, tensor) + more
+
+
+def framed(message: bytes, flag: int = 0) -> bytes:
+    """A message behind gRPC's prefix."""
+    return struct.pack(">BI", flag, len(message)) + message
+
+
+def parameters(count: int) -> bytes:
+    """Entries of a map of parameters, which is field 4 of a request."""
+    return b"".join(b"\x22\x0b\x0a\x05%05x\x12\x02\x10\x01" % number for number in range(count))
+
+
+GRPC: dict[str, Callable[[], bytes]] = {
+    "parameters": lambda: request("i64", "INT64", [1], more=parameters(1 << 20) * 4),
+    "empty parameters": lambda: request("i64", "INT64", [1], more=b"\x22\x00" * (SIZE // 2)),
+    "parameters of an input": lambda: delimited(1, b"i64") + delimited(5, delimited(1, b"x") + parameters(1 << 20) * 4),
+    "texts without text": lambda: request("text", "BYTES", [SIZE // 2], contents=b"\x42\x00" * (SIZE // 2)),
+    "numbers of one byte": lambda: request("i64", "INT64", [SIZE], contents=delimited(3, bytes(SIZE))),
+    "numbers of another type": lambda: request("f32", "FP32", [SIZE], contents=delimited(3, bytes(SIZE))),
+    "numbers one by one": lambda: request("i64", "INT64", [SIZE // 2], contents=b"\x18\x00" * (SIZE // 2)),
+    "dimensions": lambda: request("i64", "INT64", [1], more=delimited(5, delimited(3, b"\1" * SIZE))),
+    "dimensions one by one": lambda: delimited(1, b"i64") + delimited(5, b"\x18\x01" * (SIZE // 2)),
+    "names": lambda: delimited(1, b"i64") * (SIZE // 5),
+    "unknown fields": lambda: b"\x98\x06\x01" * (SIZE // 3),
+    "unknown fields of an input": lambda: delimited(1, b"i64") + delimited(5, b"\x98\x06\x01" * (SIZE // 3)),
+    "a raw tensor": lambda: request("u8", "UINT8", [SIZE], more=delimited(7, bytes(SIZE))),
+    "raw texts without text": lambda: request("text", "BYTES", [SIZE // 4], more=delimited(7, bytes(SIZE))),
+}
+
+CONTROL: dict[str, Callable[[], bytes]] = {
+    "RepositoryModelLoad": lambda: delimited(2, b"m") + b"\x1a\x00" * (SIZE // 2),
+    "TraceSetting": lambda: b"\x0a\x00" * (SIZE // 2),
+    "LogSettings": lambda: b"\x0a\x00" * (SIZE // 2),
+    "ModelMetadata": lambda: delimited(1, b"m" * SIZE),
+}
+
+
+def grpc_cases() -> dict[str, Case]:
+    """Every message, as it is and compressed, alone and on a stream."""
+    cases = {}
+    for name, make in GRPC.items():
+        for call in ("ModelInfer", "ModelStreamInfer"):
+            cases[f"{call}, {name}"] = Case(INFERENCE + call, lambda make=make: framed(make()))
+    packed = {"grpc-encoding": "gzip"}
+    for call in ("ModelInfer", "ModelStreamInfer"):
+        for name in ("a raw tensor", "texts without text", "empty parameters"):
+            squeeze = lambda make=GRPC[name]: framed(gzip.compress(make(), 1), 1)  # noqa: E731
+            cases[f"{call}, compressed, {name}"] = Case(INFERENCE + call, squeeze, packed)
+        cases[f"{call}, empty gzip members"] = Case(
+            INFERENCE + call, lambda: framed(EMPTY_GZIP * (SIZE // 20), 1), packed
+        )
+    for call, make in CONTROL.items():
+        cases[call] = Case(INFERENCE + call, lambda make=make: framed(make()))
+    cases["health"] = Case("/grpc.health.v1.Health/Check", lambda: framed(delimited(1, b"m" * SIZE)))
+    return cases
+
+
+# --- REST ---------------------------------------------------------------------------------------------
+
+
+def infer_json(datatype: str, count: int, data: str, more: str = "") -> bytes:
+    """The JSON of an inference."""
+    head = f'{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[{count}],"data":['
+    return f"{head}{data}]}}]{more}}}".encode()
+
+
+def repeated(item: str, *, size: int = SIZE, last: str | None = None) -> str:
+    """JSON values in a list of about that size."""
+    return f"{item}," * (size // (len(item) + 1)) + (last or item)
+
+
+def count_of(item: str) -> int:
+    return SIZE // (len(item) + 1) + 1
+
+
+def members(size: int = SIZE) -> str:
+    """Members of an object, each with a name of its own."""
+    return ",".join(f'"{number:x}":0' for number in range(size // 10))
+
+
+def infer(model: str) -> str:
+    return f"/v2/models/{model}/infer"
+
+
+BINARY_HEAD = json.dumps(
+    {
+        "inputs": [
+            {
+                "name": "x",
+                "datatype": "BYTES",
+                "shape": [SIZE // 4],
+                "parameters": {"binary_data_size": SIZE},
+            }
+        ]
+    }
+).encode()
+"""The JSON of an input whose elements follow it, each of them empty."""
+
+
+REST: dict[str, Case] = {
+    "FP64 of one digit": Case(infer("f64"), lambda: infer_json("FP64", count_of("0"), repeated("0"))),
+    "texts without text": Case(infer("text"), lambda: infer_json("BYTES", count_of('""'), repeated('""'))),
+    "lists in lists": Case(infer("i64"), lambda: infer_json("INT64", 1, repeated("[]"))),
+    "spaces": Case(infer("i64"), lambda: infer_json("INT64", 1, " " * SIZE + "0")),
+    "escapes": Case(infer("text"), lambda: infer_json("BYTES", 1, '"' + "\\u00e9" * (SIZE // 6) + '"')),
+    "parameters": Case(infer("i64"), lambda: infer_json("INT64", 1, "0", f',"parameters":{{{members()}}}')),
+    "parameters of an open model": Case(
+        infer("open"), lambda: infer_json("INT64", 1, "0", f',"parameters":{{{members()}}}')
+    ),
+    "unknown members": Case(infer("i64"), lambda: infer_json("INT64", 1, "0", "," + members())),
+    "inputs": Case(infer("i64"), lambda: f'{{"inputs":[{repeated("{}")}]}}'.encode()),
+    "outputs": Case(
+        infer("i64"), lambda: infer_json("INT64", 1, "0", ',"outputs":[' + repeated('{"name":"y"}') + "]")
+    ),
+    "binary texts without text": Case(
+        infer("text"),
+        lambda: BINARY_HEAD + bytes(SIZE),
+        {"Inference-Header-Content-Length": str(len(BINARY_HEAD))},
+    ),
+    "V1 instances": Case("/v1/models/f64:predict", lambda: f'{{"instances":[[{repeated("0")}]]}}'.encode()),
+    "V1 many instances": Case("/v1/models/f64:predict", lambda: f'{{"instances":[{repeated("[]")}]}}'.encode()),
+    "V1 documents": Case(
+        "/v1/models/documents:predict", lambda: f'{{"instances":[{{"values":[{repeated("[]")}]}}]}}'.encode()
+    ),
+    "generate": Case("/v2/models/i64/generate", lambda: f'{{"x":[{repeated("0")}]}}'.encode()),
+    "generate, members": Case("/v2/models/i64/generate", lambda: f'{{"x":[0],{members()}}}'.encode()),
+    "generate, documents": Case(
+        "/v2/models/documents/generate", lambda: f'{{"document":{{"values":[{repeated("[]")}]}}}}'.encode()
+    ),
+    "a route": Case("/open", lambda: bytes(SIZE)),
+    "a route that reads JSON": Case("/json", lambda: f"[{repeated('[]')}]".encode()),
+    "OpenAI, prompts": Case(
+        "/v1/completions",
+        lambda: f'{{"model":"writer","prompt":[{repeated("[]")}]}}'.encode(),
+        {"content-type": "application/json"},
+    ),
+    "OpenAI, a prompt": Case(
+        "/v1/completions",
+        lambda: json.dumps({"model": "writer", "prompt": "a" * SIZE}).encode(),
+        {"content-type": "application/json"},
+    ),
+    "logging": Case("/v2/logging", lambda: f"{{{members()}}}".encode()),
+    "trace": Case("/v2/trace/setting", lambda: f"{{{members()}}}".encode()),
+    "index": Case("/v2/repository/index", lambda: f"{{{members()}}}".encode()),
+    "load": Case("/v2/repository/models/m/load", lambda: f'{{"parameters":{{{members()}}}}}'.encode()),
+    "register": Case(
+        "/v2/systemsharedmemory/region/r/register", lambda: f'{{"key":"/k","byte_size":1,{members()}}}'.encode()
+    ),
+    "CloudEvents": Case(
+        infer("i64"),
+        lambda: f'{{"specversion":"1.0","id":"1","source":"s","type":"t","data":{{{members()}}}}}'.encode(),
+        {"content-type": "application/cloudevents+json"},
+    ),
+    "msgpack": Case(
+        infer("f64"),
+        lambda: b"\x81\xa1x\xdd" + struct.pack(">I", SIZE) + bytes(SIZE),
+        {"content-type": "application/msgpack"},
+    ),
+    "npz": Case(infer("u8"), lambda: npz(SIZE), {"content-type": "application/x-npz"}),
+    "safetensors": Case(
+        infer("i64"),
+        lambda: struct.pack("<Q", len(tensors())) + tensors(),
+        {"content-type": "application/vnd.safetensors"},
+    ),
+}
+
+
+def npz(size: int) -> bytes:
+    """A compressed archive of an array of zeros."""
+    out = BytesIO()
+    np.savez_compressed(out, x=np.zeros(size, np.uint8))
+    return out.getvalue()
+
+
+def tensors() -> bytes:
+    """The head of a safetensors file with very many tensors."""
+    one = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    return ("{" + ",".join(f'"{number:x}":{one}' for number in range(SIZE // 55)) + "}").encode()
+
+
+def coded_cases() -> dict[str, Case]:
+    """Bodies with a content coding that inflate to much, or to nothing."""
+    zstd = bytes.fromhex("28b52ffd0058")
+    made: dict[str, tuple[str, Callable[[], bytes]]] = {
+        "zeros": ("gzip", lambda: gzip.compress(bytes(SIZE), 1)),
+        "zeros within the ratio": ("gzip", lambda: gzip.compress(binary_noise(), 1)),
+        "empty gzip members": ("gzip", lambda: EMPTY_GZIP * (SIZE // 20)),
+        "empty stored blocks": ("deflate", lambda: b"\0\0\0\xff\xff" * (SIZE // 5)),
+        "empty fixed blocks": ("deflate", lambda: empty_fixed_blocks()),
+        "empty zstd blocks": ("zstd", lambda: zstd + bytes(SIZE)),
+        "empty zstd frames": ("zstd", lambda: bytes.fromhex("28b52ffd2000010000") * (SIZE // 9)),
+        "skippable zstd frames": ("zstd", lambda: bytes.fromhex("502a4d1800000000") * (SIZE // 8)),
+    }
+    return {
+        f"{coding}, {name}": Case(infer("u8"), make, {"Content-Encoding": coding})
+        for name, (coding, make) in made.items()
+    }
+
+
+def binary_noise() -> bytes:
+    """JSON that compresses some fifty times."""
+    return infer_json("FP64", count_of("0"), repeated("0", size=SIZE))
+
+
+def empty_fixed_blocks() -> bytes:
+    """Blocks of deflate with nothing but their end: flushes of zlib without data."""
+    compressor = zlib.compressobj(wbits=-15)
+    one = compressor.compress(b"") + compressor.flush(zlib.Z_PARTIAL_FLUSH) + compressor.flush(zlib.Z_PARTIAL_FLUSH)
+    return (one or b"\x02\x08\x20\x80") * (SIZE // max(1, len(one or b"1234")))
+
+
+def every_case() -> dict[str, Case]:
+    """All of them, by a name that says what they are."""
+    cases = {f"gRPC: {name}": case for name, case in grpc_cases().items()}
+    cases |= {f"REST: {name}": case for name, case in REST.items()}
+    return cases | {f"coded: {name}": case for name, case in coded_cases().items()}

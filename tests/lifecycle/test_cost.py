@@ -1,0 +1,153 @@
+"""One rule for every way into the server: memory held is at most four times the counted bytes, and health answers while
+any one request is decoded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+
+from hostile import Case, every_case
+from http_by_hand import Connection, connect, metric
+from serving_process import Serving
+
+CASES = every_case()
+LIVE = 0.35
+"""Seconds within which `/v2/health/live` answers."""
+
+SLACK = 64 << 20
+"""Bytes of memory that are nobody's: buffers of sockets, what an allocator keeps, the interpreter's own."""
+
+
+@dataclass
+class Seen:
+    """What was seen of a server while it had a request."""
+
+    live: float = 0.0
+    counted: float = 0.0
+
+
+class Watch:
+    """Asks a server for its health, and for the bytes that it counts, over and over."""
+
+    def __init__(self, server: Serving) -> None:
+        self.seen = Seen()
+        self._server, self._done = server, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        with Connection(self._server.http) as connection:
+            while not self._done.is_set():
+                started = time.monotonic()
+                assert connection.ask("GET", "/v2/health/live").status == 200
+                self.seen.live = max(self.seen.live, time.monotonic() - started)
+                exposition = connection.ask("GET", "/metrics").body.decode()
+                self.seen.counted = max(self.seen.counted, metric(exposition, "penstock_body_bytes"))
+                self._done.wait(0.005)
+
+    def __enter__(self) -> Seen:
+        self._thread.start()
+        return self.seen
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def memory(server: Serving, what: str) -> int:
+    """Bytes of memory, by their name in the kernel's table."""
+    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
+    assert found
+    return int(found[1]) << 10
+
+
+def call(target: str, case: Case, body: bytes) -> str:
+    """The status of a gRPC call that is sent as it is; empty if it is not answered in a second after its end."""
+    connection = H2Connection(H2Configuration(header_encoding="utf-8"))
+    connection.initiate_connection()
+    with connect(target) as sock:
+        headers = {":method": "POST", ":scheme": "http", ":path": case.path, ":authority": "localhost"}
+        headers |= {"content-type": "application/grpc", "te": "trailers", **case.headers}
+        connection.send_headers(1, list(headers.items()))
+        sent, status, view = 0, "", memoryview(body)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            room = min(connection.local_flow_control_window(1), len(body) - sent)
+            while room > 0:
+                size = min(room, connection.max_outbound_frame_size)
+                connection.send_data(1, bytes(view[sent : sent + size]))
+                sent, room = sent + size, room - size
+                if sent == len(body):
+                    connection.end_stream(1)
+                    deadline = time.monotonic() + 20
+                sock.sendall(connection.data_to_send())
+            sock.sendall(connection.data_to_send())
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            try:
+                data = sock.recv(1 << 16)
+            except TimeoutError:
+                return status
+            if not data:
+                return status or "closed"
+            for event in connection.receive_data(data):
+                if isinstance(event, DataReceived):
+                    connection.acknowledge_received_data(event.flow_controlled_length, 1)
+                if isinstance(event, ResponseReceived | TrailersReceived):
+                    status = dict(event.headers).get("grpc-status", status)
+                if isinstance(event, StreamEnded | StreamReset):
+                    return status
+    return status
+
+
+def send(server: Serving, case: Case, body: bytes) -> str:
+    """What became of a request: its status."""
+    if case.is_grpc:
+        return call(server.grpc, case, body)
+    with Connection(server.http) as connection:
+        try:
+            return str(connection.ask("POST", case.path, body, case.headers).status)
+        except (BrokenPipeError, ConnectionResetError):
+            return "closed"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Serving]:
+    environment = {"GATE": str(tmp_path / "gate")}
+    options = ("--io-threads", "1", "--cloud-events", "--model-control", "explicit")
+    with Serving(
+        "costly.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *options, environment=environment
+    ) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_request_costs_what_it_is_counted_for(server: Serving, tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    body = case.make()
+    before = memory(server, "VmRSS")
+    # From now on the highest that it is.
+    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+    outcome: list[str] = []
+    sender = threading.Thread(target=lambda: outcome.append(send(server, case, body)))
+    with Watch(server) as seen:
+        sender.start()
+        sender.join(1.5)
+        (tmp_path / "gate").touch()
+        sender.join(60)
+    grown = memory(server, "VmHWM") - before
+    shown = f"{outcome} {grown / 1e6:.0f} MB, counted {seen.counted / 1e6:.0f} MB, live {seen.live * 1e3:.0f} ms"
+    with contextlib.suppress(KeyError):
+        Path(os.environ["COSTS"]).open("a").write(f"{name}: {shown}\n")
+    assert outcome, "it was never answered"
+    assert grown <= 4 * seen.counted + SLACK, shown
+    assert seen.live <= LIVE, shown
