@@ -53,6 +53,7 @@ __all__ = [
     "copies",
     "current",
     "debug_build",
+    "plain_text",
     "version",
     "want_origins",
 ]
@@ -68,6 +69,9 @@ def copies() -> dict[str, int]:
 
 def current() -> tuple[str, str, tuple[str, ...]] | None:
     """What this thread computes now: a model, its version, and the ids of the requests."""
+
+def plain_text(text: str, *, cut: bool) -> str:
+    """Text as the server's log has it: what does not print is escaped, and with `cut` 256 bytes are kept."""
 
 def want_origins() -> None:
     """From now on requests say who they are, for `current`."""

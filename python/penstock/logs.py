@@ -60,15 +60,20 @@ class JsonFormatter(logging.Formatter):
             "time": round(record.created, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _plain(record.getMessage()),
             "process": record.process,
         }
         for name in ("request_id", "model", "version"):
             if (value := getattr(record, name, "-")) != "-":
                 line[name] = value
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = _plain(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False)
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _plain(super().format(record))
 
 
 def setup(
@@ -86,7 +91,7 @@ def setup(
     """
     handler = logging.StreamHandler(stream)
     handler.addFilter(RequestFilter())
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if as_json else _TextFormatter(_TEXT))
     root = logging.getLogger()
     for known in [one for one in root.handlers if getattr(one, "_penstock", False)]:
         root.removeHandler(known)
@@ -150,4 +155,16 @@ def _current() -> tuple[str, str, Sequence[str]] | None:
 
 
 def _joined(ids: Sequence[str]) -> str:
-    return ",".join(one or "-" for one in ids)
+    from penstock import _core
+
+    return ",".join(_core.plain_text(one, cut=True) or "-" for one in ids)
+
+
+def _plain(text: str) -> str:
+    # Lines of a message stay lines, and tabs stay tabs: they are the handler's own, as in a traceback.
+    if text.isprintable():
+        return text
+    from penstock import _core
+
+    parts = ([_core.plain_text(part, cut=False) for part in line.split("\t")] for line in text.split("\n"))
+    return "\n".join("\t".join(part) for part in parts)

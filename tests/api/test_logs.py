@@ -99,6 +99,33 @@ def test_lines_of_any_logger_and_prints_carry_the_request(lines: io.StringIO, se
     assert [who(line) for line in read(lines, f"penstock.{served.name}.print")] == [(*one, "printed 5") for one in of]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_does_not_print_is_escaped_and_ids_are_cut(lines: io.StringIO, as_json: bool) -> None:
+    logs.setup(as_json=as_json, stream=lines)
+    turned = "a\u202eb\u2066c\u2028d\x1be\nf"
+
+    @model(name="m", **FLOATS)
+    def handler(x: Any, ctx: Context) -> Any:
+        assert ctx.request_id in (turned, "x" * 100_000)
+        ctx.log.info("of %s", ctx.request_id[:10])
+        LIBRARY.info("two\nlines\tand \x1b[2J")
+        return x
+
+    with Client(handler) as client:
+        for request_id in (turned, "x" * 100_000):
+            client.infer("m", X, request_id=request_id)
+    text = lines.getvalue()
+    assert not set(text) & set(turned[1:9:2])
+    escaped = r"a\u{202e}b\u{2066}c\u{2028}d\u{1b}e\u{a}f"
+    if as_json:
+        assert [line["request_id"] for line in read(lines)] == [escaped, "x" * 256 + "…"]
+        assert [line["message"] for line in read(lines)] == ["two\nlines\tand \\u{1b}[2J"] * 2
+        assert read(lines, "penstock.m")[0]["message"] == "of a\\u{202e}b\\u{2066}c\\u{2028}d\\u{1b}e\n"
+    else:
+        assert text.count(f"[m/1 {escaped}] ") == 2
+        assert text.count(f"[m/1 {'x' * 256}…] two\nlines\tand \\u{{1b}}[2J\n") == 1
+
+
 def test_calls_at_once_on_one_loop_are_told_apart(lines: io.StringIO) -> None:
     barrier: list[asyncio.Event] = []
 

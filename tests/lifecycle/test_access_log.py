@@ -118,11 +118,39 @@ def test_an_id_cannot_forge_a_line_or_move_the_terminals_cursor(kind: str, logge
     assert len(lines) == 2
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(lines))
     if kind == "json":
-        # Escaped or replaced, but still one object whose id is one member.
-        assert json.loads(lines[0])["id"].startswith("id")
+        assert json.loads(lines[0])["id"] == 'id\\u{a}1.0 http forged/1 200 ok\\u{d}\\u{1b}[2J\\u{0}\\u{9b}" \\'
         assert json.loads(lines[0])["outcome"] == "ok"
     else:
-        assert " id=id 1.0 http forged/1 200 ok" in lines[0]
+        assert ' id=id\\u{a}1.0 http forged/1 200 ok\\u{d}\\u{1b}[2J\\u{0}\\u{9b}" \\' in lines[0]
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_what_does_not_print_is_escaped_and_what_is_long_is_cut(
+    kind: Literal["text", "json"], logged: Callable[..., list[str]]
+) -> None:
+    turned = "a\u202eb\u2066c\u2028d\u2029e\u200ff\ufeff é"
+    escaped = r"a\u{202e}b\u{2066}c\u{2028}d\u{2029}e\u{200f}f\u{feff} é"
+
+    def ask(server: Server) -> None:
+        assert infer(server.http_url, "same", X, id=turned).json()["id"] == turned
+        # Their message repeats a name of the caller's; its answer has it as it is.
+        wrong = infer(server.http_url, "same", {turned: X["x"]})
+        assert (wrong.status, turned in wrong.error()) == (400, True)
+        assert infer(server.http_url, "same", X, id="x" * 2_000_000).status == 200
+        ask_grpc(server, turned * 100)
+
+    lines = logged(kind, ask, 4)
+    assert not set(turned[1::2][:6]) & set("".join(lines))
+    assert max(map(len, lines)) < 2500
+    if kind == "json":
+        entries = [json.loads(line) for line in lines]
+        ids, error = [entry["id"] for entry in entries], entries[1]["error"]
+    else:
+        ids, error = [line.partition(" id=")[2] for line in lines], lines[1].partition(" error=")[2]
+    assert (ids[0], ids[2]) == (escaped, "x" * 256 + "…")
+    assert escaped in error
+    assert ids[3].startswith(escaped + escaped)
+    assert ids[3].endswith("…")
 
 
 def test_the_models_own_errors_are_logged_without_their_text(logged: Callable[..., list[str]]) -> None:

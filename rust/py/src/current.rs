@@ -1,7 +1,11 @@
 //! What a thread computes now, for whoever logs from inside of a handler.
 
 use penstock_core::{Job, ModelSpec};
-use pyo3::{prelude::*, types::PyTuple};
+use penstock_server::{LONGEST_NAME, plain};
+use pyo3::{
+    prelude::*,
+    types::{PyString, PyTuple},
+};
 use std::{cell::RefCell, sync::Arc};
 
 thread_local! {
@@ -61,4 +65,11 @@ pub(crate) fn want_origins() {
 #[pyfunction]
 pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(String, String, Bound<'_, PyTuple>)>> {
     CURRENT.with_borrow(Clone::clone).map(|current| current.tell(py)).transpose()
+}
+
+/// Text as the server's log has it: what does not print is escaped, and names are cut.
+#[pyfunction]
+#[pyo3(signature = (text, *, cut))]
+pub(crate) fn plain_text(text: &Bound<'_, PyString>, cut: bool) -> String {
+    plain(&text.to_string_lossy(), if cut { LONGEST_NAME } else { usize::MAX }).into_owned()
 }

@@ -58,6 +58,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copies, module)?)?;
     module.add_function(wrap_pyfunction!(current::current, module)?)?;
     module.add_function(wrap_pyfunction!(current::want_origins, module)?)?;
+    module.add_function(wrap_pyfunction!(current::plain_text, module)?)?;
     client::register(module)?;
     module.add_class::<server::Server>()?;
     module.add_class::<in_process::InProcess>()?;

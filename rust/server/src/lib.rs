@@ -38,6 +38,7 @@ mod trace;
 mod warm;
 
 pub use access::{Access, Category};
+pub use access_log::{LONGEST_NAME, plain};
 pub use cached::SharedCache;
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,

@@ -3,7 +3,7 @@
 //! cannot keep up, lines are dropped and counted. What is logged can be changed while the server runs.
 
 use crate::{
-    access_log::{Entry, json_line, push_plain, text_line},
+    access_log::{Entry, LONGEST_MESSAGE, json_line, plain, text_line},
     config::{AccessLog, LogLevel},
 };
 use penstock_wire::logging::{LogFormat, LogSettings};
@@ -100,16 +100,13 @@ impl Log {
         if !self.takes(level) {
             return;
         }
-        let time = Stamp::now(self.settings().format);
+        let (time, message) = (Stamp::now(self.settings().format), plain(message, LONGEST_MESSAGE));
         if self.json {
             let time = time.json();
             self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");
             return;
         }
-        let mut line = format!("{} {} ", time.text(), level.name());
-        push_plain(&mut line, message);
-        line.push('\n');
-        self.write(line);
+        self.write(format!("{} {} {message}\n", time.text(), level.name()));
     }
 
     fn write(&self, line: String) {
