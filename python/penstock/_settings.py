@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-LISTS = ("folders", "names", "addresses", "amounts")
+LISTS = ("folders", "names", "addresses", "hosts", "amounts")
 """Kinds of settings that hold several values, which may be given in several forms."""
 
 SECRETS = ("rules", "secret")
@@ -181,7 +181,7 @@ def _read(kind: str, text: str) -> Any:
         return _SWITCHES[text.lower()]
     if kind == "amounts":
         return _amounts(text)
-    if kind in ("folders", "names", "addresses"):
+    if kind in ("folders", "names", "addresses", "hosts"):
         parts = text.split(os.pathsep if kind == "folders" else ",")
         return tuple(name for part in parts if (name := part.strip()))
     if kind == "size":
@@ -254,6 +254,10 @@ def _check_repository(kind: str, value: Any) -> None:
     if kind == "addresses":
         for one in value:
             _check_address(one)
+    if kind == "hosts":
+        for one in value:
+            is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", one) is not None
+            _require(is_host, one, "a host's name or address without port, or *")
 
 
 def _is_integer(value: object) -> bool:

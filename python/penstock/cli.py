@@ -227,5 +227,6 @@ _METAVARS = {
     "folders": "DIR",
     "names": "NAMES",
     "addresses": "ADDRESSES",
+    "hosts": "NAMES",
     "policy": "POLICY",
 }

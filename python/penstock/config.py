@@ -42,6 +42,9 @@ class ServerConfig:
     metrics: str | None = _setting(
         None, "address", "where /metrics, and nothing else, is served to everybody: HOST:PORT, unix:/path, or off"
     )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), "hosts", "names that requests may call a loopback address by, beside local ones; * for any"
+    )
     io_threads: int = _setting(0, "count", "threads that do network I/O; 0 chooses")
     max_body_bytes: int = _setting(64 << 20, "size", "the largest request body")
     max_header_bytes: int = _setting(64 << 10, "size", "the largest request head")
@@ -216,6 +219,7 @@ class ServerOptions(TypedDict, total=False):
     grpc: str | None
     http_also: str | Iterable[str]
     metrics: str | None
+    allowed_hosts: str | Iterable[str]
     io_threads: int
     max_body_bytes: int
     max_header_bytes: int

@@ -72,7 +72,7 @@ def test_a_buffer_that_is_reused_does_not_change_an_earlier_answer(give: Callabl
             described = {"name": "x", "shape": [], "datatype": "FP32", "data": [7]}
             body, headers = json.dumps({"inputs": [described]}).encode(), {}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
         early.sendall(head.encode() + body)
         until(lambda: CALLS == [7], "the first call")
         for value in range(8, 11):

@@ -307,7 +307,7 @@ def test_who_waits_is_answered_when_the_one_who_asked_first_leaves() -> None:
         body, headers = binary_body(x())
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         leader: socket.socket = connect(served.server.http_url)
-        request = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n{head}\r\n"
+        request = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n{head}\r\n"
         leader.sendall(request.encode() + body)
         gate.await_entered()
         asked = at_once([served.ask] * 3)

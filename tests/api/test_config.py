@@ -39,6 +39,7 @@ def test_the_defaults() -> None:
         "body_timeout": 30.0,
         "http_also": (),
         "metrics": None,
+        "allowed_hosts": (),
         "max_connections": 16384,
         "max_inflight_bytes": 2**30,
         "max_inflate_ratio": 100,
@@ -93,7 +94,7 @@ def test_the_defaults() -> None:
 def test_the_typed_options_are_the_fields() -> None:
     options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
     # Lists are taken in any form, and kept in one.
-    lists = {"repository", "load_models", "http_also", "resources"}
+    lists = {"repository", "load_models", "http_also", "allowed_hosts", "resources"}
     assert options.keys() == settings.keys()
     assert {name for name in options if options[name] != settings[name]} == lists
     assert all(settings[name] == tuple[str, ...] for name in lists - {"resources"})

@@ -308,9 +308,8 @@ def test_cancelled_turns_true_when_the_client_leaves() -> None:
         body, headers = binary_body({"x": X})
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         sock = connect(server.http_url)
-        sock.sendall(
-            f"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{lines}\r\n".encode() + body
-        )
+        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+        sock.sendall(head.encode() + body)
         gate.await_entered()
         gate.open()
         sock.close()

@@ -486,7 +486,7 @@ def test_a_caller_that_leaves_takes_the_inner_call_along(kind: str) -> None:
         host, port = caller.address.split(":")
         body = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]}'
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
-            head = f"POST /v2/models/outer/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST /v2/models/outer/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall(head.encode() + body)
             blocked.await_entered()
         assert ended.wait(PATIENCE)

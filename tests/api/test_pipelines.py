@@ -291,7 +291,7 @@ def test_a_caller_that_leaves_takes_the_steps_along() -> None:
         body = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]}'
         host, port = caller.address.split(":")
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
-            head = f"POST /v2/models/p/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST /v2/models/p/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall(head.encode() + body)
             until(lambda: metric_at(server.http_url, "penstock_in_flight", model="first") == 2)
         until(lambda: metric_at(server.http_url, "penstock_in_flight", model="first") == 1)

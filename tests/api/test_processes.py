@@ -128,7 +128,7 @@ def test_a_callers_leave_is_seen_by_the_handler(tmp_path: Path) -> None:
         x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
         body = json.dumps({"id": str(begun), "inputs": [x]}).encode()
         caller = connect(server.http_url)
-        head = f"POST /v2/models/patient/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v2/models/patient/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         caller.sendall(head.encode() + body)
         until(begun.exists, "the handler to begin")
         caller.shutdown(socket.SHUT_RDWR)
@@ -184,7 +184,9 @@ def test_a_generator_is_closed_when_its_caller_leaves() -> None:
     with Server(in_processes.pieces, http="127.0.0.1:0", grpc=None) as server:
         body = json.dumps({"x": [1e6, -1, 0, 1000]}).encode()
         caller = connect(server.http_url)
-        head = f"POST /v2/models/pieces/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (
+            f"POST /v2/models/pieces/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
         caller.sendall(head.encode() + body)
         assert caller.recv(100)
         caller.close()

@@ -250,7 +250,7 @@ def test_without_a_socket_routes_are_there_too() -> None:
 
 def test_a_small_socket_sees_a_refused_request_whole(server: Server) -> None:
     with connect(server.http_url) as sock:
-        sock.sendall(b"POST /score/a HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        sock.sendall(b"POST /score/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
         answer = read_answer(sock)
     assert (answer.status, answer.headers["connection"]) == (413, "close")
     assert "at most" in answer.error()

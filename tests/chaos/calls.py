@@ -144,7 +144,7 @@ def cancels(caller: Caller) -> None:
 def _request(x: np.ndarray[tuple[int], np.dtype[np.float32]]) -> bytes:
     body, headers = binary_body({"x": x})
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    head = f"POST /v2/models/plain/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
+    head = f"POST /v2/models/plain/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
     return head.encode() + body
 
 

@@ -204,7 +204,8 @@ def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: 
         client.connect((address.hostname, address.port))
         body = b'{"n":0}'
         client.sendall(
-            b"POST /v2/models/endless/generate_stream HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+            b"POST /v2/models/endless/generate_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+            % len(body)
             + body
         )
         paused_at = until(lambda: stands_still(tap), "the generator to pause")

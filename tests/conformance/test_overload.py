@@ -144,7 +144,9 @@ def test_b67_caller_who_left_the_queue(rest: Rest, server: Server, doors: dict[s
     before = abandoned(rest)
     sock = connect(server.http_url)
     body = json.dumps(FULL).encode()
-    sock.sendall(b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    sock.sendall(
+        b"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
     until(lambda: waiting(rest) == 1, "the request in the queue")
     sock.shutdown(socket.SHUT_RDWR)
     sock.close()

@@ -294,10 +294,8 @@ def test_web_pages_load_nothing(explicit: Server) -> None:
     caller = Caller(explicit.http_url)
     for verb in ("load", "unload"):
         status, answer = caller("POST", f"/v2/repository/models/times/{verb}", None, Origin="http://localhost:8000")
-        assert (status, answer["error"]) == (
-            403,
-            "models are not loaded and unloaded for web pages (header Origin)",
-        )
+        assert status == 403
+        assert "the header 'Origin' is 'http://localhost:8000'" in answer["error"]
     assert caller.factor("times") == 3
 
 

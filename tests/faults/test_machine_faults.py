@@ -50,7 +50,7 @@ def test_without_descriptors_it_waits_and_then_serves_on() -> None:
         began, used = time.monotonic(), processor_seconds(process)
         while time.monotonic() < began + 1:
             # Whoever was let in is served.
-            kept.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            kept.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert kept.recv(4096).startswith(b"HTTP/1.1 200 ")
             time.sleep(0.05)
         assert processor_seconds(process) - used < 0.7, "it may not turn in circles"
@@ -147,7 +147,7 @@ def test_a_wall_clock_that_jumps_ends_no_deadline_and_no_delay(tmp_path: Path) -
                 file.truncate(86_400)
             assert clock() - time.time() > 80_000, "the clock jumped"
             assert waits.result().array("output").tolist() == 3
-            idle.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(4096).startswith(b"HTTP/1.1 200 ")
             (waits,) = at_once([lambda: infer(server.http, "slow", {"x": np.array(4)}, **within)])
             until(lambda: metric_at(server.http, "penstock_in_flight") == 1)

@@ -64,12 +64,12 @@ def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated:
         started = connect(server.http)
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         started.sendall(
-            b"POST /v2/models/gated/infer HTTP/1.1\r\nHost: x\r\n"
+            b"POST /v2/models/gated/infer HTTP/1.1\r\nHost: localhost\r\n"
             + f"{head}Content-Length: {len(body)}\r\n\r\n".encode()
             + body[:20]
         )
         asking = connect(server.http)
-        asking.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: x\r\n")
+        asking.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n")
         until(lambda: metric_at(server.http, "penstock_connections") >= 5, "both connections to be accepted")
         server.signal(number)
         server.said("stopping")

@@ -42,7 +42,7 @@ def url() -> Iterator[str]:
 
 
 def post(path: str, body: bytes, *lines: str) -> bytes:
-    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *lines, "", ""])
+    head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *lines, "", ""])
     return head.encode() + body
 
 
@@ -72,7 +72,10 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None
         pipeline = [
             post("/v1/models/total:predict", json.dumps({"instances": [[number]] * 50}).encode()) for number in range(5)
         ]
-        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".join(pipeline) + b"GET /v2/nope HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".join(pipeline)
+            + b"GET /v2/nope HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
         answers = [json.loads(answer.body) for answer in read_answers(sock, 10)]
     assert answers[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
     assert answers[1:9:2] == [{"status": "alive"}] * 4
@@ -104,7 +107,7 @@ def test_an_offer_to_upgrade_to_http_2_is_declined(url: str) -> None:
         answer = read_answer(sock)
         assert (answer.status, answer.json()) == (200, {"predictions": [[2, 4]]})
         assert "upgrade" not in answer.headers
-        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_answer(sock).status == 200
 
 

@@ -55,7 +55,7 @@ def zeros(count: int) -> dict[str, np.ndarray[Any, Any]]:
 def start(url: str, head: str, body: bytes = b"", *, path: str = PATH) -> socket.socket:
     """Sends a head and the beginning of a body."""
     sock = connect(url)
-    sock.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode() + body)
+    sock.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode() + body)
     return sock
 
 
@@ -317,7 +317,7 @@ def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) ->
 
 
 def _head(lines: str) -> bytes:
-    return f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
+    return f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode()
 
 
 @pytest.mark.fault("leaves in the queue")

@@ -203,7 +203,7 @@ def test_what_is_computed_for_who_left_is_wasted() -> None:
         (stays,) = at_once([lambda: infer(url, "m", X)])
         assert metric_at(url, "penstock_wasted_seconds_total", model="m") == 0
         lines = "".join(f"{name}: {value}\r\n" for name, value in body[1].items())
-        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body[0])}\r\n{lines}\r\n"
+        head = f"POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body[0])}\r\n{lines}\r\n"
         leaver = connect(url)
         leaver.sendall(head.encode() + body[0])
         gate.await_entered()

@@ -40,7 +40,9 @@ def test_limits_hold_and_nothing_is_read_for_nothing() -> None:
         server.set_ready("score", False, "away")
         with connect(server.http_url) as sock:
             # Its body is never sent.
-            sock.sendall(b"POST /score/a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+            sock.sendall(
+                b"POST /score/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+            )
             refused = read_answer(sock)
         assert (refused.status, refused.error()) == (503, "model 'score' is not ready: away")
 
@@ -76,7 +78,7 @@ def test_who_leaves_is_noticed() -> None:
     left.open()
     with Server(routed.gated(gate, left), **PORTS) as server:
         with connect(server.http_url) as sock:
-            sock.sendall(b"POST /gated HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            sock.sendall(b"POST /gated HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
             gate.await_entered()
         until(lambda: metric_at(server.http_url, "penstock_in_flight", model="gated") == 0)
         gate.open()
@@ -96,7 +98,7 @@ def test_who_leaves_a_stream_ends_it() -> None:
 
     with Server(endless, **PORTS) as server:
         with connect(server.http_url) as sock:
-            sock.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            sock.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert sock.recv(100)
         assert ended.wait(PATIENCE)
         # One that is asked for its head only ends with it.
@@ -118,7 +120,7 @@ def test_a_slow_reader_pauses_the_handler() -> None:
             yield piece
 
     with Server(fast, **PORTS) as server, connect(server.http_url) as sock:
-        sock.sendall(b"GET /fast HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        sock.sendall(b"GET /fast HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         seen = [-1]
 
         def stands_still() -> bool:

@@ -375,7 +375,7 @@ def test_a_caller_that_leaves_is_an_error(collector: Collector) -> None:
     with serving(collector, waits) as server:
         body = json_body(X)
         caller = connect(server.http_url)
-        head = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         caller.sendall(head.encode() + body)
         gate.await_entered()
         caller.close()

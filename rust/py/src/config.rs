@@ -16,6 +16,7 @@ pub(crate) struct ServerConfig {
     http_also: Vec<String>,
     grpc: Option<String>,
     metrics: Option<String>,
+    allowed_hosts: Vec<String>,
     io_threads: usize,
     max_body_bytes: usize,
     max_header_bytes: usize,
@@ -125,6 +126,7 @@ impl ServerConfig {
         let shared_cache = self.cache_url.as_deref().map(SharedCache::new).transpose().map_err(wrong)?;
         Ok(Config {
             listeners: Vec::new(),
+            allowed_hosts: self.allowed_hosts,
             hosting,
             cloud_events: self.cloud_events.then_some(CloudEvents {
                 merge: self.cloud_events_merge,

@@ -16,6 +16,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 pub struct Config {
     /// Where to listen, and for what.
     pub listeners: Vec<Listener>,
+    /// Names, without port, that `Host` may have beside local ones; `*` for any.
+    pub allowed_hosts: Vec<String>,
     /// Threads that do I/O, decode and encode; 0 chooses by the number of cores.
     pub io_threads: usize,
     /// What a client may use up.
@@ -288,6 +290,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
+            allowed_hosts: Vec::new(),
             io_threads: 0,
             limits: Limits::default(),
             overload_unavailable: false,

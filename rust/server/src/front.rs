@@ -7,7 +7,7 @@ use crate::{
     body::Body,
     cached::Remote,
     config::SharedMemory,
-    grpc,
+    grpc, hosts,
     rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RoutedRequest, Verb},
     shared_memory::Regions,
 };
@@ -58,6 +58,8 @@ pub(crate) struct Served {
     pub(crate) grpc: bool,
     pub(crate) metrics: bool,
     pub(crate) local: bool,
+    /// A port of TCP, which web pages reach too.
+    pub(crate) tcp: bool,
 }
 
 /// The routes of one listener, on one I/O thread.
@@ -66,6 +68,8 @@ pub(crate) struct Front {
     context: Context,
     /// Whether requests must carry something.
     guarded: bool,
+    /// Set where the name by which requests call the server is checked.
+    checks_hosts: bool,
     rest: Option<Router>,
     grpc: Option<Router>,
     /// What is served where REST is not.
@@ -89,6 +93,7 @@ impl Front {
         let context = Context { app, desk, remote, local: served.local };
         Self {
             guarded: !context.app.config.access.is_open(),
+            checks_hosts: served.tcp && hosts::are_checked(&context.app.config.allowed_hosts, served.local),
             rest: served.rest.then(|| rest::router(context.clone())),
             grpc: served.grpc.then(|| grpc::router(context.app.config.reflection)),
             metrics: served.metrics.then(|| rest::metrics_router(context.clone())),
@@ -109,7 +114,11 @@ impl Front {
 
     async fn route<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
-        if let Some(router) = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request)) {
+        let calls = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request));
+        if let Err(error) = self.check_caller(&request, calls.is_some()) {
+            return if calls.is_some() { grpc::refusal(app, &error) } else { rest::refusal(app, &error) };
+        }
+        if let Some(router) = calls {
             if self.guarded
                 && let Err(error) = app.config.access.check_call(request.uri().path(), request.headers())
             {
@@ -171,7 +180,21 @@ impl Front {
         }
     }
 
-    /// Answers a request that is for none of the models' own routes, and no inference of V1 or V2.
+    /// Checks by which name a request calls, and that a call of gRPC is no page's.
+    fn check_caller<B>(&self, request: &Request<B>, is_call: bool) -> Result<()> {
+        // Browsers speak HTTP/2 over TLS only, which is not served: no page makes real calls, but one in HTTP/1.1 would do.
+        if is_call && request.version() >= Version::HTTP_2 {
+            return Ok(());
+        }
+        let allowed = &self.context.app.config.allowed_hosts;
+        if self.checks_hosts {
+            hosts::check_host(allowed, request.uri(), request.headers())?;
+        }
+        if is_call { hosts::check_page(allowed, request.method(), request.uri(), request.headers()) } else { Ok(()) }
+    }
+
+    /// Answers a request that is for none of the models' own routes, and no inference of V1 or V2. What is no inference
+    /// at all passes one check before the router, so that no route can forget it.
     async fn built_in<B: Incoming>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let (head, body) = request.into_parts();
         let (path, query, headers) = (head.uri.path(), head.uri.query(), &head.headers);
@@ -182,6 +205,11 @@ impl Front {
             }
         } else if Verb::parse(path).is_some() {
             return rest::v1_takes_post();
+        }
+        let config = &self.context.app.config;
+        let refused = hosts::check_page(&config.allowed_hosts, &head.method, &head.uri, headers);
+        if let Err(error) = refused.and_then(|()| rest::check_path(path)) {
+            return rest::refusal(&self.context.app, &error);
         }
         routed(router, Request::from_parts(head, body)).await
     }

@@ -22,7 +22,8 @@ impl InProcess {
     /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
-        let front = Front::new(Arc::clone(&app), None, Served { rest: true, grpc: false, metrics: false, local: true });
+        let served = Served { rest: true, grpc: false, metrics: false, local: true, tcp: false };
+        let front = Front::new(Arc::clone(&app), None, served);
         Self { app, front }
     }
 

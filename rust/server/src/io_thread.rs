@@ -3,6 +3,7 @@
 
 use crate::{
     app::App,
+    config::Address,
     connection::{Order, Shared, builder, serve},
     front::{Front, Served},
     listen::{Bound, BoundSocket, SocketFile, StartError},
@@ -129,7 +130,8 @@ impl IoThreads {
 }
 
 fn served(bound: &Bound) -> Served {
-    Served { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local: bound.address.is_local() }
+    let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
+    Served { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
 }
 
 fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {

@@ -21,6 +21,7 @@ mod forward;
 mod front;
 mod grpc;
 mod headers;
+mod hosts;
 mod in_process;
 mod inflate;
 mod io_thread;

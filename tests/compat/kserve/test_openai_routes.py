@@ -339,7 +339,7 @@ def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool)
     import socket
 
     with socket.create_connection((host, int(port))) as connection:
-        head = f"POST /openai/v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /openai/v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         assert begun.wait(PATIENCE)
     assert ended.wait(PATIENCE)

@@ -166,7 +166,9 @@ def test_a_stream_whose_reader_leaves_is_closed() -> None:
         host, port = server.http_url.removeprefix("http://").split(":")
         body = b'{"x": [1]}'
         with socket.create_connection((host, int(port)), timeout=20) as connection:
-            head = f"POST /v2/models/m/generate_stream HTTP/1.1\r\nhost: m\r\ncontent-length: {len(body)}\r\n\r\n"
+            head = (
+                f"POST /v2/models/m/generate_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+            )
             connection.sendall(head.encode() + body)
             assert connection.recv(1024)
         assert closed.wait(20)

@@ -32,7 +32,7 @@ pub(crate) use generate::generate;
 pub(crate) use headers::check_head;
 pub(crate) use hosting::{Hosted, Request as HostedRequest, answer as hosted};
 pub(crate) use infer::Inference;
-pub(crate) use path::{GenerateVerb, InferPath};
+pub(crate) use path::{GenerateVerb, InferPath, check as check_path};
 pub(crate) use routed::{
     Request as RoutedRequest, allowing, answer as routed, find as find_route, find_infer as find_infer_route,
 };

@@ -1,5 +1,6 @@
 //! The path of a request for inference, taken apart without a router.
 
+use penstock_core::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -53,6 +54,21 @@ impl GenerateVerb {
     }
 }
 
+/// Refuses a path that is not text once it is decoded: no route reads one.
+///
+/// # Errors
+/// `InvalidInput` that shows the segment.
+pub(crate) fn check(path: &str) -> Result<()> {
+    let wrong =
+        path.split('/').find(|segment| segment.contains('%') && percent_decode_str(segment).decode_utf8().is_err());
+    match wrong {
+        None => Ok(()),
+        Some(segment) => Err(Error::invalid(format!(
+            "the path's segment '{segment}' is not UTF-8 once its percent-encoding is decoded"
+        ))),
+    }
+}
+
 fn decode(segment: &str) -> Option<Cow<'_, str>> {
     if segment.is_empty() {
         return None;
@@ -65,7 +81,7 @@ fn decode(segment: &str) -> Option<Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GenerateVerb, InferPath};
+    use super::{GenerateVerb, InferPath, check};
 
     fn parsed(path: &str) -> Option<(String, Option<String>)> {
         InferPath::parse(path).map(|path| (path.model.into_owned(), path.version.map(Into::into)))
@@ -100,5 +116,17 @@ mod tests {
         }
         assert_eq!(parsed("/v2/models/a/versions/1/x/infer"), None);
         assert_eq!(parsed("/v2/models/%ff/infer"), None);
+    }
+
+    #[test]
+    fn a_path_is_text_once_it_is_decoded() {
+        for path in ["", "/", "/v2/models/a%20b%C3%BC", "/100%", "/%zz", "/%25ff", "*"] {
+            assert!(check(path).is_ok(), "{path}");
+        }
+        for segment in ["%ff", "a%C3", "%C3%28"] {
+            let error = check(&format!("/v2/models/{segment}/ready")).expect_err(segment);
+            let expected = format!("the path's segment '{segment}' is not UTF-8 once its percent-encoding is decoded");
+            assert_eq!(error.message(), expected);
+        }
     }
 }

@@ -16,8 +16,8 @@ use axum::{
     response::Response,
     routing::post,
 };
-use http::{HeaderMap, header::ORIGIN};
-use penstock_core::{Error, Kind, Result};
+use http::HeaderMap;
+use penstock_core::Result;
 use penstock_wire::{named_repository, rest::repository as wire};
 
 /// The protocol's routes for one of several repositories. They are not served, and say why.
@@ -45,7 +45,6 @@ async fn index(State(context): State<Context>, headers: HeaderMap, body: Body) -
 
 async fn load(State(context): State<Context>, Path(model): Path<String>, headers: HeaderMap, body: Body) -> Response {
     let loaded = async {
-        check_origin(&headers)?;
         let load = wire::load(&receive(&context, &headers, body).await?)?;
         ask(&context.app, &model, Action::Load(load)).await?;
         Ok(wire::done(&model, "load"))
@@ -55,7 +54,6 @@ async fn load(State(context): State<Context>, Path(model): Path<String>, headers
 
 async fn unload(State(context): State<Context>, Path(model): Path<String>, headers: HeaderMap, body: Body) -> Response {
     let unloaded = async {
-        check_origin(&headers)?;
         wire::unload(&receive(&context, &headers, body).await?)?;
         ask(&context.app, &model, Action::Unload).await?;
         Ok(wire::done(&model, "unload"))
@@ -71,13 +69,4 @@ async fn named(State(context): State<Context>, Path(named): Path<Vec<(String, St
 async fn receive(context: &Context, headers: &HeaderMap, body: Body) -> Result<bytes::Bytes> {
     let mut guard = context.app.enter()?;
     whole_body(headers, body, &context.app.config.limits, &mut guard).await
-}
-
-/// Only browsers send an origin: any page that somebody on this machine looks at could send a plain POST
-/// here, and no page is meant to.
-pub(super) fn check_origin(headers: &HeaderMap) -> Result<()> {
-    if headers.contains_key(ORIGIN) {
-        return Err(Error::new(Kind::Forbidden, "models are not loaded and unloaded for web pages (header Origin)"));
-    }
-    Ok(())
 }

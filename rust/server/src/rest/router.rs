@@ -57,7 +57,8 @@ pub(crate) fn metrics_router(context: Context) -> Router {
         .with_state(context)
 }
 
-/// A POST that comes here has a path that cannot be decoded; every other one was taken before.
+/// No POST comes here: those that can be decoded are taken before, and the others refused. These routes tell other
+/// methods that they are not allowed.
 async fn unreachable() -> Response {
     into_axum(error::not_found())
 }

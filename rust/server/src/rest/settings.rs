@@ -6,12 +6,13 @@ use axum::{
     Router,
     body::Bytes,
     extract::{Path, State, rejection::BytesRejection},
+    http::StatusCode,
     response::Response,
     routing::get,
 };
 use penstock_core::{Error, Kind, Result};
 
-type Body = std::result::Result<Bytes, BytesRejection>;
+pub(super) type Body = std::result::Result<Bytes, BytesRejection>;
 
 pub(super) fn routes() -> Router<Context> {
     Router::new()
@@ -58,8 +59,17 @@ fn traced(context: &Context, model: Option<&str>, body: &[u8]) -> Result<Vec<u8>
     Ok(settings.json(&server))
 }
 
-fn read(body: Body) -> Result<Bytes> {
-    body.map_err(|_| Error::new(Kind::TooLarge, "the body is larger than any settings"))
+/// The whole of a small body.
+///
+/// # Errors
+/// `TooLarge`, or `Cancelled` for one that breaks off or is malformed.
+pub(super) fn read(body: Body) -> Result<Bytes> {
+    body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Error::new(Kind::TooLarge, "the body is larger than the 2 MiB that are read here")
+        }
+        _ => Error::new(Kind::Cancelled, "the request's body could not be read to its end"),
+    })
 }
 
 fn respond(context: &Context, answer: Result<Vec<u8>>) -> Response {

@@ -1,15 +1,16 @@
 //! `/v2/systemsharedmemory` and `/v2/cudasharedmemory`.
 
-use super::router::{answer, ok};
+use super::{
+    router::{answer, ok},
+    settings::{Body, read},
+};
 use crate::front::Context;
 use axum::{
     Router,
-    extract::{Path, State, rejection::BytesRejection},
+    extract::{Path, State},
     response::Response,
     routing::{get, post},
 };
-use bytes::Bytes;
-use http::{HeaderMap, header::ORIGIN};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::rest::shared_memory as wire;
 
@@ -42,27 +43,12 @@ fn shown(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
     Ok(wire::status(&context.regions()?.status(region)?))
 }
 
-async fn register(
-    State(context): State<Context>,
-    Path(region): Path<String>,
-    headers: HeaderMap,
-    body: std::result::Result<Bytes, BytesRejection>,
-) -> Response {
+async fn register(State(context): State<Context>, Path(region): Path<String>, body: Body) -> Response {
     let registered = || {
         let regions = context.regions()?;
-        check_origin(&headers)?;
-        let body = body.map_err(|_| Error::new(Kind::TooLarge, "the registration is too large or broke off"))?;
-        regions.register(wire::registration(region, &body)?)
+        regions.register(wire::registration(region, &read(body)?)?)
     };
     answer(&context, registered().map(|()| NOTHING.to_vec()))
-}
-
-/// Only browsers send an origin: any page that somebody on this machine looks at could send a plain POST.
-fn check_origin(headers: &HeaderMap) -> Result<()> {
-    if headers.contains_key(ORIGIN) {
-        return Err(Error::new(Kind::Forbidden, "shared memory is not registered for web pages (header Origin)"));
-    }
-    Ok(())
 }
 
 async fn unregister_all(State(context): State<Context>) -> Response {

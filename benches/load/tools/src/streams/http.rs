@@ -12,7 +12,7 @@ pub(crate) async fn read(plan: Plan) -> Result<Seen, Failure> {
     let mut socket = TcpStream::connect(&plan.address).await?;
     socket.set_nodelay(true)?;
     let head = format!(
-        "POST {} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST {} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         plan.path,
         plan.body.len()
     );
