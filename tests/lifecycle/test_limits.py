@@ -155,7 +155,7 @@ def test_json_that_is_nested_too_deeply() -> None:
         assert refused.status == 400
         assert "8" in refused.error()
         assert "nest" in refused.error()
-        assert post(url, PATH, b'{"inputs":' + b"[" * 500_000).status == 400
+        assert "nest" in post(url, PATH, b'{"unknown":' + b"[" * 500_000).error()
 
 
 def test_bytes_in_flight_are_bounded_and_given_back() -> None:
