@@ -132,7 +132,7 @@ def count_of(item: str) -> int:
 
 def members(size: int = SIZE) -> str:
     """Members of an object, each with a name of its own."""
-    return ",".join(f'"{number:x}":0' for number in range(size // 10))
+    return ",".join(f'"{number:06x}":0' for number in range(size // 11))
 
 
 def infer(model: str) -> str:
@@ -176,10 +176,14 @@ REST: dict[str, Case] = {
     ),
     "V1 instances": Case("/v1/models/f64:predict", lambda: f'{{"instances":[[{repeated("0")}]]}}'.encode()),
     "V1 many instances": Case("/v1/models/f64:predict", lambda: f'{{"instances":[{repeated("[]")}]}}'.encode()),
+    "V1 instances of one value": Case("/v1/models/f64:predict", lambda: f'{{"instances":[{repeated("[0]")}]}}'.encode()),
     "V1 documents": Case(
         "/v1/models/documents:predict", lambda: f'{{"instances":[{{"values":[{repeated("[]")}]}}]}}'.encode()
     ),
     "generate": Case("/v2/models/i64/generate", lambda: f'{{"x":[{repeated("0")}]}}'.encode()),
+    "generate, a list of texts": Case(
+        "/v2/models/writer/generate", lambda: b'{"prompt":"a","stop":[' + repeated('""').encode() + b"]}"
+    ),
     "generate, members": Case("/v2/models/i64/generate", lambda: f'{{"x":[0],{members()}}}'.encode()),
     "generate, documents": Case(
         "/v2/models/documents/generate", lambda: f'{{"document":{{"values":[{repeated("[]")}]}}}}'.encode()
@@ -213,6 +217,8 @@ REST: dict[str, Case] = {
         lambda: b"\x81\xa1x\xdd" + struct.pack(">I", SIZE) + bytes(SIZE),
         {"content-type": "application/msgpack"},
     ),
+    "npy": Case(infer("u8"), lambda: npy(SIZE), {"content-type": "application/x-npy"}),
+    "arrow": Case(infer("flag"), lambda: arrow(SIZE * 8), {"content-type": "application/vnd.apache.arrow.stream"}),
     "npz": Case(infer("u8"), lambda: npz(SIZE), {"content-type": "application/x-npz"}),
     "safetensors": Case(
         infer("i64"),
@@ -220,6 +226,24 @@ REST: dict[str, Case] = {
         {"content-type": "application/vnd.safetensors"},
     ),
 }
+
+
+def npy(size: int) -> bytes:
+    """An array of zeros."""
+    out = BytesIO()
+    np.save(out, np.zeros(size, np.uint8))
+    return out.getvalue()
+
+
+def arrow(size: int) -> bytes:
+    """A stream of one column of zeros, which Arrow holds as booleans: a bit for each element."""
+    import pyarrow as pa
+
+    table = pa.table({"x": pa.array(np.zeros(size, np.bool_))})
+    out = BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as stream:
+        stream.write_table(table)
+    return out.getvalue()
 
 
 def npz(size: int) -> bytes:

@@ -1,7 +1,7 @@
 //! How models batch: `/debug/batching`, and a model's knobs while it serves.
 
 use super::{
-    receive::whole_body,
+    receive::receive_small,
     router::{Named, answer},
 };
 use crate::{control::BatchingDebug, front::Context};
@@ -37,7 +37,7 @@ async fn change(State(context): State<Context>, Path(named): Path<Named>, header
             return Err(off("changing how models batch is off"));
         }
         let mut guard = context.app.enter()?;
-        let body = whole_body(&headers, body, &context.app.config.limits, &mut guard).await?;
+        let body = receive_small(&headers, body, &context.app.config.limits, &mut guard).await?;
         let knobs = wire::knobs(&body)?;
         let model = context.app.registry.find(&named.model, named.version.as_deref())?;
         model.queue().tune(&knobs)?;

@@ -19,6 +19,9 @@ use penstock_wire::{
 };
 use std::sync::Arc;
 
+/// The most bytes of a body with names and settings only.
+pub(super) const SMALL: usize = offload::FROM_BYTES;
+
 /// Reads and decodes one body.
 ///
 /// # Errors
@@ -163,25 +166,18 @@ impl<B: Incoming> Pieces<'_, B> {
     }
 }
 
-/// Reads a body that is kept as it is.
+/// Reads the small body of a request that brings names and settings only: it is decoded between other work.
 ///
 /// # Errors
-/// `TooLarge` by the limits, `UnsupportedEncoding` for a coding that is not read, `Cancelled` when the
-/// client leaves.
-pub(super) async fn whole_body<B: Incoming>(
+/// As [`receive_whole`], from [`SMALL`] bytes on.
+pub(super) async fn receive_small<B: Incoming>(
     headers: &HeaderMap,
-    mut body: B,
+    body: B,
     limits: &Limits,
     guard: &mut RequestGuard,
 ) -> Result<Bytes> {
-    let coding = content_coding(headers)?;
-    if let Some(length) = body.size_hint().exact() {
-        check_size(length, limits)?;
-    }
-    match coding {
-        Some(coding) => inflated(coding, &mut body, limits, guard.held()).await,
-        None => collect(Bytes::new(), &mut body, limits, guard).await,
-    }
+    let small = Limits { body_bytes: limits.body_bytes.min(SMALL), ..limits.clone() };
+    receive_whole(headers, body, &small, guard).await
 }
 
 /// A body of unknown length (chunked): its pieces are kept as they come and joined once.

@@ -2,12 +2,13 @@
 
 use super::{
     error,
-    receive::whole_body,
+    receive::{receive_small, receive_whole},
     router::{answer, into_axum},
 };
 use crate::{
     control::{Action, ask},
     front::Context,
+    offload,
 };
 use axum::{
     Router,
@@ -17,7 +18,7 @@ use axum::{
     routing::post,
 };
 use http::HeaderMap;
-use penstock_core::Result;
+use penstock_core::{Result, footprint};
 use penstock_wire::{named_repository, rest::repository as wire};
 
 /// The protocol's routes for one of several repositories. They are not served, and say why.
@@ -45,7 +46,11 @@ async fn index(State(context): State<Context>, headers: HeaderMap, body: Body) -
 
 async fn load(State(context): State<Context>, Path(model): Path<String>, headers: HeaderMap, body: Body) -> Response {
     let loaded = async {
-        let load = wire::load(&receive(&context, &headers, body).await?)?;
+        let mut guard = context.app.enter()?;
+        // A model's files may be in it.
+        let body = receive_whole(&headers, body, &context.app.config.limits, &mut guard).await?;
+        guard.hold_at_least(body.len() + footprint::of_json(&body))?;
+        let load = offload::run(body.len(), move || wire::load(&body)).await?;
         ask(&context.app, &model, Action::Load(load)).await?;
         Ok(wire::done(&model, "load"))
     };
@@ -68,5 +73,5 @@ async fn named(State(context): State<Context>, Path(named): Path<Vec<(String, St
 
 async fn receive(context: &Context, headers: &HeaderMap, body: Body) -> Result<bytes::Bytes> {
     let mut guard = context.app.enter()?;
-    whole_body(headers, body, &context.app.config.limits, &mut guard).await
+    receive_small(headers, body, &context.app.config.limits, &mut guard).await
 }

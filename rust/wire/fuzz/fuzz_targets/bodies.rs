@@ -11,7 +11,7 @@ use penstock_wire::{
     coding::Bounds,
     rest::bodies::{BodyLimits, Extras, Format, check_answer, decode, encode},
 };
-use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, same_tensors, tensors};
+use penstock_wire_fuzz::{Budget, Declaration, answer, assert_well_formed, same_tensors, tensors};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -21,6 +21,7 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.body.len());
     let spec = case.declaration.spec();
     let format = Format::ALL[usize::from(case.format) % Format::ALL.len()];
     let Some(inputs) = decoded(format, &spec, case.body) else { return };

@@ -3,8 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use penstock_core::bytes_tensor::{check, elements, offset_after, prefix};
+use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|case: (u16, &[u8])| {
+    let _budget = Budget::of(case.1.len());
     let (count, buffer) = (usize::from(case.0), case.1);
     let read = elements(buffer).count();
     if check(buffer, count).is_err() {

@@ -11,7 +11,7 @@ use penstock_core::{
     cache::{Identity, Key, checksum},
 };
 use penstock_wire::cached::{decode, encode};
-use penstock_wire_fuzz::Declaration;
+use penstock_wire_fuzz::{Budget, Declaration};
 use std::time::UNIX_EPOCH;
 
 #[derive(Arbitrary, Debug)]
@@ -22,6 +22,7 @@ struct Case {
 }
 
 fuzz_target!(|case: Case| {
+    let _budget = Budget::of(0);
     let spec = case.declaration.spec();
     let Ok(request) = InferRequest::place(&spec, [], Protocol::InProcess) else { return };
     let key = Key::new(&spec, &request, &Identity::new());

@@ -7,8 +7,10 @@ use penstock_wire::{
     Limits,
     rest::cloud_event::{Event, Fresh},
 };
+use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|json: &[u8]| {
+    let _budget = Budget::of(json.len());
     let Ok((event, data)) = Event::structured(&Bytes::copy_from_slice(json), &Limits::default()) else { return };
     let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
     for merge in [false, true] {

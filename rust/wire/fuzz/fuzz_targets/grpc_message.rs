@@ -13,7 +13,7 @@ use penstock_wire::{
     grpc::{self, Envelope, MessageDecoder},
 };
 use penstock_wire_fuzz::{
-    Declaration, SHARING, answer, assert_well_formed, filled, pieces, same_outcome, same_tensors, tensors,
+    Budget, Declaration, SHARING, answer, assert_well_formed, filled, pieces, same_outcome, same_tensors, tensors,
 };
 use prost::Message;
 
@@ -25,6 +25,7 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.message.len());
     let spec = case.declaration.spec();
     let whole = assembled(case.message, [case.message].into_iter());
     let parts = assembled(case.message, pieces(case.message, &case.sizes));

@@ -12,6 +12,7 @@ use penstock_wire::{
     grpc,
     rest::cloud_event::{Event, Fresh},
 };
+use penstock_wire_fuzz::Budget;
 
 #[derive(Arbitrary, Debug)]
 struct Case {
@@ -22,6 +23,7 @@ struct Case {
 }
 
 fuzz_target!(|case: Case| {
+    let _budget = Budget::of(case.timeout.len());
     if grpc::timeout(&case.timeout).is_some() {
         assert!((2..=9).contains(&case.timeout.len()));
     }

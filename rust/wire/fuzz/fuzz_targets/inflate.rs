@@ -7,7 +7,7 @@ use libfuzzer_sys::{
 };
 use penstock_core::Result;
 use penstock_wire::coding::{Bounds, Coding, Inflater, compress};
-use penstock_wire_fuzz::pieces;
+use penstock_wire_fuzz::{Budget, pieces};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -20,6 +20,7 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.body.len());
     let coding = Coding::ALL[usize::from(case.coding) % Coding::ALL.len()];
     let bounds = Bounds { bytes: usize::from(case.bytes), ratio: usize::from(case.ratio) };
     let whole = inflated(coding, bounds, usize::MAX, std::iter::once(case.body));

@@ -12,8 +12,10 @@ use penstock_wire::{
     grpc, rest,
 };
 use prost::Message;
+use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|body: &[u8]| {
+    let _budget = Budget::of(body.len());
     rest::repository::ready(body).map_or_else(|error| refused(&error), drop);
     rest::repository::unload(body).map_or_else(|error| refused(&error), drop);
     match rest::repository::load(body) {

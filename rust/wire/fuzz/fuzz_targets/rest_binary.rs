@@ -11,7 +11,7 @@ use penstock_wire::{
     rest::{self, EncodeOptions},
 };
 use penstock_wire_fuzz::{
-    Declaration, answer, as_request, assert_well_formed, pieces, same_outcome, same_tensors, tensors,
+    Budget, Declaration, answer, as_request, assert_well_formed, pieces, same_outcome, same_tensors, tensors,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -36,6 +36,7 @@ enum Form {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.body.len());
     let spec = case.declaration.spec();
     let (json, tail) = match &case.form {
         Form::Raw => (None, case.body),

@@ -7,7 +7,7 @@ use libfuzzer_sys::{
 };
 use penstock_core::{Kind, byte_size};
 use penstock_wire::{Limits, rest::generate};
-use penstock_wire_fuzz::Declaration;
+use penstock_wire_fuzz::{Budget, Declaration};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -16,6 +16,7 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.json.len());
     let spec = case.declaration.spec();
     let _ = generate::is_infer(case.json);
     match generate::decode(&spec, case.json, &Limits::default()) {

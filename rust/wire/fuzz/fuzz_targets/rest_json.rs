@@ -7,7 +7,7 @@ use penstock_wire::{
     rest::{self, EncodeOptions},
 };
 use penstock_wire_fuzz::{
-    Declaration, SHARING, answer, as_request, assert_well_formed, filled, same_tensors, tensors,
+    Budget, Declaration, SHARING, answer, as_request, assert_well_formed, filled, same_tensors, tensors,
 };
 
 fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Vec<Tensor>> {
@@ -16,6 +16,7 @@ fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Vec<Tensor>> {
 }
 
 fuzz_target!(|case: (Declaration, &[u8])| {
+    let _budget = Budget::of(case.1.len());
     let (declaration, json) = case;
     let spec = declaration.spec();
     let Ok(inputs) = decode(&spec, json) else { return };

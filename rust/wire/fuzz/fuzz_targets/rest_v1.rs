@@ -10,7 +10,7 @@ use penstock_wire::{
         v1::{self, Call, Form},
     },
 };
-use penstock_wire_fuzz::{Declaration, assert_well_formed, same_tensors, tensors};
+use penstock_wire_fuzz::{Budget, Declaration, assert_well_formed, same_tensors, tensors};
 
 fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Call> {
     v1::decode(spec, json, &Limits::default())
@@ -31,6 +31,7 @@ fn echo(spec: &ModelSpec, call: &Call) -> Option<Vec<u8>> {
 }
 
 fuzz_target!(|case: (Declaration, &[u8])| {
+    let _budget = Budget::of(case.1.len());
     let (declaration, json) = case;
     let spec = declaration.spec();
     let Ok(call) = decode(&spec, json) else { return };

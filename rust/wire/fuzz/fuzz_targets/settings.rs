@@ -9,8 +9,10 @@ use penstock_wire::{
     trace::TraceSettings,
 };
 use prost::Message;
+use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|body: &[u8]| {
+    let _budget = Budget::of(body.len());
     log(LogSettings::default().changed_by_json(body));
     trace(TraceSettings::default().changed_by_json(body));
     if let Ok(message) = LogSettingsRequest::decode(body) {

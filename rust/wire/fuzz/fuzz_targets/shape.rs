@@ -10,7 +10,7 @@ use penstock_core::{
     batch::gather::{gather, split},
     byte_size, element_count,
 };
-use penstock_wire_fuzz::{Declaration, same_tensors};
+use penstock_wire_fuzz::{Budget, Declaration, same_tensors};
 
 /// Rows of the tensors that are parted.
 const MAX_ROWS: usize = 4096;
@@ -31,6 +31,7 @@ enum Dimension {
 }
 
 fuzz_target!(|case: Case<'_>| {
+    let _budget = Budget::of(case.shape.len());
     let shape: Vec<usize> = case
         .shape
         .iter()

@@ -4,8 +4,10 @@
 use libfuzzer_sys::fuzz_target;
 use penstock_core::Kind;
 use penstock_wire::rest::shared_memory::{registration, status};
+use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|body: &[u8]| {
+    let _budget = Budget::of(body.len());
     match registration("r".to_owned(), body) {
         Err(error) => assert!(error.kind() == Kind::InvalidInput && error.message().contains("'r'"), "{error:?}"),
         Ok(region) => {

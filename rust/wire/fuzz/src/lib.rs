@@ -1,10 +1,12 @@
 //! What the fuzz targets share: models to decode for, and what it means to come back unchanged.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod compare;
 mod declaration;
 mod memory;
 
+pub use budget::Budget;
 pub use compare::{assert_well_formed, same_outcome, same_tensors, tensors};
 pub use declaration::Declaration;
 pub use memory::{SHARING, filled};
