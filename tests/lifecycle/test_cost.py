@@ -4,6 +4,8 @@ any one request is decoded."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,10 +16,11 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from observe import free_ports
 
-from hostile import Case, every_case
-from http_by_hand import Connection, connect, metric
-from serving_process import Serving
+from hostile import Case, every_case, repeated
+from http_by_hand import Connection, connect, get, metric
+from serving_process import MODELS, Serving
 from waiting import until
 
 CASES = every_case()
@@ -40,13 +43,13 @@ class Seen:
 class Watch:
     """Asks a server for its health, and for the bytes that it counts, over and over."""
 
-    def __init__(self, server: Serving) -> None:
+    def __init__(self, url: str) -> None:
         self.seen = Seen()
-        self._server, self._done = server, threading.Event()
+        self._url, self._done = url, threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        with Connection(self._server.http) as connection:
+        with Connection(self._url) as connection:
             while not self._done.is_set():
                 started = time.monotonic()
                 assert connection.ask("GET", "/v2/health/live").status == 200
@@ -65,9 +68,9 @@ class Watch:
         self._thread.join()
 
 
-def memory(server: Serving, what: str) -> int:
-    """Bytes of memory, by their name in the kernel's table."""
-    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
+def memory(pid: int, what: str) -> int:
+    """Bytes of a process's memory, by their name in the kernel's table."""
+    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found[1]) << 10
 
@@ -114,9 +117,14 @@ def send(server: Serving, case: Case, body: bytes) -> str:
     """What became of a request: its status."""
     if case.is_grpc:
         return call(server.grpc, case, body)
-    with Connection(server.http) as connection:
+    return post_it(server.http, case.path, body, case.headers)
+
+
+def post_it(url: str, path: str, body: bytes, headers: dict[str, str]) -> str:
+    """The status of a POST; "closed" where the server refuses it before its end."""
+    with Connection(url) as connection:
         try:
-            return str(connection.ask("POST", case.path, body, case.headers).status)
+            return str(connection.ask("POST", path, body, headers).status)
         except (BrokenPipeError, ConnectionResetError):
             return "closed"
 
@@ -134,13 +142,13 @@ def server(tmp_path: Path) -> Iterator[Serving]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_request_costs_what_it_is_counted_for(server: Serving, tmp_path: Path, name: str) -> None:
     case = CASES[name]
-    body = case.make()
-    before = memory(server, "VmRSS")
+    body = case.body()
+    before = memory(server.process.pid, "VmRSS")
     # From now on the highest that it is.
     Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
     outcome: list[str] = []
     sender = threading.Thread(target=lambda: outcome.append(send(server, case, body)))
-    with Watch(server) as seen:
+    with Watch(server.http) as seen:
         sender.start()
         gate = tmp_path / "gate"
         until(lambda: not sender.is_alive() or gate.with_suffix(".entered").exists(), "the request to be decoded", 60)
@@ -149,9 +157,64 @@ def test_a_request_costs_what_it_is_counted_for(server: Serving, tmp_path: Path,
         until(lambda: seen.looks > looks + 1, "the server to tell what it holds")
         gate.touch()
         sender.join(60)
-    grown = memory(server, "VmHWM") - before
+    grown = memory(server.process.pid, "VmHWM") - before
     shown = f"{outcome} {grown / 1e6:.0f} MB, counted {seen.counted / 1e6:.0f} MB, live {seen.live * 1e3:.0f} ms"
     print(shown)
     assert outcome, "it was never answered"
     assert grown <= 4 * seen.counted + SLACK, shown
     assert seen.live <= LIVE, shown
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+INTEGRATIONS = {
+    "inferless": ("examples/inferless/words", "/v2/models/words/infer"),
+    "modelbit": ("examples/modelbit", "/v1/doubler/latest"),
+    "openinference": ("examples/openinference", "/v2/models/similarity/infer"),
+}
+"""A folder that each integration serves, and a path of it."""
+
+DOCUMENTS = f'{{"data":[{repeated("[]")}]}}'.encode()
+"""JSON of very many small values: some 1.6 GB of Python's objects."""
+
+
+@pytest.mark.parametrize("name", INTEGRATIONS)
+def test_integrations_count_what_python_makes_of_json(name: str) -> None:
+    folder, path = INTEGRATIONS[name]
+    if name == "modelbit":
+        pytest.importorskip("pandas")
+    with Serving(
+        str(EXAMPLES.parent / folder), "--http", "127.0.0.1:0", "--grpc", "off", "--io-threads", "1"
+    ) as server:
+        refused_uncounted(server.process.pid, server.http, path)
+
+
+def test_kserves_server_counts_what_python_makes_of_json() -> None:
+    http, grpc = free_ports(2)
+    script = MODELS / "costly_kserve.py"
+    with subprocess.Popen([sys.executable, str(script), str(http), str(grpc)], stderr=subprocess.DEVNULL) as process:
+        try:
+            url = f"http://127.0.0.1:{http}"
+            until(lambda: answers(url), "the server to start")
+            refused_uncounted(process.pid, url, "/v1/models/documents:predict")
+        finally:
+            process.kill()
+
+
+def answers(url: str) -> bool:
+    """Whether a server is there, and its model."""
+    try:
+        return get(url, "/v1/models/documents").status == 200
+    except OSError:
+        return False
+
+
+def refused_uncounted(pid: int, url: str, path: str) -> None:
+    """Sends more JSON than the server may hold as Python's objects, and sees that it makes none of them."""
+    before = memory(pid, "VmRSS")
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    with Watch(url) as seen:
+        status = post_it(url, path, DOCUMENTS, {"content-type": "application/json"})
+    assert status in {"400", "413", "closed"}
+    grown = memory(pid, "VmHWM") - before
+    assert grown <= 4 * len(DOCUMENTS) + SLACK, f"{grown / 1e6:.0f} MB"
+    assert seen.live <= LIVE

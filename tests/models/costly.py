@@ -36,7 +36,14 @@ def holding(name: str, datatype: Any) -> Any:
 
 i64, f32, f64, u8, flag, text = (
     holding(name, datatype)
-    for name, datatype in (("i64", np.int64), ("f32", np.float32), ("f64", np.float64), ("u8", np.uint8), ("flag", np.bool_), ("text", bytes))
+    for name, datatype in (
+        ("i64", np.int64),
+        ("f32", np.float32),
+        ("f64", np.float64),
+        ("u8", np.uint8),
+        ("flag", np.bool_),
+        ("text", bytes),
+    )
 )
 
 

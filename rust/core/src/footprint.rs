@@ -29,10 +29,11 @@ pub fn of_request(spec: &ModelSpec, request: &InferRequest) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// Bytes that Python takes for a JSON text, beside the text itself: its strings again, and its values.
+/// Bytes that Python takes for a JSON text, beside the text itself: the bytes that it reads, the strings that it makes of
+/// them, and the values.
 pub fn of_json(text: &[u8]) -> usize {
     let values = text.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
-    text.len() + values * JSON_OBJECT
+    2 * text.len() + values * JSON_OBJECT
 }
 
 #[cfg(test)]
@@ -62,6 +63,6 @@ mod tests {
     fn documents_take_an_object_for_each_value() {
         let element = [&9_u32.to_le_bytes()[..], b"[[],[],0]"].concat();
         let values = 5 * JSON_OBJECT;
-        assert_eq!(footprint(Datatype::Bytes, true, &element, 1), 13 + TEXT_OBJECT + 13 + values);
+        assert_eq!(footprint(Datatype::Bytes, true, &element, 1), 13 + TEXT_OBJECT + 2 * 13 + values);
     }
 }

@@ -1,0 +1,28 @@
+"""A server of KServe's with one model: for measuring what its requests hold."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from penstock.compat.kserve import Model, ModelServer
+
+
+class Documents(Model):
+    """Answers with what it is handed."""
+
+    def load(self) -> bool:
+        """Is ready at once."""
+        self.ready = True
+        return True
+
+    def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+        """The payload itself."""
+        return payload
+
+
+if __name__ == "__main__":
+    port, grpc_port = (int(argument) for argument in sys.argv[1:])
+    model = Documents("documents")
+    model.load()
+    ModelServer(http_port=port, grpc_port=grpc_port).start([model])
