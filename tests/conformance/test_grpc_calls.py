@@ -12,6 +12,7 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
+from http_by_hand import metric
 from penstock import Server
 
 from .content import add, one, summed, tensor
@@ -258,3 +259,45 @@ def test_d29_unknown_fields(door: GrpcDoor, unknown: bytes, before: bool) -> Non
     assert raw.count(unknown) == 1, "the input lost its unknown field"
     reply = unary(door, f"{SERVICE}/ModelInfer")(unknown + raw if before else raw + unknown, timeout=20)
     served(read(pb.ModelInferResponse.FromString(reply)), summed())
+
+
+CALLS = [method.name for method in pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods]
+HEALTH_CALLS = ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"]
+NO_MESSAGE = b"\x0a\xff\xff\xff"
+"""A field that is longer than its message."""
+
+
+@pytest.mark.parametrize("path", [*(f"{SERVICE}/{name}" for name in CALLS), *HEALTH_CALLS])
+def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcDoor, rest: Rest, path: str) -> None:
+    """As ModelInfer has it for its own: every other call refuses it as INVALID_ARGUMENT, and counts it."""
+    before = metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total")
+    streams = path.endswith(("ModelStreamInfer", "Watch"))
+    make = grpc_raw.channel.stream_stream if streams else grpc_raw.channel.unary_unary
+    call = make(path, request_serializer=same, response_deserializer=same)
+    with pytest.raises(grpc.RpcError) as refusal:
+        list(call(iter([NO_MESSAGE]), timeout=20)) if streams else call(NO_MESSAGE, timeout=20)
+    assert refusal.value.code() == grpc.StatusCode.INVALID_ARGUMENT, refusal.value.details()
+    assert metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total") == before + 1
+
+
+def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcDoor) -> None:
+    message = pb.ModelMetadataRequest(name="m" * (1 << 18)).SerializeToString()
+    with pytest.raises(grpc.RpcError) as refusal:
+        unary(grpc_raw, f"{SERVICE}/ModelMetadata")(message, timeout=20)
+    assert refusal.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refusal.value.details() == f"the message has {len(message)} bytes, at most 262144 are accepted"
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"\2\0\0\0\0", "the message has the compression flag 2, expected 0 or 1"),
+        (b"\1\0\0\0\1x", "the message is compressed, but the call has no grpc-encoding"),
+        (b"\0\0\0\0\0\0\0\0\0\0", "the call carries more than one message"),
+        (b"\0\0\0", "the call's body ends within the prefix of a message"),
+        (b"\0\0\0\0\5\x0a\3m", "the call's body ends within a message"),
+        (b"", "the call carries no message"),
+    ],
+)
+def test_d11_frames_say_what_is_wrong(server: Server, tmp_path: Path, sent: bytes, told: str) -> None:
+    assert f"grpc-message: {told}".lower() in curl(server, tmp_path, sent)
