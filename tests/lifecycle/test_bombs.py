@@ -6,13 +6,17 @@ import gzip
 import json
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from grpc_by_hand import call
+from hostile import INFERENCE, delimited, framed, request
 from http_by_hand import get, json_body, metric_at, post
 from serving_process import Serving
+from waiting import at_once, until
 
 PATH = "/v2/models/same/infer"
 GZIP = {"Content-Encoding": "gzip"}
@@ -54,3 +58,40 @@ def test_inflated_bytes_count_as_held() -> None:
         assert (refused.status, refused.error()) == (429, "the server holds as many request bytes as it may")
         assert refused.headers["retry-after"]
         assert metric_at(server.http, "penstock_body_bytes") == 0
+
+
+ZEROS = request("same", "FP32", [15 << 20], more=delimited(7, bytes(60 << 20)))
+BOMB = framed(gzip.compress(ZEROS), 1)
+"""A tensor of 60 MB in a call of some 60 kB."""
+
+
+@pytest.mark.parametrize("name", ["ModelInfer", "ModelStreamInfer"])
+@pytest.mark.parametrize(
+    "options", [["--max-inflate-ratio", "100"], ["--max-inflate-ratio", "100000", "--max-inflight-bytes", "200MB"]]
+)
+def test_compressed_calls_take_no_more_memory_than_requests_may(name: str, options: list[str]) -> None:
+    with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *options) as server:
+        assert call(server.grpc, INFERENCE + name, framed(request("same", "FP32", [0]))) == "0"
+        before = resident(server)
+        calls = [partial(call, server.grpc, INFERENCE + name, BOMB, {"grpc-encoding": "gzip"}) for _ in range(40)]
+        statuses = {future.result() for future in at_once(calls)}
+        # A stream tells of an overload within it, and goes on.
+        assert statuses <= ({"0", "8"} if len(options) > 2 else {"8"}), statuses
+        # The answers of those that were taken in are there too, until they are sent.
+        assert resident(server) - before < (640 << 20 if len(options) > 2 else 256 << 20)
+        assert until(lambda: metric_at(server.http, "penstock_body_bytes") == 0)
+
+
+def test_requests_of_a_stream_are_counted_until_they_are_answered(tmp_path: Path) -> None:
+    environment = {"GATE": str(tmp_path / "gate")}
+    options = ["--max-inflight-bytes", "20MB"]
+    with Serving(
+        "costly.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *options, environment=environment
+    ) as server:
+        message = framed(request("u8", "UINT8", [9 << 20], more=delimited(7, bytes(9 << 20))))
+        answered = at_once([partial(call, server.grpc, INFERENCE + "ModelStreamInfer", message * 20)])[0]
+        until(lambda: metric_at(server.http, "penstock_refused_total") == 18, "the other 18 to be refused")
+        assert 18 << 20 < metric_at(server.http, "penstock_body_bytes") < 20 << 20
+        (tmp_path / "gate").touch()
+        assert answered.result() == "0"
+        assert until(lambda: metric_at(server.http, "penstock_body_bytes") == 0)

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from observe import free_ports
 
+from grpc_by_hand import call
 from hostile import Case, every_case, repeated
-from http_by_hand import Connection, connect, get, metric
+from http_by_hand import Connection, get, metric
 from serving_process import MODELS, Serving
 from waiting import until
 
@@ -75,48 +73,10 @@ def memory(pid: int, what: str) -> int:
     return int(found[1]) << 10
 
 
-def call(target: str, case: Case, body: bytes) -> str:
-    """The status of a gRPC call that is sent as it is; empty if it is not answered in a second after its end."""
-    connection = H2Connection(H2Configuration(header_encoding="utf-8"))
-    connection.initiate_connection()
-    with connect(target) as sock:
-        headers = {":method": "POST", ":scheme": "http", ":path": case.path, ":authority": "localhost"}
-        headers |= {"content-type": "application/grpc", "te": "trailers", **case.headers}
-        connection.send_headers(1, list(headers.items()))
-        sent, status, view = 0, "", memoryview(body)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            room = min(connection.local_flow_control_window(1), len(body) - sent)
-            while room > 0:
-                size = min(room, connection.max_outbound_frame_size)
-                connection.send_data(1, bytes(view[sent : sent + size]))
-                sent, room = sent + size, room - size
-                if sent == len(body):
-                    connection.end_stream(1)
-                    deadline = time.monotonic() + 20
-                sock.sendall(connection.data_to_send())
-            sock.sendall(connection.data_to_send())
-            sock.settimeout(max(0.01, deadline - time.monotonic()))
-            try:
-                data = sock.recv(1 << 16)
-            except TimeoutError:
-                return status
-            if not data:
-                return status or "closed"
-            for event in connection.receive_data(data):
-                if isinstance(event, DataReceived):
-                    connection.acknowledge_received_data(event.flow_controlled_length, 1)
-                if isinstance(event, ResponseReceived | TrailersReceived):
-                    status = dict(event.headers).get("grpc-status", status)
-                if isinstance(event, StreamEnded | StreamReset):
-                    return status
-    return status
-
-
 def send(server: Serving, case: Case, body: bytes) -> str:
     """What became of a request: its status."""
     if case.is_grpc:
-        return call(server.grpc, case, body)
+        return call(server.grpc, case.path, body, case.headers)
     return post_it(server.http, case.path, body, case.headers)
 
 
