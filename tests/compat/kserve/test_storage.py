@@ -176,6 +176,41 @@ def test_r9_headers_are_for_their_host_only(web: Web) -> None:
     assert "X-own" not in other.requests[0][1]
 
 
+@pytest.mark.parametrize("least", [1 << 30, 0])
+def test_r9_what_the_web_gives_has_a_bound(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    out = tmp_path / "out"
+    big = bytes(1_000_001)
+    web.replies = {
+        "/m.bin": (200, {}, big),
+        "/m.json.gz": (200, {}, gzip.compress(big)),
+        "/m.tar.gz": (200, {}, packed_tar({"m": big})),
+    }
+    if least:
+        os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "1000000"
+    else:
+        # By default what is packed holds a hundred times itself.
+        monkeypatch.setattr("penstock._bounds._LEAST", 0)
+        assert found(Storage.download(f"{web.url}/m.bin")) == {"m.bin": big}
+        del web.replies["/m.bin"]
+    for path in web.replies:
+        with pytest.raises(RuntimeError, match=r"the (source|archive) holds more than \d+ bytes: PENSTOCK_STORAGE_MAX"):
+            Storage.download(web.url + path, str(out))
+        assert list(out.iterdir()) == []
+
+
+def test_r9_what_the_web_gives_is_whole(web: Web, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    packed = gzip.compress(os.urandom(1000))
+    more = {"Content-Length": "100000"}
+    web.replies = {"/m.bin": (200, more, b"m"), "/m.gz": (200, more, packed[:500]), "/n.gz": (200, {}, b"no")}
+    for path, why in [("/m.bin", "99999 bytes early"), ("/m.gz", "format is not valid"), ("/n.gz", "is not valid")]:
+        with pytest.raises(RuntimeError, match=why):
+            Storage.download(web.url + path, str(out))
+        assert list(out.iterdir()) == []
+
+
 def test_r9_several_sources(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:

@@ -133,7 +133,12 @@ def test_r9_a_zip_has_no_links(tmp_path: Path) -> None:
 
 
 def test_r9_what_is_no_archive(tmp_path: Path) -> None:
-    for name, body in [("m.zip", b"no"), ("m.tar.gz", b"no"), ("n.tar.gz", tar(file("a", os.urandom(5000)))[:-2000])]:
+    for name, body in [
+        ("m.zip", b"no"),
+        ("m.tar.gz", b"no"),
+        ("m.tar.bz2", b"BZh9no" * 9),
+        ("n.tar.gz", tar(file("a", os.urandom(5000)))[:-2000]),
+    ]:
         with pytest.raises(RuntimeError, match=r"Failed to unpack archive file. The file format is not valid\."):
             get(tmp_path, body, name)
         (tmp_path / "out" / name).unlink()
@@ -154,7 +159,7 @@ def test_r9_a_bomb_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_r9_by_default_an_archive_holds_a_hundred_times_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.archives._LEAST", 0)
+    monkeypatch.setattr("penstock._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):
         get(tmp_path, tar(file("a", bytes(1 << 20))))
 

@@ -187,6 +187,20 @@ def test_r9_images(registry: Registry, tmp_path: Path) -> None:
     assert found(Storage.download(f"oci://{registry.host}/team/model:v1", str(tmp_path / "out"))) == FILES
 
 
+def test_r9_images_have_a_bound(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    big = layer({"models/m": bytes(1 << 20)})
+    told = registry.put(f"{LAYER}+gzip", big)
+    # What a manifest says of its layers allows nothing.
+    registry.image({**told, "size": 1 << 40}, tag="v1")
+    monkeypatch.setattr("penstock._bounds._LEAST", 0)
+    with pytest.raises(RuntimeError, match="the archive holds more than"):
+        Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
+    os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = str(len(big) - 1)
+    with pytest.raises(RuntimeError, match=rf"the (image|archive) holds more than {len(big) - 1} bytes"):
+        Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_r9_images_of_several_machines(registry: Registry, tmp_path: Path) -> None:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     images = [

@@ -75,6 +75,20 @@ def test_r9_s3_one_object(bucket: Any, tmp_path: Path) -> None:
     assert found(Storage.download("s3://models/packed", str(tmp_path / "b"))) == FILES
 
 
+def test_r9_s3_has_a_bound(bucket: Any, tmp_path: Path) -> None:
+    os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "100000"
+    # Not one of them is too large.
+    with pytest.raises(RuntimeError, match="the source holds more than 100000 bytes: PENSTOCK_STORAGE_MAX_BYTES"):
+        Storage.download("s3://models/resnet", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "100002"
+    os.environ["PENSTOCK_STORAGE_MAX_FILES"] = "2"
+    with pytest.raises(RuntimeError, match="the source has more than 2 entries: PENSTOCK_STORAGE_MAX_FILES"):
+        Storage.download("s3://models/resnet", str(tmp_path))
+    os.environ["PENSTOCK_STORAGE_MAX_FILES"] = "3"
+    assert len(found(Storage.download("s3://models/resnet", str(tmp_path)))) == 3
+
+
 def test_r9_s3_patterns(bucket: Any, tmp_path: Path) -> None:
     out = Storage.download("s3://models/resnet", str(tmp_path), ["*.json", "*.py"], ["*__init__*"])
     assert found(out) == {"sub/config.json": b"{}"}

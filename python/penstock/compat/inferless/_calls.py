@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.downloads import opened
+
 __all__ = ["call", "call_async"]
 
 Callback = Callable[[Exception | None, Any], object]
@@ -86,7 +88,7 @@ def _answered(url: str, key: str | None, data: Any, inputs: Any, *, is_batch: bo
         {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
     )
     try:
-        with urllib.request.urlopen(request) as answer:  # noqa: S310
+        with opened(request, None) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.downloads import opened
 from penstock.errors import PenstockError, Unavailable
 
 __all__ = ["Answer", "ask"]
@@ -66,7 +67,7 @@ def ask(
         raise Unavailable(f"{url} is no address of the web")
     request = urllib.request.Request(url, data=body, headers=sent, method=method.upper())  # noqa: S310 - checked
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - checked
+        with opened(request, timeout) as answer:
             return Answer(url, answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
         return Answer(url, error.code, dict(error.headers.items()), error.read())

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.compat.openinference import _web
+from penstock.downloads import saved
 
 __all__ = ["download"]
 
@@ -37,8 +38,8 @@ def download(uri: str, place: Path) -> None:
         store = s3fs.S3FileSystem(
             anon="AWS_ACCESS_KEY_ID" not in os.environ, client_kwargs=client, skip_instance_cache=True
         )
-        with store.open(f"{parts.netloc}{parts.path}", "rb") as source, open(place, "wb") as file:
-            _web.copied(source, file)
+        with store.open(f"{parts.netloc}{parts.path}", "rb") as source:
+            saved(source, place, _web.bounds())
     except RuntimeError:
         raise
     except FileNotFoundError:

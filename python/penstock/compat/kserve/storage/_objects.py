@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.archives import checked, staged
+from penstock.archives import Bounds, checked, staged
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.storage import _stores
 from penstock.compat.kserve.storage._archives import unpack_only_file
 from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.compat.kserve.storage._settings import MOST_BYTES
 
 __all__ = ["download", "get", "refuse_shares"]
 
@@ -55,18 +56,19 @@ def get(system: Any, path: str, folder: Path, patterns: Patterns, concurrency: i
         RuntimeError: there are none.
     """
     tasks: list[tuple[str, Path]] = []
+    bounds = Bounds(most=MOST_BYTES, what="the source")
     with staged(folder) as staging:
         for remote, relative in _files(system, path, patterns):
+            bounds.entry()
             place = staging / checked(relative)
             place.parent.mkdir(parents=True, exist_ok=True)
             tasks.append((remote, place))
         if not tasks:
             raise RuntimeError(f"Failed to fetch model. No model found in {path}.")
         with ThreadPoolExecutor(min(concurrency, len(tasks))) as threads:
-            for _ in threads.map(_getter(system), tasks):
+            for _ in threads.map(_getter(system, bounds), tasks):
                 pass
-        places = [folder / place.relative_to(staging) for _, place in tasks]
-    unpack_only_file(folder, places)
+        unpack_only_file(staging, [place for _, place in tasks])
 
 
 def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
@@ -86,10 +88,23 @@ def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
     return found
 
 
-def _getter(system: Any) -> Callable[[tuple[str, Path]], None]:
+def _getter(system: Any, bounds: Bounds) -> Callable[[tuple[str, Path]], None]:
+    from fsspec.callbacks import Callback
+
+    class Counting(Callback):  # type: ignore[misc]
+        """Counts the bytes of one file as they come."""
+
+        def relative_update(self, inc: int = 1) -> None:
+            bounds.content(inc)
+            super().relative_update(inc)
+
+        def absolute_update(self, value: int) -> None:
+            bounds.content(value - self.value)
+            super().absolute_update(value)
+
     def get_one(task: tuple[str, Path]) -> None:
         remote, place = task
-        system.get_file(remote, os.fspath(place))
+        system.get_file(remote, os.fspath(place), callback=Counting())
         logger.info("Downloaded object %s", remote)
 
     return get_one

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_MODES = {
-    "application/vnd.oci.image.layer.v1.tar": "r|",
-    "application/vnd.oci.image.layer.v1.tar+gzip": "r|gz",
-    "application/vnd.docker.image.rootfs.diff.tar.gzip": "r|gz",
+_KINDS = {
+    "application/vnd.oci.image.layer.v1.tar": "",
+    "application/vnd.oci.image.layer.v1.tar+gzip": "gz",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip": "gz",
 }
 _MODELS = "models/"
+_MOST_SEEN, _SHOWN = 100, 100
+"""Of what an image has at its top, how much is kept for the message."""
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -63,14 +64,14 @@ def _for_this_machine(registry: Registry, uri: str, reference: str) -> dict[str,
 def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path) -> None:
     seen: set[str] = set()
     layers = [layer for layer in manifest.get("layers", []) if ".tar" in layer.get("mediaType", "")]
-    bounds = Bounds(sum(int(layer.get("size", 0)) for layer in layers))
+    # By what comes: the sizes in a manifest are anybody's.
+    bounds = Bounds()
     for layer in layers:
-        mode = _MODES.get(layer["mediaType"])
-        if mode is None:
+        kind = _KINDS.get(layer["mediaType"])
+        if kind is None:
             raise RuntimeError(f"an OCI layer is {layer['mediaType']!r}, which is not read, expected tar or gzip")
         with registry.blob(layer["digest"]) as blob:
-            with tarfile.open(fileobj=blob, mode=mode) as archive:  # type: ignore[call-overload]
-                unpack_layer(archive, folder, bounds, lambda name: _below_models(name, seen))
+            unpack_layer(blob, kind, folder, bounds, lambda name: _below_models(name, seen))
             blob.finish()
     if not any(folder.iterdir()):
         there = ", ".join(sorted(seen)[:10]) or "nothing"
@@ -79,5 +80,6 @@ def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path
 
 def _below_models(name: str, seen: set[str]) -> str | None:
     plain = name.removeprefix("./").lstrip("/")
-    seen.add(plain.partition("/")[0])
+    if len(seen) < _MOST_SEEN:
+        seen.add(plain.partition("/")[0][:_SHOWN])
     return plain.removeprefix(_MODELS) if plain.startswith(_MODELS) else None

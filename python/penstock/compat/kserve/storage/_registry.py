@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from penstock.compat.kserve.storage._settings import flag
-from penstock.compat.kserve.storage._web import Redirects
+from penstock.archives import Bounds
+from penstock.compat.kserve.storage._settings import MOST_BYTES, flag
+from penstock.downloads import opened
 
 __all__ = ["Blob", "Registry"]
 
@@ -49,7 +50,8 @@ class Registry:
         folder = os.environ.get("CA_BUNDLE_VOLUME_MOUNT_POINT")
         if folder and (bundle := Path(folder) / "cabundle.crt").exists():
             context.load_verify_locations(bundle)
-        self._opener = urllib.request.build_opener(Redirects, urllib.request.HTTPSHandler(context=context))
+        self._https = urllib.request.HTTPSHandler(context=context)
+        self._bounds = Bounds(most=MOST_BYTES, what="the image")
 
     def manifest(self, reference: str) -> dict[str, Any]:
         """The manifest, or the index of manifests, of a tag or a digest.
@@ -61,7 +63,10 @@ class Registry:
             body = answer.read(_MOST)
         if ":" in reference:
             _check(reference, hashlib.sha256(body).hexdigest())
-        manifest: dict[str, Any] = json.loads(body)
+        try:
+            manifest: dict[str, Any] = json.loads(body)
+        except ValueError as error:
+            raise RuntimeError(f"the manifest of '{self._host}/{self._repository}' is not JSON: {error}") from None
         return manifest
 
     def blob(self, digest: str) -> Blob:
@@ -70,12 +75,12 @@ class Registry:
         Raises:
             RuntimeError: the registry does not give it.
         """
-        return Blob(self._get(f"{self._url}/blobs/{digest}", {}), digest)
+        return Blob(self._get(f"{self._url}/blobs/{digest}", {}), digest, self._bounds)
 
     def _get(self, url: str, headers: dict[str, str]) -> Any:
         said = {"Authorization": self._authorization} if self._authorization else {}
         try:
-            return self._opener.open(urllib.request.Request(url, headers={**headers, **said}), timeout=_TIMEOUT)  # noqa: S310
+            return opened(urllib.request.Request(url, headers={**headers, **said}), _TIMEOUT, self._https)  # noqa: S310
         except urllib.error.HTTPError as error:
             challenge = error.headers.get("WWW-Authenticate", "")
             if error.code == 401 and self._authorization is None and (answer := self._answer(challenge)):
@@ -110,7 +115,7 @@ class Registry:
         headers = {"Authorization": basic} if basic else {}
         try:
             request = urllib.request.Request(f"{realm}?{asked}", headers=headers)  # noqa: S310 - the scheme is checked
-            with self._opener.open(request, timeout=_TIMEOUT) as given:
+            with opened(request, _TIMEOUT, self._https) as given:
                 token = json.loads(given.read(_MOST))
         except urllib.error.HTTPError as error:
             raise self._refusal(error.code) from None
@@ -133,13 +138,18 @@ class Registry:
 class Blob:
     """A blob that is read from a registry, and is what its digest says."""
 
-    def __init__(self, answer: Any, digest: str) -> None:
-        self._answer, self._digest = answer, digest
+    def __init__(self, answer: Any, digest: str, bounds: Bounds) -> None:
+        self._answer, self._digest, self._bounds = answer, digest, bounds
         self._hash = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """The next bytes.
+
+        Raises:
+            RuntimeError: there are more than there may be.
+        """
         piece: bytes = self._answer.read(size)
+        self._bounds.content(len(piece))
         self._hash.update(piece)
         return piece
 

@@ -9,7 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-__all__ = ["apply", "flag", "hadoop"]
+__all__ = ["MOST_BYTES", "apply", "flag", "hadoop"]
+
+MOST_BYTES = 1 << 40
+"""Bytes that one source may have where PENSTOCK_STORAGE_MAX_BYTES does not say."""
 
 _OF_S3 = {
     "endpoint_url": "AWS_ENDPOINT_URL",

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import json
 import os
-import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.archives import checked, staged
+from penstock.archives import Bounds, checked, staged, unpack_file
 from penstock.compat.kserve.storage._archives import is_archive, unpack
 from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.compat.kserve.storage._settings import MOST_BYTES
+from penstock.downloads import Counted, check_whole, opened, saved
 
-__all__ = ["Redirects", "download"]
+__all__ = ["download"]
 
 _TIMEOUT = 30.0
 _REFUSALS = {
@@ -47,18 +47,14 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
     path = checked(name)
     with staged(folder) as staging, _opened(uri, shown, parts.hostname or "") as answer:
         _refuse_pages(answer, shown)
-        place = staging / path.name
-        _write(answer, place)
-    if is_archive(path.name):
-        unpack(folder / path.name, folder)
-
-
-def _write(answer: IO[bytes], place: Path) -> None:
-    source: Any = answer
-    if place.suffix == ".gz" and not is_archive(place.name):
-        place, source = place.with_suffix(""), gzip.GzipFile(fileobj=answer)
-    with open(place, "wb") as file:
-        shutil.copyfileobj(source, file, 1 << 20)
+        place, bounds = staging / path.name, Bounds(most=MOST_BYTES, what="the source")
+        if place.suffix == ".gz" and not is_archive(place.name):
+            unpack_file(Counted(answer, bounds.content), place.with_suffix(""))
+            check_whole(answer)
+            return
+        saved(answer, place, bounds)
+        if is_archive(place.name):
+            unpack(place, staging)
 
 
 def _opened(uri: str, shown: str, host: str) -> Any:
@@ -67,9 +63,8 @@ def _opened(uri: str, shown: str, host: str) -> Any:
     except ValueError as error:
         raise RuntimeError(f"the environment's {host}-headers is not JSON: {error}") from None
     request = urllib.request.Request(uri, headers=headers)  # noqa: S310 - http or https only
-    opener = urllib.request.build_opener(Redirects)
     try:
-        return opener.open(request, timeout=_TIMEOUT)
+        return opened(request, _TIMEOUT)
     except urllib.error.HTTPError as error:
         text = _REFUSALS.get(error.code, f"HTTP request to '{{}}' failed with status code {error.code}.")
         raise RuntimeError(text.format(shown)) from None
@@ -81,14 +76,3 @@ def _refuse_pages(answer: Any, shown: str) -> None:
     """A page of a login or an error with status 200 is no model."""
     if answer.headers.get_content_type() == "text/html":
         raise RuntimeError(f"URI: {shown} answered with a page ('Content-Type': 'text/html'), not with a file")
-
-
-class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, without the headers that are another host's."""
-
-    def redirect_request(self, req: Any, *rest: Any) -> Any:
-        """The request to make instead."""
-        again = super().redirect_request(req, *rest)
-        if again is not None and urlsplit(again.full_url).netloc != urlsplit(req.full_url).netloc:
-            again.headers.clear()
-        return again
