@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from penstock import _hints
+from penstock import _hints, json_text
 from penstock._readers import LISTS, OBJECTS, UNIONS, Reader, is_record, one_line, required_fields, unqualified
 from penstock.errors import HandlerError, InvalidInput
 
@@ -27,8 +27,8 @@ def loads(raw: str | bytes, reader: Reader, name: str) -> Any:
         InvalidInput: it is not JSON, or not what the hint says; the message names the input.
     """
     try:
-        value = json.loads(raw)
-    # A number of endless digits is a ValueError, nesting without end a RecursionError.
+        value = json_text.loads(raw)
+    # Half of a surrogate pair and a number of endless digits are a ValueError, nesting without end a RecursionError.
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"input {name!r} must hold one JSON document: {one_line(error)}") from None
     try:

@@ -250,6 +250,8 @@ def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
             ('{"inputs": [{"name": "x", "data": ["a"], "shape": ["b"]}]}', "input 'x': 'shape' must be a list"),
             ('{"inputs": [{"name": "x", "data": ["a"], "datatype": 3}]}', "input 'x': 'datatype' must be a string"),
             ('{"parameters": 3}', "'parameters' must be an object of inputs by name"),
+            ('{"id": "\\ud800"}', "the body is no JSON: 'id' has half of a surrogate pair, expected Unicode text"),
+            ('{"parameters": {"x": ["\\ud800"]}}', "the body is no JSON: 'parameters.x[0]' has half of a"),
             ('{"id": 3}', "'id' must be a string"),
             ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
         ):

@@ -63,7 +63,9 @@ def test_json_becomes_values() -> None:
     assert _json.loads('"\u00e9"') == "é"
 
 
-@pytest.mark.parametrize("text", [b"{", b"", b"\xff", b"[NaN]", b"[1] 2", b"[" * 100000])
+@pytest.mark.parametrize(
+    "text", [b"{", b"", b"\xff", b"[NaN]", b"[1] 2", b"[" * 100000, b'["\\ud800"]', b'"\xed\xa0\x80"']
+)
 def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         _json.loads(text)

@@ -266,6 +266,9 @@ def test_r8_a_body_that_is_no_json(serve: Serve) -> None:
     assert (status, body) == (422, {"detail": [detail]})
     status, _, body = ask(url, "/openai/v1/completions", b"[]")
     assert (status, body["detail"][0]["loc"]) == (422, ["body"])
+    status, _, body = ask(url, "/openai/v1/completions", b'{"model": "m", "prompt": "\\ud800"}')
+    told = "'prompt' has half of a surrogate pair, expected Unicode text"
+    assert (status, body["detail"][0]["ctx"]) == (422, {"error": told})
 
 
 def test_r8_models_are_listed_and_looked_up(serve: Serve) -> None:

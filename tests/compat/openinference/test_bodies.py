@@ -78,7 +78,7 @@ def test_what_is_refused(served: Served, inputs: Any, error: str) -> None:
     assert (status, answer["error"][: len(error)]) == (400, error)
 
 
-@pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b'"\xff"', b"[]"])
+@pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b'"\xff"', b"[]", b'{"inputs": [], "id": "\\ud800"}'])
 def test_bodies_that_are_none(served: Served, body: bytes) -> None:
     request = urllib.request.Request(f"{served.server.http_url}/v2/models/m/infer", data=body)
     with pytest.raises(urllib.error.HTTPError) as raised:

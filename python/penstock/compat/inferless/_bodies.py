@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from penstock import InvalidInput, Request
+from penstock import InvalidInput, Request, json_text
 from penstock.compat.inferless._values import Given, Reader
 
 __all__ = ["Asked", "asked_of"]
@@ -61,14 +60,14 @@ def _json() -> Callable[[bytes], Any]:
     try:
         import orjson
     except ImportError:
-        return json.loads
+        return json_text.loads
 
     def read(body: bytes) -> Any:
         try:
             return orjson.loads(body)
         except ValueError:
-            # It does not read numbers of more than 64 bits, and NaN.
-            return json.loads(body)
+            # It does not read numbers of more than 64 bits, and NaN; and it says less of halves of surrogate pairs.
+            return json_text.loads(body)
 
     return read
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.json_text import half_in, told_of
+
 __all__ = ["dumps", "loads", "spaced"]
 
 
@@ -49,9 +51,12 @@ def loads(text: bytes | str) -> Any:
     if orjson is not None:
         return orjson.loads(text)
     try:
-        return _decode(text if isinstance(text, str) else str(text, "utf-8"))
+        value = _decode(text if isinstance(text, str) else str(text, "utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if (place := half_in(text, value)) is not None:
+        raise ValueError(told_of(place))
+    return value
 
 
 def spaced(value: Any) -> bytes:

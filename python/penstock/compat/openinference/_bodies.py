@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from penstock import InvalidInput
+from penstock import InvalidInput, json_text
 from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
 from penstock.compat.openinference._tensors import DTYPES, Declared
 
@@ -30,7 +29,7 @@ def read(body: bytes, declared: Declared | None) -> InferenceRequest:
         InvalidInput: it is no request of the protocol, or its tensors are others.
     """
     try:
-        told = json.loads(body)
+        told = json_text.loads(body)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"request JSON: {error}") from None
     if not isinstance(told, dict) or not isinstance(told.get("inputs"), list):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -10,7 +9,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import penstock
-from penstock import Final, Request, Response
+from penstock import Final, Request, Response, json_text
 from penstock.compat.kserve import _failures
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.logging import logger
@@ -162,8 +161,8 @@ class _Handler:
 
 def _object(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except ValueError as error:
+        return json_text.loads(body)
+    except (ValueError, RecursionError) as error:
         raise NotJson(error) from None
 
 
