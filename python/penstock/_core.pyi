@@ -67,6 +67,9 @@ debug_build: bool
 def copies() -> dict[str, int]:
     """The bytes of tensors that were copied in this process, by step of a request's way. For tests."""
 
+def processors() -> int:
+    """The processors that this process may use: affinity, and the control group's quota rounded down; at least 1."""
+
 def current() -> tuple[str, str, tuple[str, ...]] | None:
     """What this thread computes now: a model, its version, and the ids of the requests."""
 

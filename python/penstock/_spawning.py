@@ -14,13 +14,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SignatureError, StartupError
+from penstock.instances import processors
 
 if TYPE_CHECKING:
     from penstock._definition import Definition
     from penstock._model import Model
     from penstock.instances import Processes
 
-__all__ = ["Spawning", "in_folder", "received", "spawning"]
+__all__ = ["Spawning", "bound_threads", "in_folder", "received", "spawning"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from penstock._child import main; main()"
 
@@ -35,6 +36,9 @@ _ELSEWHERE = (
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Where numeric libraries look for how many threads they may use; torch reads the first two."""
+
+_SET: dict[str, str] = {}
+"""What `bound_threads` has set: for one process of many it is too much."""
 
 _BY_NAME, _IN_FOLDER, _BY_VALUE, _MADE = b"name ", b"fold ", b"code ", b"made "
 
@@ -87,6 +91,17 @@ def _arguments(title: str, *, elsewhere: bool) -> list[str]:
         return ["-c", _ELSEWHERE, title, os.path.dirname(os.path.abspath(__file__))]
     flags = [*subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
     return [*flags, "-c", _PROGRAM, title, *filter(_is_text, sys.path)]
+
+
+def bound_threads() -> None:
+    """Has numeric libraries that are loaded from now on see the container's quota, unless the environment says more.
+
+    Without a quota they count for themselves, some by cores rather than by processors.
+    """
+    if (count := processors()) < len(os.sched_getaffinity(0)):
+        for name in _THREADS:
+            if name not in os.environ:
+                os.environ[name] = _SET[name] = str(count)
 
 
 def received(payload: bytes) -> Definition:
@@ -206,13 +221,13 @@ def _environments(processes: Processes, model: str) -> list[list[tuple[str, str]
 
 
 def _thread_settings(processes: Processes, model: str) -> list[tuple[str, str]]:
-    cores = len(os.sched_getaffinity(0))
+    cores = processors()
     share = max(1, cores // processes.count)
     own = dict(processes.env)
     if processes.threads is not None:
         _warn_of_too_many(model, processes, processes.threads, cores, f"threads={share}")
         return [(name, str(processes.threads)) for name in _THREADS]
-    said = {**os.environ, **own}
+    said = {**{name: value for name, value in os.environ.items() if _SET.get(name) != value}, **own}
     given = [int(said[name]) for name in _THREADS if said.get(name, "").isdigit()]
     most = max(given, default=share)
     _warn_of_too_many(model, processes, most, cores, f"threads={share}")

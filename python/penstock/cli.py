@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from penstock import _run
+    from penstock import _run, _spawning
     from penstock._doors.serving import Loader, read_options
     from penstock._images import running
     from penstock._reload.code import Code
@@ -79,6 +79,7 @@ def _serve(options: argparse.Namespace) -> int:
         for one in fields(ServerConfig)
         if (text := getattr(options, one.name)) is not None
     }
+    _spawning.bound_threads()
     # Before the user's code is imported, which may take minutes.
     loader = Loader(options.door, read_options(options.option))
     defaults = loader.settings(options.targets)

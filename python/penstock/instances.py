@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["Processes", "Threads"]
+__all__ = ["Processes", "Threads", "processors"]
+
+
+def processors() -> int:
+    """The processors that this process may use: of its affinity, within its container's quota, rounded down.
+
+    Returns:
+        1 or more. What `os.cpu_count()` says is the machine's, whatever a container may use of it.
+    """
+    from penstock import _core
+
+    return _core.processors()
 
 
 @dataclass(frozen=True, slots=True)

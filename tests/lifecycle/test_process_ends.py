@@ -19,6 +19,7 @@ import pytest
 from http_by_hand import get, infer, metric_at
 from models import in_processes
 from penstock import HandlerError, LoadError, Processes, Server, model
+from penstock.instances import processors
 from penstock.testing import Client
 from serving_process import Serving
 from waiting import at_once, until
@@ -356,7 +357,7 @@ def test_a_model_that_needs_its_code_sent_says_what_to_install(monkeypatch: pyte
 
 
 def test_no_more_than_the_cores_can_run_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    cores = len(os.sched_getaffinity(0))
+    cores = processors()
     model(
         in_processes.double.__wrapped__, name="m", instances=Processes(cores, threads=1), **in_processes.ROWS
     ).definition()

@@ -50,12 +50,19 @@ fn copies(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(steps)
 }
 
+/// The processors that this process may use: affinity, and the control group's quota rounded down; at least 1.
+#[pyfunction]
+fn processors() -> usize {
+    penstock_server::processors()
+}
+
 /// The compiled part of Penstock.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("debug_build", cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(copies, module)?)?;
+    module.add_function(wrap_pyfunction!(processors, module)?)?;
     module.add_function(wrap_pyfunction!(current::current, module)?)?;
     module.add_function(wrap_pyfunction!(current::want_origins, module)?)?;
     module.add_function(wrap_pyfunction!(current::plain_text, module)?)?;

@@ -50,6 +50,12 @@ struct Station {
     open: Arc<AtomicUsize>,
 }
 
+/// The processors that this process may use: those of its affinity, within its control group's quota of time. A
+/// quota is rounded down; at least 1.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// I/O threads for that many cores. The handlers need cores too, and each further thread splits
 /// batches between more sockets polls.
 pub(crate) fn default_io_threads(cores: usize) -> usize {
@@ -59,7 +65,7 @@ pub(crate) fn default_io_threads(cores: usize) -> usize {
 impl IoThreads {
     /// Starts them. The first one accepts for all.
     pub(crate) fn start(app: &Arc<App>, bound: Vec<Bound>) -> Result<Self, StartError> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let cores = processors();
         let count = match app.config.io_threads {
             0 => default_io_threads(cores),
             count => count,

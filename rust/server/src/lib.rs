@@ -48,6 +48,7 @@ pub use config::{
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use forward::HeaderPattern;
 pub use in_process::InProcess;
+pub use io_thread::processors;
 pub use listen::StartError;
 pub use server::Server;
 pub use spans::Tracing;

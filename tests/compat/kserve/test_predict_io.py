@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from datetime import datetime
@@ -21,6 +20,7 @@ from penstock.compat.kserve.protocol._arrays import Shown
 from penstock.compat.kserve.protocol.infer_type import RequestedOutput, to_grpc_parameters
 from penstock.compat.kserve.utils import utils
 from penstock.compat.kserve.utils.utils import get_predict_input, get_predict_response
+from penstock.instances import processors
 
 
 def request(*inputs: InferInput, **more: Any) -> InferRequest:
@@ -234,27 +234,8 @@ def test_metadata_becomes_headers() -> None:
     assert len({utils.generate_uuid() for _ in range(3)}) == 3
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, 8),
-        ({"cpu.max": "250000 100000"}, 2),
-        ({"cpu.max": "max 100000"}, 8),
-        ({"cpu.max": "50000 100000"}, 8),
-        ({"cpu,cpuacct/cpu.cfs_quota_us": "300000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, 3),
-        ({"cpu,cpuacct/cpu.cfs_quota_us": "-1", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, 8),
-    ],
-)
-def test_processors_are_counted_within_quotas(
-    files: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cpu,cpuacct").mkdir()
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(utils, "_CGROUP", tmp_path)
-    monkeypatch.setattr(os, "cpu_count", lambda: 9)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert utils.cpu_count() == expected
+def test_processors_are_those_of_this_process() -> None:
+    assert utils.cpu_count() == processors()
 
 
 def test_the_namespace_is_the_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import penstock
+from penstock.instances import processors
 
 __all__ = ["report"]
 
@@ -22,7 +23,7 @@ def report(workspace: Path, logger: logging.Logger) -> None:
     del workspace
     logger.info("penstock %s on Python %s (%s)", penstock.__version__, platform.python_version(), sys.executable)
     logger.info("%s, %s, %s", platform.platform(), platform.machine(), " ".join(platform.libc_ver()))
-    logger.info("processors: %s of %s", len(os.sched_getaffinity(0)), os.cpu_count())
+    logger.info("processors: %s of %s", processors(), os.cpu_count())
     for name in _PACKAGES:
         try:
             logger.info("%s %s", name, importlib.metadata.version(name))

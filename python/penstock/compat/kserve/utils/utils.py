@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from penstock.compat.kserve.constants.constants import PredictorProtocol
 from penstock.compat.kserve.utils._cloud_events import create_response_cloudevent, is_structured_cloudevent
 from penstock.compat.kserve.utils._predicting import get_predict_input, get_predict_response
+from penstock.instances import processors
 
 __all__ = [
     "cpu_count",
@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io")
-_CGROUP = Path("/sys/fs/cgroup")
 _TRUE = ("y", "yes", "t", "true", "on", "1")
 _FALSE = ("n", "no", "f", "false", "off", "0")
 
@@ -77,24 +76,7 @@ def to_headers(context: Any) -> dict[str, Any]:
 
 def cpu_count() -> int:
     """The processors that this process may use: of the machine, of its affinity, and of its control group's quota."""
-    counts = [os.cpu_count() or 1]
-    if hasattr(os, "sched_getaffinity"):
-        counts.append(len(os.sched_getaffinity(0)))
-    counts.append(_quota())
-    return min(count for count in counts if count > 0)
-
-
-def _quota() -> int:
-    """Whole processors of the control group's quota; 0 if there is none."""
-    old = _CGROUP / "cpu,cpuacct"
-    try:
-        if (_CGROUP / "cpu.max").exists():
-            quota, period = (_CGROUP / "cpu.max").read_text().split()
-        else:
-            quota, period = ((old / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return max(0, int(quota) // int(period))
-    except (OSError, ValueError, ZeroDivisionError):
-        return 0
+    return processors()
 
 
 def is_running_in_k8s() -> bool:
