@@ -54,6 +54,7 @@ __all__ = [
     "current",
     "debug_build",
     "plain_text",
+    "processors",
     "version",
     "want_origins",
 ]
