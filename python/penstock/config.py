@@ -52,6 +52,10 @@ class ServerConfig:
     header_timeout: float = _setting(10.0, "seconds", "how long a request head may take to arrive; 0 is no limit")
     idle_timeout: float = _setting(75.0, "seconds", "how long an idle connection is kept; 0 is no limit")
     body_timeout: float = _setting(30.0, "seconds", "how long a body may stall while it arrives; 0 is no limit")
+    min_body_rate: int = _setting(240, "count", "bytes per second that a body must come at, from 5 s on; 0 is no limit")
+    write_timeout: float = _setting(
+        30.0, "seconds", "how long a client may leave an answer without taking a byte; 0 is no limit"
+    )
     max_connections: int = _setting(16384, "positive", "the most open connections")
     max_inflight_bytes: int = _setting(1 << 30, "size", "the most bytes of request bodies held at once")
     max_inflate_ratio: int = _setting(
@@ -227,6 +231,8 @@ class ServerOptions(TypedDict, total=False):
     header_timeout: float
     idle_timeout: float
     body_timeout: float
+    min_body_rate: int
+    write_timeout: float
     max_connections: int
     max_inflight_bytes: int
     max_inflate_ratio: int

@@ -37,6 +37,8 @@ def test_the_defaults() -> None:
         "header_timeout": 10.0,
         "idle_timeout": 75.0,
         "body_timeout": 30.0,
+        "min_body_rate": 240,
+        "write_timeout": 30.0,
         "http_also": (),
         "metrics": None,
         "allowed_hosts": (),

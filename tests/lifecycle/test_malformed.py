@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from http_by_hand import connect, get, is_closed, json_body, read_answer, read_answers
+import http2_by_hand as http2
+from http_by_hand import connect, get, is_closed, json_body, metric_at, read_answer, read_answers
 from penstock import Server, Tensor, model
 
 PATH = "/v2/models/same/infer"
@@ -38,35 +39,122 @@ def chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
+# Whoever overlooks what is wrong with one of these heads finds a good request, and answers 200.
+GOOD = body(1)
+LENGTH = len(GOOD)
 CONTRADICTIONS = {
-    "length-and-chunked": request("Content-Length: 5", "Transfer-Encoding: chunked"),
-    "chunked-and-length": request("Transfer-Encoding: chunked", "Content-Length: 5"),
-    "two-lengths": request("Content-Length: 5", "Content-Length: 6"),
-    "length-list": request("Content-Length: 5, 6"),
-    "signed-length": request("Content-Length: +5"),
-    "negative-length": request("Content-Length: -5"),
-    "hexadecimal-length": request("Content-Length: 0x5"),
-    "length-overflow": request("Content-Length: 99999999999999999999999"),
+    "length-and-chunked": request(f"Content-Length: {LENGTH}", "Transfer-Encoding: chunked"),
+    "chunked-and-length": request("Transfer-Encoding: chunked", f"Content-Length: {LENGTH}"),
+    "chunked-and-other-length": request("transfer-encoding:chunked", "X: y", "CONTENT-LENGTH:0"),
+    "chunked-list": request("Transfer-Encoding: chunked, chunked"),
+    "chunked-twice": request("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
     "chunked-not-last": request("Transfer-Encoding: chunked, identity"),
+    "other-coding-and-chunked": request("Transfer-Encoding: gzip, chunked"),
     "unknown-coding": request("Transfer-Encoding: gzip"),
-    "folded-header": request("X: a\r\n b", "Content-Length: 5"),
-    "space-before-colon": request("Content-Length : 5"),
-    "zero-byte": request("X: a\0b", "Content-Length: 5"),
-    "bare-carriage-return": request("X: a\rContent-Length: 5"),
+    "two-lengths": request(f"Content-Length: {LENGTH}", f"Content-Length: {LENGTH + 1}"),
+    "length-list": request(f"Content-Length: {LENGTH}, {LENGTH + 1}"),
+    "signed-length": request(f"Content-Length: +{LENGTH}"),
+    "negative-length": request(f"Content-Length: -{LENGTH}"),
+    "hexadecimal-length": request(f"Content-Length: {LENGTH:#x}"),
+    "length-overflow": request(f"Content-Length: {(1 << 64) + LENGTH}"),
+    "folded-header": request("X: a\r\n b", f"Content-Length: {LENGTH}"),
+    "space-before-colon": request(f"Content-Length : {LENGTH}"),
+    "zero-byte": request("X: a\0b", f"Content-Length: {LENGTH}"),
+    "bare-carriage-return": request(f"X: a\rContent-Length: {LENGTH}"),
 }
+
+
+# What follows would be a request of its own to a server that reads the head in another way.
+SMUGGLED = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def with_body(head: bytes) -> bytes:
+    return head + (chunk(GOOD) + chunk(b"") if b"transfer-encoding" in head.lower() else GOOD)
+
+
+@pytest.mark.parametrize("line", [f"Content-Length: {LENGTH}", "Transfer-Encoding: Chunked"])
+def test_a_head_without_a_contradiction_is_served(url: str, line: str) -> None:
+    with connect(url) as sock:
+        sock.sendall(with_body(request(line)) + SMUGGLED)
+        assert [answer.status for answer in read_answers(sock, 2)] == [200, 200]
 
 
 @pytest.mark.fault("contradicting lengths")
 @pytest.mark.parametrize("head", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_a_contradicting_or_broken_head_is_refused_and_the_connection_closed(url: str, head: bytes) -> None:
-    # What follows would be a request of its own to a server that reads the head in another way.
-    smuggled = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with connect(url) as sock:
-        sock.sendall(head + b"0\r\n\r\n" + smuggled)
+        sock.sendall(with_body(head) + SMUGGLED)
         answer = read_answer(sock)
         assert answer.status == 400
         assert is_closed(sock)
     assert get(url, "/v2/health/live").status == 200
+
+
+def test_a_refused_framing_is_named(url: str) -> None:
+    for name, message in [
+        (
+            "chunked-and-length",
+            "the request has the headers Transfer-Encoding and Content-Length, expected one of them",
+        ),
+        ("chunked-list", 'the transfer encoding is "chunked, chunked", expected "chunked"'),
+        ("other-coding-and-chunked", 'the transfer encoding is "gzip, chunked", expected "chunked"'),
+    ]:
+        with connect(url) as sock:
+            sock.sendall(with_body(CONTRADICTIONS[name]))
+            answer = read_answer(sock)
+            assert (answer.error(), answer.headers["connection"]) == (message, "close")
+
+
+def test_a_contradiction_is_found_behind_good_requests(url: str) -> None:
+    good = [with_body(request(line)) for line in (f"Content-Length: {LENGTH}", "Transfer-Encoding: chunked")]
+    bad = with_body(CONTRADICTIONS["length-and-chunked"])
+    with connect(url) as sock:
+        # They are there at once; then the next is a connection on which they come byte by byte.
+        sock.sendall(b"".join(good) * 2 + bad + SMUGGLED)
+        assert [answer.status for answer in read_answers(sock, 5)] == [200, 200, 200, 200, 400]
+        assert is_closed(sock)
+    with connect(url) as sock:
+        for byte in b"".join(good) + bad:
+            sock.send(bytes([byte]))
+        assert [answer.status for answer in read_answers(sock, 3)] == [200, 200, 400]
+
+
+HOSTS = {
+    "": "the request has no Host header, expected one",
+    "Host: a\r\nHost: a\r\n": "the request has 2 Host headers, expected one",
+    "Host: a/b\r\n": 'the header Host is "a/b", expected a name and, after a colon, a port',
+    "Host: a b/c@d\r\n": 'the header Host is "a b/c@d", expected a name and, after a colon, a port',
+    "Host: a:b\r\n": 'the header Host is "a:b", expected a name and, after a colon, a port',
+}
+
+
+@pytest.mark.parametrize(("lines", "message"), HOSTS.items())
+@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/models/same/infer", "/nowhere"])
+def test_a_request_names_its_host_once(url: str, path: str, lines: str, message: str) -> None:
+    with connect(url) as sock:
+        sock.sendall(f"POST {path} HTTP/1.1\r\n{lines}Content-Length: {LENGTH}\r\n\r\n".encode() + GOOD)
+        answer = read_answer(sock)
+    assert (answer.status, answer.error()) == (400, message)
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "a_b.example:80", "[::1]:8000", "127.0.0.1:"])
+def test_a_host_in_any_proper_form_is_served(url: str, host: str) -> None:
+    with connect(url) as sock:
+        sock.sendall(f"GET /v2/health/live HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert read_answer(sock).status == 200
+        sock.sendall(f"GET http://{host or 'x'}/v2/health/live HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert read_answer(sock).status == 200
+
+
+def test_an_authority_of_http_2_has_no_user(url: str) -> None:
+    for authority, served in [("localhost:80", True), ("user@localhost", False)]:
+        fields = {":method": "GET", ":scheme": "http", ":path": "/v2/health/live", ":authority": authority}
+        flags = http2.END_HEADERS | http2.END_STREAM
+        with connect(url) as sock:
+            sock.sendall(http2.opening() + http2.frame(http2.HEADERS, 1, http2.block(fields), flags))
+            answer = http2.text(http2.until_end(http2.frames(sock), 1))
+        assert (b'"live"' in answer) == served, answer
+        assert served or b"authority is" in answer
 
 
 @pytest.mark.parametrize(
@@ -82,20 +170,22 @@ def test_what_is_not_http_ends_the_connection(url: str, bytes_: bytes) -> None:
     assert get(url, "/v2/health/live").status == 200
 
 
-@pytest.mark.parametrize("size", ["FFFFFFFFFFFFFFFFF", "-{0:x}", "0x{0:x}", "{0:x} {0:x}", "{0:x}g", "", "{0:x}"])
-def test_a_broken_chunk_size_is_refused(url: str, size: str) -> None:
-    # A body that would be answered well, so that only its size can be what is wrong.
-    content = body(5)
-    line = size.format(len(content)).encode()
+@pytest.mark.parametrize("size", ["FFFFFFFFFFFFFFFFF", "-5", "0x5", "5 5", "", "4"])
+def test_a_broken_chunk_is_refused(url: str, size: str) -> None:
+    before = metric_at(url, "penstock_requests_total", outcome="invalid_input")
     with connect(url) as sock:
-        sock.sendall(request("Transfer-Encoding: chunked") + line + b"\r\n" + content + b"\r\n0\r\n\r\n")
-        if size == "{0:x}":
-            assert read_answer(sock).json()["outputs"][0]["data"] == [5]
-            return
-        rest = sock.recv(1000)
-        assert rest == b"" or b" 4" in rest.split(b"\r\n")[0]
-        assert b" 200 " not in rest
-    assert get(url, "/v2/health/live").status == 200
+        sock.sendall(request("Transfer-Encoding: chunked") + f"{size}\r\n12345\r\n0\r\n\r\n".encode())
+        answer = read_answer(sock)
+        assert (answer.status, "the request's chunked body is broken: " in answer.error()) == (400, True)
+        assert is_closed(sock)
+    assert metric_at(url, "penstock_requests_total", outcome="invalid_input") == before + 1
+
+
+def test_a_client_that_leaves_in_a_chunk_has_not_broken_it(url: str) -> None:
+    with connect(url) as sock:
+        sock.sendall(request("Transfer-Encoding: chunked") + b"5\r\n123")
+        sock.shutdown(socket.SHUT_WR)
+        assert read_answer(sock).status == 499
 
 
 def test_chunks_of_one_byte(url: str) -> None:

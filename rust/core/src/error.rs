@@ -94,6 +94,7 @@ pub struct Error {
     message: Arc<str>,
     retry_after: Option<Duration>,
     too_large_batch: bool,
+    slow_body: bool,
 }
 
 /// The most bytes of a message; gRPC sends it as a header.
@@ -109,7 +110,7 @@ impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(LONGEST_MESSAGE);
-        Self { kind, message: message[..end].into(), retry_after: None, too_large_batch: false }
+        Self { kind, message: message[..end].into(), retry_after: None, too_large_batch: false, slow_body: false }
     }
 
     /// The client's mistake.
@@ -120,6 +121,16 @@ impl Error {
     /// The model's mistake.
     pub fn handler(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Handler, message)
+    }
+
+    /// A caller's own lateness with its request, for which HTTP has a status beside that of its kind, `Timeout`.
+    pub fn slow_body(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { slow_body: true, ..Self::new(Kind::Timeout, message) }
+    }
+
+    /// Whether the caller sent its request too slowly.
+    pub fn is_of_a_slow_body(&self) -> bool {
+        self.slow_body
     }
 
     /// When a retry is likely to succeed (`Retry-After`).

@@ -1,66 +1,64 @@
 //! What a connection is doing, as its timeouts and the drain need to know it.
 
-use crate::config::Limits;
-use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use crate::{config::Limits, framing::Framing};
 use std::{
     io,
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+};
 
-/// One connection's state. Times are milliseconds since it was opened.
-#[derive(Debug)]
+/// Bytes of answers that an HTTP/2 client leaves unread before its further requests wait.
+const UNREAD: usize = 32 << 20;
+
+/// One connection's state. It holds no times: [`Clocks`] sees what has changed since it last looked.
+#[derive(Debug, Default)]
 pub(crate) struct Activity {
-    opened: Instant,
-    /// The last byte in either direction, or the last answer.
-    last_ms: AtomicU64,
-    /// When the bytes since the last request began to come.
-    head_since_ms: AtomicU64,
-    head_open: AtomicBool,
-    /// HTTP/2 has frames of its own between requests, so bytes do not mean that a head has begun.
+    /// A request or an answer has ended since the last look.
+    moved: AtomicBool,
+    /// The number of a head that has begun and not ended; 0 for none.
+    head: AtomicU32,
+    /// See [`Framing::contradiction`].
+    contradiction: AtomicU32,
+    chunked_requests: AtomicU32,
     http2: AtomicBool,
-    heard: AtomicBool,
     under_way: AtomicU32,
-    bodies_open: AtomicU32,
     /// Answers that are made while they are sent. Silence in them is the handler's.
     streams: AtomicU32,
     answered: AtomicBool,
-    /// Whether the socket would not take the rest of an answer.
+    /// The socket would not take the rest of an answer.
     blocked: AtomicBool,
-    /// Connections of the server that are blocked so.
+    /// The socket has taken bytes since the last look.
+    wrote: AtomicBool,
+    /// Bytes of HTTP/2 answers that are made, and that the client has not let us send.
+    unread: AtomicUsize,
+    /// The client has let us send some of them since the last look.
+    took: AtomicBool,
+    /// Rings when there is room for answers again.
+    room: Notify,
+    /// Connections of the server that are blocked.
     writing: Arc<AtomicUsize>,
 }
 
 impl Activity {
     /// A connection that was just opened. `writing` counts the connections that have more to send.
     pub(crate) fn new(writing: Arc<AtomicUsize>) -> Self {
-        Self {
-            opened: Instant::now(),
-            last_ms: AtomicU64::new(0),
-            head_since_ms: AtomicU64::new(0),
-            head_open: AtomicBool::new(false),
-            http2: AtomicBool::new(false),
-            heard: AtomicBool::new(false),
-            under_way: AtomicU32::new(0),
-            bodies_open: AtomicU32::new(0),
-            streams: AtomicU32::new(0),
-            answered: AtomicBool::new(false),
-            blocked: AtomicBool::new(false),
-            writing,
-        }
+        let mut activity = Self::default();
+        activity.writing = writing;
+        activity
     }
 
     /// Counts a request until the guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> Busy {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.head_open.store(false, Ordering::Relaxed);
         Busy(Arc::clone(self))
     }
 
@@ -76,51 +74,52 @@ impl Activity {
         self.answered.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
     }
 
-    /// Whether a client has been silent, or slow, for longer than it may.
-    pub(crate) fn overdue(&self, limits: &Limits) -> bool {
-        if self.under_way.load(Ordering::Relaxed) > 0 {
-            return self.bodies_open.load(Ordering::Relaxed) > 0 && self.since(&self.last_ms) > limits.body_timeout;
-        }
-        if self.streams.load(Ordering::Relaxed) > 0 && !self.blocked.load(Ordering::Relaxed) {
-            return false;
-        }
-        let head_open = self.head_open.load(Ordering::Relaxed) && !self.http2.load(Ordering::Relaxed);
-        if head_open && self.since(&self.head_since_ms) > limits.header_timeout {
-            return true;
-        }
-        self.since(&self.last_ms) > limits.idle_timeout
+    /// Counts a chunked HTTP/1.1 request, and says whether it had a `Content-Length` too.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        let count = self.chunked_requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.contradiction.load(Ordering::Relaxed) == count
     }
 
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn since(&self, at_ms: &AtomicU64) -> Duration {
-        Duration::from_millis(self.now_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
-    }
-
-    fn touch(&self) -> u64 {
-        let now_ms = self.now_ms();
-        self.last_ms.store(now_ms, Ordering::Relaxed);
-        now_ms
-    }
-
-    fn read(&self, bytes: &[u8]) {
-        let now_ms = self.touch();
-        if !self.heard.swap(true, Ordering::Relaxed) && bytes.starts_with(b"PRI") {
-            self.http2.store(true, Ordering::Relaxed);
+    /// Waits while the client leaves too much unread.
+    pub(crate) async fn room(&self) {
+        while self.unread.load(Ordering::Relaxed) > UNREAD {
+            // Nothing is read between the look and the wait: all of a connection runs on one thread.
+            self.room.notified().await;
         }
-        if self.under_way.load(Ordering::Relaxed) == 0 && !self.head_open.swap(true, Ordering::Relaxed) {
-            self.head_since_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of an answer that wait for the client.
+    pub(crate) fn wait_for_reader(&self, bytes: usize) {
+        self.unread.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that the client takes bytes of answers.
+    pub(crate) fn took(&self) {
+        self.took.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives back what waited for the client.
+    pub(crate) fn release(&self, bytes: usize) {
+        let before = self.unread.fetch_sub(bytes, Ordering::Relaxed);
+        self.moved.store(true, Ordering::Relaxed);
+        if before > UNREAD && before - bytes <= UNREAD {
+            self.room.notify_waiters();
         }
+    }
+
+    fn read(&self, framing: &Framing) {
+        self.head.store(framing.open_head(), Ordering::Relaxed);
+        self.http2.store(framing.is_http2(), Ordering::Relaxed);
+        self.contradiction.store(framing.contradiction(), Ordering::Relaxed);
     }
 
     fn wrote(&self, polled: &Poll<io::Result<usize>>) {
         let blocked = polled.is_pending();
         if !blocked {
-            self.touch();
+            self.wrote.store(true, Ordering::Relaxed);
         }
-        if self.blocked.swap(blocked, Ordering::Relaxed) != blocked {
+        if self.blocked.load(Ordering::Relaxed) != blocked {
+            self.blocked.store(blocked, Ordering::Relaxed);
             match blocked {
                 true => self.writing.fetch_add(1, Ordering::AcqRel),
                 false => self.writing.fetch_sub(1, Ordering::AcqRel),
@@ -137,6 +136,53 @@ impl Drop for Activity {
     }
 }
 
+/// The beginnings of a connection's states that have an end, seen once a look: late by one at most, never early.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    idle: Instant,
+    head: (u32, Instant),
+    blocked: Instant,
+    unread: Instant,
+}
+
+impl Clocks {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self { idle: now, head: (0, now), blocked: now, unread: now }
+    }
+
+    /// Looks whether a client has been silent, or slow, for longer than it may.
+    pub(crate) fn overdue(&mut self, activity: &Activity, limits: &Limits) -> bool {
+        let now = Instant::now();
+        let (wrote, took) =
+            (activity.wrote.swap(false, Ordering::Relaxed), activity.took.swap(false, Ordering::Relaxed));
+        let moved = activity.moved.swap(false, Ordering::Relaxed);
+        let (http2, blocked) = (activity.http2.load(Ordering::Relaxed), activity.blocked.load(Ordering::Relaxed));
+        let unread = activity.unread.load(Ordering::Relaxed) > 0;
+        let answering = activity.under_way.load(Ordering::Relaxed) > 0 || activity.streams.load(Ordering::Relaxed) > 0;
+        if wrote || !blocked {
+            self.blocked = now;
+        }
+        if took || !unread {
+            self.unread = now;
+        }
+        let head = activity.head.load(Ordering::Relaxed);
+        // While HTTP/1.1 answers, or a socket is full, what the client sends may be left unread.
+        if head != self.head.0 || blocked || (answering && !http2) {
+            self.head = (head, now);
+        }
+        // HTTP/2 writes also when a client does nothing but ping.
+        if moved || answering || blocked || unread || (wrote && !http2) {
+            self.idle = now;
+        }
+        let over = |since: Instant, limit: Duration| now.duration_since(since) > limit;
+        over(self.idle, limits.idle_timeout)
+            || (head != 0 && over(self.head.1, limits.header_timeout))
+            || over(self.blocked, limits.write_timeout)
+            || over(self.unread, limits.write_timeout)
+    }
+}
+
 /// A request under way on a connection.
 pub(crate) struct Busy(Arc<Activity>);
 
@@ -145,7 +191,7 @@ impl Drop for Busy {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
         self.0.answered.store(true, Ordering::Relaxed);
         // The next idle time counts from the answer, not from the request.
-        self.0.touch();
+        self.0.moved.store(true, Ordering::Relaxed);
     }
 }
 
@@ -156,64 +202,21 @@ pub(crate) struct OpenStream(Arc<Activity>);
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
-        self.0.touch();
-    }
-}
-
-/// A request's body that is known to be open until it is read or dropped.
-pub(crate) struct ReadBody {
-    body: Incoming,
-    activity: Arc<Activity>,
-    open: bool,
-}
-
-impl ReadBody {
-    pub(crate) fn new(body: Incoming, activity: Arc<Activity>) -> Self {
-        let open = !body.is_end_stream();
-        if open {
-            activity.bodies_open.fetch_add(1, Ordering::Relaxed);
-        }
-        Self { body, activity, open }
-    }
-
-    fn close(&mut self) {
-        if std::mem::take(&mut self.open) {
-            self.activity.bodies_open.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for ReadBody {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-impl Body for ReadBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) || self.body.is_end_stream() {
-            self.close();
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.moved.store(true, Ordering::Relaxed);
     }
 }
 
 /// A socket whose reads and writes are noted.
 pub(crate) struct Watched<S> {
-    pub(crate) socket: S,
-    pub(crate) activity: Arc<Activity>,
+    socket: S,
+    activity: Arc<Activity>,
+    framing: Framing,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(socket: S, activity: Arc<Activity>) -> Self {
+        Self { socket, activity, framing: Framing::new() }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -221,7 +224,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.activity.read(&buffer.filled()[before..]);
+            let Self { activity, framing, .. } = &mut *self;
+            framing.read(&buffer.filled()[before..]);
+            activity.read(framing);
         }
         polled
     }

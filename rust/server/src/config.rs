@@ -168,8 +168,12 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Between two pieces of a request's body.
     pub body_timeout: Duration,
+    /// Bytes a second of a request's body, on the whole, after a time of grace; 0 is no limit.
+    pub body_rate: u64,
     /// A connection without a request.
     pub idle_timeout: Duration,
+    /// No byte taken of answers that wait for their client.
+    pub write_timeout: Duration,
     /// Open connections.
     pub connections: usize,
     /// Nesting of a JSON body.
@@ -198,7 +202,9 @@ impl Default for Limits {
             uri_bytes: 8 << 10,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            body_rate: 240,
             idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
             connections: 16_384,
             json_depth: 64,
             http2_streams: 1024,

@@ -2,10 +2,15 @@
 //! timeouts on silent clients.
 
 use crate::{
-    activity::{Activity, ReadBody, Watched},
+    activity::{Activity, Clocks, Watched},
     config::Limits,
     front::Front,
+    read_body::ReadBody,
+    rest,
+    unread::Answer,
 };
+use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
+use http_body::Body as _;
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -55,18 +60,28 @@ where
 {
     let Shared { builder, limits, mut order, writing } = shared;
     let activity = Arc::new(Activity::new(writing));
-    let io = TokioIo::new(Watched { socket, activity: Arc::clone(&activity) });
+    let io = TokioIo::new(Watched::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
         let (front, busy) = (front.clone(), activity.enter());
-        let request = request.map(|body| ReadBody::new(body, Arc::clone(&activity)));
+        let version = request.version();
+        let refused = check_coding(&request, &activity);
+        let request = ReadBody::of(request, &limits);
         let activity = Arc::clone(&activity);
         async move {
-            let response = front.handle(request, Protocol::Http).await;
+            let response = match refused {
+                Some(message) => rest::broken(message),
+                None => {
+                    // Over HTTP/1.1 there is: the answer before this one is sent.
+                    activity.room().await;
+                    front.handle(request, Protocol::Http).await
+                }
+            };
             drop(busy);
-            Ok::<_, Infallible>(response.map(|body| body.on(&activity)))
+            Ok::<_, Infallible>(response.map(|body| Answer::new(body, version, &activity)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
+    let mut clocks = Clocks::new();
     // Opened while the server drains: its first answer closes it.
     let mut finishing = *order.borrow_and_update() != Order::Serve;
     loop {
@@ -75,7 +90,7 @@ where
             // A connection that failed has nobody left to tell.
             _ = connection.as_mut() => return,
             () = sleep(LOOK_EVERY) => {
-                if activity.overdue(&limits) {
+                if clocks.overdue(&activity, &limits) {
                     return;
                 }
             }
@@ -96,6 +111,30 @@ where
             }
         }
     }
+}
+
+/// The reason to refuse a body of which another server could see the end elsewhere. Only chunked ones are
+/// looked at.
+fn check_coding(request: &Request<Incoming>, activity: &Activity) -> Option<String> {
+    if request.version() == Version::HTTP_2 || request.body().size_hint().exact().is_some() {
+        return None;
+    }
+    if activity.is_contradiction() {
+        let both = "the request has the headers Transfer-Encoding and Content-Length, expected one of them";
+        return Some(both.to_owned());
+    }
+    coding(request.headers()).map(|other| format!("the transfer encoding is {other:?}, expected \"chunked\""))
+}
+
+/// A transfer coding that is not just `chunked`.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = values.next().is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    if chunked && values.next().is_none() {
+        return None;
+    }
+    let all = headers.get_all(TRANSFER_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    Some(all.collect::<Vec<_>>().join(", "))
 }
 
 /// The protocol settings that all connections share.

@@ -135,6 +135,12 @@ impl Front {
         if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
             return error;
         }
+        // A call in this process goes to no host.
+        if protocol == Protocol::Http
+            && let Err(error) = rest::check_host(request.version(), request.uri(), request.headers())
+        {
+            return error;
+        }
         let (head, body) = request.into_parts();
         let (path, query, headers) = (head.uri.path(), head.uri.query(), &head.headers);
         // A platform may give its own meaning to any path.
@@ -220,7 +226,11 @@ impl Front {
         let Some(router) = &self.metrics else {
             return grpc::not_grpc();
         };
-        match rest::check_head(&self.context.app.config.limits, request.uri(), request.headers()) {
+        let (uri, headers) = (request.uri(), request.headers());
+        if let Err(error) = rest::check_head(&self.context.app.config.limits, uri, headers) {
+            return error;
+        }
+        match rest::check_host(request.version(), uri, headers) {
             Ok(()) => routed(router, request).await,
             Err(error) => error,
         }

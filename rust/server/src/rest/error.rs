@@ -11,7 +11,10 @@ use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 
 /// An error's answer.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
-    let status = wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
+    let status = match error.is_of_a_slow_body() {
+        true => 408,
+        false => wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable),
+    };
     let mut response = json(status, wire::body(error));
     let headers = response.headers_mut();
     if let Some(after) = error.retry_hint() {
@@ -20,7 +23,9 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     match error.kind() {
         Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED))),
         // What is left of the body will not be read.
-        Kind::TooLarge => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
+        kind if kind == Kind::TooLarge || error.is_of_a_slow_body() => {
+            drop(headers.insert(CONNECTION, HeaderValue::from_static("close")))
+        }
         _ => {}
     }
     response
@@ -48,6 +53,13 @@ pub(crate) fn not_found() -> Response<Body> {
 /// The answer to a method that a route does not have.
 pub(crate) fn method_not_allowed() -> Response<Body> {
     of_no_route(json(405, wire::body(&Error::new(Kind::MethodNotAllowed, "Method Not Allowed"))))
+}
+
+/// The answer to a request that is no proper HTTP, on a connection of which nothing more is understood.
+pub(crate) fn broken(message: String) -> Response<Body> {
+    let mut response = json(400, wire::body(&Error::invalid(message)));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A JSON answer. Clients compare the content type as a whole, so it carries no charset.

@@ -180,23 +180,26 @@ pub(super) async fn receive_small<B: Incoming>(
     receive_whole(headers, body, &small, guard).await
 }
 
-/// A body of unknown length (chunked): its pieces are kept as they come and joined once.
+/// A body that comes in pieces, which are copied together: each kept by itself would hold the whole read
+/// buffer that it lies in, however small it is.
 async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, guard: &mut RequestGuard) -> Result<Bytes> {
     guard.reserve(first.len())?;
-    let mut length = first.len();
-    let mut pieces = vec![first];
-    while let Some(piece) = next(body).await? {
-        length += piece.len();
-        check_size(length as u64, limits)?;
+    check_size(first.len() as u64, limits)?;
+    let Some(mut piece) = next(body).await? else { return Ok(first) };
+    // Memory for what is only declared costs nothing before it is written.
+    let left = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+    let mut joined = BytesMut::with_capacity(first.len() + piece.len() + left);
+    joined.extend_from_slice(&first);
+    drop(first);
+    loop {
+        check_size((joined.len() + piece.len()) as u64, limits)?;
         guard.reserve(piece.len())?;
-        pieces.push(piece);
+        joined.extend_from_slice(&piece);
+        match next(body).await? {
+            Some(next) => piece = next,
+            None => return Ok(joined.freeze()),
+        }
     }
-    if pieces.len() == 1 {
-        return Ok(pieces.swap_remove(0));
-    }
-    let mut joined = BytesMut::with_capacity(length);
-    pieces.iter().for_each(|piece| joined.extend_from_slice(piece));
-    Ok(joined.freeze())
 }
 
 fn begin<'s>(

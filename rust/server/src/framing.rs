@@ -1,0 +1,361 @@
+//! Framing of a connection's requests: open heads and contradicting lengths, read beside hyper, which shows
+//! neither. Bodies are passed over.
+
+use memchr::memchr;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The most bytes of a line that are looked at: enough for the two names and a length.
+const LINE: usize = 64;
+
+/// A connection's framing.
+#[derive(Debug)]
+pub(crate) struct Framing {
+    speaks: Speaks,
+    /// Heads that have begun.
+    begun: u32,
+    /// The last of them has not ended.
+    open: bool,
+}
+
+#[derive(Debug)]
+enum Speaks {
+    /// So many bytes are those of HTTP/2's preface.
+    Either(usize),
+    Http1(Http1),
+    Http2(Http2),
+}
+
+impl Framing {
+    pub(crate) fn new() -> Self {
+        Self { speaks: Speaks::Either(0), begun: 0, open: false }
+    }
+
+    /// Takes in what was read.
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) {
+        if let Speaks::Either(matched) = &mut self.speaks {
+            let same = PREFACE[*matched..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
+            *matched += same;
+            bytes = &bytes[same..];
+            if *matched == PREFACE.len() {
+                self.speaks = Speaks::Http2(Http2::default());
+            } else if !bytes.is_empty() {
+                let mut http1 = Http1::default();
+                http1.read(&PREFACE[..*matched]);
+                self.speaks = Speaks::Http1(http1);
+            }
+        }
+        let (ended, open) = match &mut self.speaks {
+            Speaks::Either(matched) => (false, *matched > 0),
+            Speaks::Http1(http1) => (http1.read(bytes), http1.is_in_head()),
+            Speaks::Http2(http2) => (http2.read(bytes), http2.is_in_head()),
+        };
+        self.begun = self.begun.wrapping_add(u32::from(open && (ended || !self.open)));
+        self.open = open;
+    }
+
+    /// The number of the head that has begun and not ended, from 1 on; 0 between heads.
+    pub(crate) fn open_head(&self) -> u32 {
+        if self.open { self.begun.max(1) } else { 0 }
+    }
+
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self.speaks, Speaks::Http2(_))
+    }
+
+    /// The first chunked HTTP/1.1 request that has a `Content-Length` too, counted from 1; 0 for none.
+    pub(crate) fn contradiction(&self) -> u32 {
+        if let Speaks::Http1(http1) = &self.speaks { http1.contradiction } else { 0 }
+    }
+}
+
+/// HTTP/1.1, as far as heads go.
+#[derive(Debug)]
+struct Http1 {
+    part: Part,
+    /// Bytes of a body to pass over.
+    skip: u64,
+    line: [u8; LINE],
+    /// Bytes of the line so far; only the first are kept.
+    len: usize,
+    lines: u32,
+    chunked: bool,
+    length: Option<u64>,
+    chunked_requests: u32,
+    contradiction: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Head,
+    ChunkSize,
+    Trailers,
+    /// Not HTTP: hyper refuses it.
+    Lost,
+}
+
+impl Default for Http1 {
+    fn default() -> Self {
+        Self {
+            part: Part::Head,
+            skip: 0,
+            line: [0; LINE],
+            len: 0,
+            lines: 0,
+            chunked: false,
+            length: None,
+            chunked_requests: 0,
+            contradiction: 0,
+        }
+    }
+}
+
+impl Http1 {
+    fn is_in_head(&self) -> bool {
+        self.part == Part::Head && (self.lines > 0 || self.len > 0)
+    }
+
+    /// True if a head has ended.
+    fn read(&mut self, mut bytes: &[u8]) -> bool {
+        let mut ended = false;
+        while !bytes.is_empty() && self.part != Part::Lost {
+            if self.skip > 0 {
+                let skipped = bytes.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+                self.skip -= skipped as u64;
+                bytes = &bytes[skipped..];
+                continue;
+            }
+            let end = memchr(b'\n', bytes);
+            let line = &bytes[..end.unwrap_or(bytes.len())];
+            let Some(end) = end else {
+                self.keep(line);
+                break;
+            };
+            bytes = &bytes[end + 1..];
+            if self.len == 0 {
+                ended |= self.end_line(line);
+            } else {
+                self.keep(line);
+                let (kept, len) = (self.line, self.len.min(LINE));
+                self.len = 0;
+                ended |= self.end_line(&kept[..len]);
+            }
+        }
+        ended
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.line.get_mut(self.len..) {
+            let kept = bytes.len().min(room.len());
+            room[..kept].copy_from_slice(&bytes[..kept]);
+        }
+        self.len = self.len.saturating_add(bytes.len());
+    }
+
+    /// True if a head ends with this line.
+    fn end_line(&mut self, line: &[u8]) -> bool {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match self.part {
+            // Empty lines before a request are passed over.
+            Part::Head if line.is_empty() => self.lines > 0 && self.end_head(),
+            Part::Head => {
+                self.lines += 1;
+                if value(line, b"transfer-encoding").is_some() {
+                    self.chunked = true;
+                } else if let Some(length) = value(line, b"content-length") {
+                    let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
+                    // hyper refuses what is no length.
+                    self.length = Some(length.unwrap_or(0));
+                }
+                false
+            }
+            Part::ChunkSize => {
+                let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+                let size =
+                    std::str::from_utf8(&line[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+                match size {
+                    Some(0) => self.part = Part::Trailers,
+                    // The end of the line follows the chunk.
+                    Some(size) => self.skip = size.saturating_add(2),
+                    None => self.part = Part::Lost,
+                }
+                false
+            }
+            Part::Trailers => {
+                if line.is_empty() {
+                    self.part = Part::Head;
+                }
+                false
+            }
+            Part::Lost => false,
+        }
+    }
+
+    fn end_head(&mut self) -> bool {
+        let length = self.length.take();
+        if std::mem::take(&mut self.chunked) {
+            self.chunked_requests = self.chunked_requests.wrapping_add(1);
+            if length.is_some() && self.contradiction == 0 {
+                self.contradiction = self.chunked_requests;
+            }
+            self.part = Part::ChunkSize;
+        } else {
+            self.skip = length.unwrap_or(0);
+        }
+        self.lines = 0;
+        true
+    }
+}
+
+/// A header's value, if the line is of that header.
+fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (own, rest) = line.split_at_checked(name.len())?;
+    rest.strip_prefix(b":").filter(|_| own.eq_ignore_ascii_case(name))
+}
+
+/// HTTP/2 after its preface, as far as frames go. A body's bytes are no head, however slowly they come.
+#[derive(Debug, Default)]
+struct Http2 {
+    header: [u8; 9],
+    have: usize,
+    /// Bytes of the frame's payload that have not come.
+    left: usize,
+    /// The settings are there, which come first.
+    began: bool,
+    in_block: bool,
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+impl Http2 {
+    fn is_in_head(&self) -> bool {
+        // A frame's header is kept until its payload is there.
+        !self.began || self.in_block || (self.have > 0 && (self.have < 9 || self.header[3] != DATA))
+    }
+
+    /// True if a head, or another frame, has ended.
+    fn read(&mut self, mut bytes: &[u8]) -> bool {
+        let mut ended = false;
+        loop {
+            if self.have < 9 {
+                let taken = bytes.len().min(9 - self.have);
+                self.header[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+                self.have += taken;
+                bytes = &bytes[taken..];
+                if self.have < 9 {
+                    return ended;
+                }
+                let [a, b, c, kind, ..] = self.header;
+                self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                self.in_block |= kind == HEADERS;
+            }
+            let skipped = self.left.min(bytes.len());
+            self.left -= skipped;
+            bytes = &bytes[skipped..];
+            if self.left > 0 {
+                return ended;
+            }
+            let (kind, flags) = (self.header[3], self.header[4]);
+            if matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0 {
+                self.in_block = false;
+            }
+            ended |= !self.in_block;
+            (self.began, self.have) = (true, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The framing after these bytes, read whole and byte by byte.
+    fn after(bytes: &[u8]) -> Framing {
+        let (mut whole, mut slow) = (Framing::new(), Framing::new());
+        whole.read(bytes);
+        bytes.iter().for_each(|byte| slow.read(std::slice::from_ref(byte)));
+        assert_eq!(
+            (whole.open, whole.is_http2(), whole.contradiction()),
+            (slow.open, slow.is_http2(), slow.contradiction()),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
+        whole
+    }
+
+    #[test]
+    fn a_head_is_open_from_its_first_byte_to_its_empty_line() {
+        for (bytes, open) in [
+            ("", false),
+            ("\r\n\r\n", false),
+            ("P", true),
+            ("PRI", true),
+            ("POST / HTTP/1.1\r\n", true),
+            ("POST / HTTP/1.1\r\nHost: x\r\n\r\n", false),
+            ("\r\nGET / HTTP/1.1\n\n", false),
+            ("POST / HTTP/1.1\r\ncontent-LENGTH: 3\r\n\r\na\n\n", false),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcG", true),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\n", false),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nG", true),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nz\r\nabc", false),
+        ] {
+            assert_eq!(after(bytes.as_bytes()).open_head() != 0, open, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_head_has_a_new_number() {
+        let mut framing = Framing::new();
+        framing.read(b"GET / HTTP/1.1\r\n");
+        assert_eq!(framing.open_head(), 1);
+        framing.read(b"A: b\r\n");
+        assert_eq!(framing.open_head(), 1);
+        framing.read(b"\r\nGET");
+        assert_eq!(framing.open_head(), 2);
+    }
+
+    #[test]
+    fn two_lengths_of_one_body_are_seen_in_either_order_and_behind_other_requests() {
+        let [te, cl] = ["transfer-Encoding: chunked\r\n", "Content-Length:5\r\n"];
+        let head = |lines: &str| format!("POST / HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
+        let long = format!("X: {}\r\n", "content-length: 5 ".repeat(20));
+        let plain = head(cl) + "12345";
+        let chunked = head(&(long + te)) + "12\r\ncontent-length: 5\n\r\n0\r\n\r\n";
+        for (bytes, expected) in [
+            (plain.clone() + &chunked, 0),
+            (head(&format!("{te}{cl}")), 1),
+            (head(&format!("{cl}{te}")), 1),
+            (plain + &chunked + &head(&format!("{cl}{te}")), 2),
+        ] {
+            assert_eq!(after(bytes.as_bytes()).contradiction(), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn http2_heads_and_frames() {
+        let frame = |kind: u8, flags: u8, payload: &[u8]| {
+            let mut frame = vec![0, 0, u8::try_from(payload.len()).unwrap(), kind, flags, 0, 0, 0, 1];
+            frame.extend_from_slice(payload);
+            frame
+        };
+        let opening = [PREFACE, &frame(4, 0, b"")].concat();
+        for (rest, open) in [
+            (frame(DATA, 0, b"abc")[..10].to_vec(), false),
+            (frame(HEADERS, END_HEADERS, b"abc"), false),
+            (frame(HEADERS, END_HEADERS, b"abc")[..10].to_vec(), true),
+            (frame(HEADERS, 0, b"abc"), true),
+            ([frame(HEADERS, 0, b"abc"), frame(CONTINUATION, 0, b"")].concat(), true),
+            ([frame(HEADERS, 0, b"abc"), frame(CONTINUATION, END_HEADERS, b"")].concat(), false),
+            (frame(6, 0, b"12345678")[..4].to_vec(), true),
+            (frame(6, 0, b"12345678"), false),
+        ] {
+            let framing = after(&[&opening[..], &rest].concat());
+            assert!(framing.is_http2());
+            assert_eq!(framing.open_head() != 0, open, "{rest:?}");
+        }
+        assert_ne!(after(PREFACE).open_head(), 0, "the settings are missing");
+    }
+}
