@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from penstock import _ask, _settings
@@ -93,6 +93,9 @@ def _serve(options: argparse.Namespace) -> int:
         return running.run(asked)
     if options.in_image is None:
         running.run_if_unchanged(asked)
+    if config.pid_file is not None:
+        # The user's code may change the working directory.
+        config = replace(config, pid_file=os.path.abspath(config.pid_file))
     code = Code(options.targets, loader)
     models = code.load()
     server = Server(*models, config=config)

@@ -248,7 +248,7 @@ def test_the_command_finds_the_server_by_its_file_or_number(app: App) -> None:
             until(lambda factor=factor: caller.factor("times") == factor, "the new code")  # type: ignore[misc]
         with Serving("app.py", "--pid-file", "pid", "--http", "127.0.0.1:0", folder=app.folder, up=False) as second:
             assert second.exit_status() == 1
-            assert "pid_file: pid belongs to a server that runs; give each its own" in second.err
+            assert f"pid_file: {file} belongs to a server that runs; give each its own" in second.err
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 0
     assert not file.exists()

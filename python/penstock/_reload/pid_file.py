@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,37 +14,70 @@ from penstock.errors import StartupError
 
 __all__ = ["ask_process", "held", "process_of"]
 
+_NUMBER = re.compile(rb"\s*\d*\s*")
+_EXPECTED = "a path where nothing is, an empty file, or one that a server has left"
+
 
 @contextmanager
 def held(path: str | None) -> Iterator[None]:
     """Keeps the file while this process serves; without a path, does nothing.
 
     Raises:
-        StartupError: it cannot be written, or a server that runs holds it.
+        StartupError: it cannot be written, is no pid file, or a server that runs holds it.
     """
     if path is None:
         yield
         return
     import fcntl
 
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StartupError(f"pid_file: {path} cannot be written: {error.strerror}") from None
+    # Handlers may change the working directory.
+    path = os.path.abspath(path)
+    file = _open(path)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StartupError(f"pid_file: {path} belongs to a server that runs; give each its own") from None
+        if not _NUMBER.fullmatch(os.pread(file, 64, 0)):
+            raise StartupError(f"pid_file: {path} holds something else than a process number, expected {_EXPECTED}")
+        own = f"{os.getpid()}\n".encode()
         os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        os.pwrite(file, own, 0)
         try:
             yield
         finally:
             # Before the lock is gone, so that it is not the next server's.
-            Path(path).unlink(missing_ok=True)
+            _remove(path, file, own)
     finally:
         os.close(file)
+
+
+def _open(path: str) -> int:
+    """The file, made if there is none. What is no plain file is refused unopened: to open a device may act on it."""
+    try:
+        kind = _kind(os.lstat(path).st_mode) if os.path.lexists(path) else None
+        if kind is None:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        raise StartupError(f"pid_file: {path} cannot be written: {error.strerror}") from None
+    raise StartupError(f"pid_file: {path} is {kind}, expected {_EXPECTED}")
+
+
+def _kind(mode: int) -> str | None:
+    """The kind of a file that is no plain one."""
+    kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISDIR, "a directory"))
+    return None if stat.S_ISREG(mode) else next((name for is_one, name in kinds if is_one(mode)), "a device or socket")
+
+
+def _remove(path: str, file: int, own: bytes) -> None:
+    """Removes the file, unless somebody has put another one in its place or written to it."""
+    try:
+        found, held_one = os.lstat(path), os.fstat(file)
+        if os.path.samestat(found, held_one) and os.pread(file, 64, 0) == own:
+            os.unlink(path)
+    except OSError:
+        # It is gone already, or its folder takes no change: the lock tells that nobody holds it.
+        pass
 
 
 def process_of(path: str) -> int:
