@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -56,12 +57,52 @@ def kept_dict(buffer: Any) -> Any:
 )
 @pytest.mark.parametrize("protocol", ["binary", "json"])
 def test_a_buffer_that_is_reused_does_not_change_an_earlier_answer(give: Callable[[Any], Any], protocol: str) -> None:
-    CALLS.clear()
     size = LARGE if protocol == "binary" else 1 << 16
     reusing = Reusing(give)
     reusing.buffer = np.zeros(size, np.float32)
+    check_an_earlier_answer(reusing, size, protocol)
+
+
+class Weak:
+    """Every call overwrites what the call before it has returned, if a weak reference still leads there."""
+
+    def __init__(self, refer: Callable[[Any], Callable[[], Any]]) -> None:
+        self.earlier: Callable[[], Any] = lambda: None
+        self.refer = refer
+
+    def __call__(self, x: Any) -> Any:
+        CALLS.append(int(x))
+        if (earlier := self.earlier()) is not None:
+            earlier[...] = x
+        fresh = np.full(LARGE, x, np.float32)
+        self.earlier = self.refer(fresh)
+        return fresh
+
+
+def proxied(array: Any) -> Callable[[], Any]:
+    proxy = weakref.proxy(array)
+
+    def find() -> Any:
+        try:
+            return proxy[:]
+        except ReferenceError:
+            return None
+
+    return find
+
+
+@pytest.mark.parametrize("refer", [weakref.ref, proxied], ids=["reference", "proxy"])
+def test_an_array_that_is_weakly_referred_to_does_not_change_an_earlier_answer(
+    refer: Callable[[Any], Callable[[], Any]],
+) -> None:
+    check_an_earlier_answer(Weak(refer), LARGE, "binary")
+
+
+def check_an_earlier_answer(handler: Callable[[Any], Any], size: int, protocol: str) -> None:
+    """Reads an answer only after later calls have been answered."""
+    CALLS.clear()
     served = model(
-        reusing.__call__,
+        handler.__call__,
         name="m",
         inputs=[Tensor("x", np.float32)],
         outputs=[Tensor("y", np.float32, [size])],

@@ -6,9 +6,10 @@
 //! a buffer that it returned and write to it again.
 //!
 //! # Limitations
-//! An array counts as ours alone when its reference count is one, and it owns its data or has memory of ours to
-//! itself: that of an input, or of another model's answer.
-//! Code that keeps a bare pointer to such memory is not seen.
+//! An array counts as ours alone when there is one reference to it and no weak one, and it owns its data or has memory
+//! of ours to itself: that of an input, or of another model's answer. Views, buffers and memoryviews refer to it.
+//! Code that keeps a bare pointer to such memory is not seen. A free-threaded interpreter before CPython 3.14 cannot
+//! tell that a reference is the only one: there all arrays are copied.
 
 use crate::{definition::ArrayForm, hand_in::TensorMemory, objects, peers::Held, ragged::output, scalar};
 use half::bf16;
@@ -188,9 +189,9 @@ struct Borrowed {
     _array: Py<PyUntypedArray>,
 }
 
-// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, so no
-// Python code can reach it any more; reading it from another thread races with nothing. Where others may
-// refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
+// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, and to which no weak
+// reference leads, so no Python code can reach it any more; reading it from another thread races with nothing. Where
+// others may refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
 // `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above; through a shared reference it is only read.
@@ -234,26 +235,39 @@ fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
     (unsafe { (*object).fields.data }.cast_const().cast(), len)
 }
 
-/// Whether this is the only reference to an object: nobody else will look at it any more.
+/// Whether this is the only strong reference to an object.
 pub(crate) fn is_last(object: &Bound<'_, PyAny>) -> bool {
+    let object = object.as_ptr();
+    #[cfg(not(Py_GIL_DISABLED))]
     // SAFETY: `object` is a live object, and the interpreter is held.
-    unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
+    let last = unsafe { ffi::Py_REFCNT(object) == 1 };
+    // Without the interpreter's lock, another thread may be about to take a reference where one is counted.
+    #[cfg(all(Py_GIL_DISABLED, Py_3_14))]
+    // SAFETY: `object` is a live object, and this thread is attached.
+    let last = unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) != 0 };
+    #[cfg(all(Py_GIL_DISABLED, not(Py_3_14)))]
+    let last = object.is_null();
+    last
 }
 
 fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
-    let object: *mut PyArrayObject = array.as_array_ptr();
-    // SAFETY: `object` is a live array object, which holds a reference to its base, and the interpreter is held.
-    unsafe {
-        if ffi::Py_REFCNT(array.as_ptr()) != 1 {
-            return false;
-        }
-        let (base, flags) = ((*object).fields.base, (*object).fields.flags);
-        if base.is_null() {
-            return flags & NPY_ARRAY_OWNDATA != 0;
-        }
-        // No other array, view or buffer refers to it.
-        ffi::Py_REFCNT(base) == 1 && Bound::from_borrowed_ptr(array.py(), base).is_instance_of::<TensorMemory>()
+    if !is_last(array) {
+        return false;
     }
+    let object: *mut PyArrayObject = array.as_array_ptr();
+    // SAFETY: `object` is a live array object, and nobody else has it.
+    let (base, flags, weak) = unsafe { ((*object).fields.base, (*object).fields.flags, (*object).fields.weakreflist) };
+    if !weak.is_null() {
+        // It leads to the array as well as a strong reference.
+        return false;
+    }
+    if base.is_null() {
+        return flags & NPY_ARRAY_OWNDATA != 0;
+    }
+    // SAFETY: the array holds a reference to its base.
+    let base = unsafe { pyo3::Borrowed::from_ptr(array.py(), base) };
+    // No other array, view or buffer refers to it, and it takes no weak references.
+    is_last(&base) && base.is_instance_of::<TensorMemory>()
 }
 
 fn narrow(array: &Bound<'_, PyUntypedArray>) -> Buffer {
