@@ -46,6 +46,7 @@ __all__ = [
     "Running",
     "SequenceInfo",
     "Server",
+    "Signals",
     "SharedClient",
     "SharedPieces",
     "Worker",
@@ -79,6 +80,32 @@ def plain_text(text: str, *, cut: bool) -> str:
 
 def want_origins() -> None:
     """From now on requests say who they are, for `current`."""
+
+@final
+class Signals:
+    """Counts signals as they come, drains a server at the first one, and ends the process if Python does not.
+
+    Args:
+        numbers: The signals that mean the end.
+        drain_timeout: How long the first one leaves to requests, in seconds.
+    """
+
+    def __new__(cls, numbers: list[int], drain_timeout: float) -> Signals: ...
+    def fileno(self) -> int:
+        """For `signal.set_wakeup_fd`."""
+
+    @property
+    def count(self) -> int:
+        """How many have come that mean the end."""
+
+    def heed(self, server: Server) -> None:
+        """Has them stop a server that has started."""
+
+    def stop(self) -> None:
+        """Does what a signal does."""
+
+    def close(self) -> None:
+        """Heeds them no longer."""
 
 @final
 class Server:

@@ -18,6 +18,7 @@ from penstock._say import say
 from penstock.server import Server
 
 if TYPE_CHECKING:
+    from penstock import _core
     from penstock._reload.reloader import Reloader
 
 _LOOKS_EVERY = 0.1
@@ -36,23 +37,41 @@ class _SignalledError(BaseException):
 class _Signals:
     """How many signals came. Counted, not raised, once the server runs: a raise could strike anywhere.
 
+    They are counted twice: here when the main thread has the interpreter, and as they come by `_core.Signals`, which
+    begins the drain and keeps its deadline.
+
     Args:
+        drain_timeout: How long the first one leaves to requests, in seconds.
         reloads: Whether SIGHUP is one to catch.
     """
 
-    def __init__(self, *, reloads: bool) -> None:
+    def __init__(self, drain_timeout: float, *, reloads: bool) -> None:
         self._numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if reloads else [])]
+        self._drain_timeout = drain_timeout
         self._had_terminal = _has_terminal()
-        self.count = 0
+        self._core: _core.Signals | None = None
+        self._handled = 0
         self.reloads = 0
         self.interrupt = False
+
+    @property
+    def count(self) -> int:
+        """How many came that mean the end."""
+        return max(self._handled, self._core.count if self._core else 0)
+
+    def heed(self, server: Server) -> None:
+        """Has them stop a server that has started, whoever holds the interpreter then."""
+        if self._core is not None and server._core is not None:
+            self._core.heed(server._core)
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
         # A terminal that is closed sends SIGHUP too, and means the end.
         if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
             self.reloads += 1
             return
-        self.count += 1
+        self._handled += 1
+        if number == signal.SIGHUP and self._core is not None:
+            self._core.stop()
         if self.interrupt:
             raise _SignalledError
 
@@ -62,12 +81,18 @@ class _Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        from penstock import _core
+
+        self._core = _core.Signals([signal.SIGINT, signal.SIGTERM], self._drain_timeout)
+        wakes = signal.set_wakeup_fd(self._core.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, self.handle) for number in self._numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakes)
+            self._core.close()
 
 
 def run(
@@ -79,7 +104,8 @@ def run(
     """Starts the server, prints what it serves, and blocks until it has stopped.
 
     The first SIGINT or SIGTERM drains, a second one stops at once. One that comes while models load
-    ends the start. With a reloader, SIGHUP loads the code anew.
+    ends the start. Where handlers hold the interpreter beyond that, the process ends without them: its exit status is
+    0, or 3 if requests were cut off. With a reloader, SIGHUP loads the code anew.
 
     Args:
         server: What to run.
@@ -90,12 +116,13 @@ def run(
     Returns:
         The names of what was cut off; empty when all requests finished.
     """
-    signals = _Signals(reloads=reloader is not None)
+    signals = _Signals(server.config.drain_timeout, reloads=reloader is not None)
     with signals.caught(), pid_file.held(server.config.pid_file):
         try:
             signals.interrupt = True
             server.start()
             signals.interrupt = False
+            signals.heed(server)
         except _SignalledError:
             signals.interrupt = False
             return server.stop(0.0)

@@ -19,6 +19,7 @@ class StandIn:
     config = ServerConfig(drain_timeout=9)
     http_address = "127.0.0.1:1"
     grpc_address = None
+    _core = None
 
     def __init__(self, *, signals: int, cut: list[str], drains: bool = True) -> None:
         self.signals, self.cut, self.drains = signals, cut, drains

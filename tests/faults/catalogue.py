@@ -61,6 +61,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "SIGTERM under load",
         "SIGTERM in compute",
         "SIGTERM twice",
+        "SIGTERM while held",
         "SIGSTOP and SIGCONT",
         "no name resolution",
     ),

@@ -26,6 +26,7 @@ FORBIDDEN = {
 UNSAFE_IN = {
     "rust/process/src/region.rs",
     "rust/py/src/client/lend.rs",
+    "rust/py/src/exit.rs",
     "rust/py/src/hand_in.rs",
     "rust/py/src/hand_out.rs",
 }

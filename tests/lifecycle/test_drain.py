@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,17 @@ def test_a_second_signal_stops_at_once(gated: Gated) -> None:
         assert "penstock: stopping at once" in server.err
         assert "penstock: cut off: " in server.err
         assert {answered_or_cut(future.result) for future in futures} <= {503, None}
+
+
+@pytest.mark.fault("SIGTERM twice")
+def test_two_signals_within_20_milliseconds_are_two(gated: Gated) -> None:
+    with gated.serve("--drain-timeout", "10m") as server:
+        gated.fill(server)
+        server.signal(signal.SIGTERM)
+        time.sleep(0.02)
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 3
+        assert "penstock: stopping at once" in server.err
 
 
 def test_an_idle_server_stops_while_clients_hold_connections_open(gated: Gated) -> None:

@@ -14,6 +14,7 @@ mod current;
 mod definition;
 mod errors;
 mod event_loop;
+mod exit;
 mod hand_in;
 mod hand_out;
 mod handler_metrics;
@@ -32,6 +33,7 @@ mod rows;
 mod scalar;
 mod sequences;
 mod server;
+mod signals;
 mod stream;
 mod warm;
 
@@ -68,6 +70,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(current::plain_text, module)?)?;
     client::register(module)?;
     module.add_class::<server::Server>()?;
+    module.add_class::<signals::Signals>()?;
     module.add_class::<in_process::InProcess>()?;
     module.add_class::<models::Models>()?;
     module.add_class::<models::Prepared>()?;

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// How long handlers may take to close after the last request.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether they have.
 const CLOSE_LOOK: Duration = Duration::from_millis(2);

@@ -11,7 +11,10 @@ use crate::{
 use penstock_server::{Address, Config};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -41,6 +44,8 @@ pub(crate) struct Server {
     addresses: Mutex<Addresses>,
     stopped: Mutex<bool>,
     ended: Condvar,
+    /// Whether the drain is over and a thread with the interpreter has gone on to close the handlers.
+    closing: Arc<AtomicBool>,
 }
 
 #[pymethods]
@@ -58,6 +63,7 @@ impl Server {
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
+            closing: Arc::default(),
         })
     }
 
@@ -143,10 +149,11 @@ impl Server {
         let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
         let cut = detached(py, || server.drain(timeout));
         if !first {
-            // Another thread is stopping it, by now no later than this call asked for.
+            // Another thread is stopping it, by now no later than this call asked for, and tells what was cut off.
             self.wait_ended(py);
-            return cut;
+            return Vec::new();
         }
+        self.closing.store(true, Ordering::Release);
         self.loaded.close(py);
         *lock(&self.stage) = Stage::Stopped;
         self.end();
@@ -155,6 +162,14 @@ impl Server {
 }
 
 impl Server {
+    /// The running server, and what tells that its handlers are being closed.
+    pub(crate) fn running(&self) -> Option<(Arc<penstock_server::Server>, Arc<AtomicBool>)> {
+        match &*lock(&self.stage) {
+            Stage::Running(server) | Stage::Stopping(server) => Some((Arc::clone(server), Arc::clone(&self.closing))),
+            Stage::Made(_) | Stage::Stopped => None,
+        }
+    }
+
     fn wait_ended(&self, py: Python<'_>) {
         detached(py, || {
             let stopped = self.ended.wait_while(lock(&self.stopped), |stopped| !*stopped);

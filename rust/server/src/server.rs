@@ -8,7 +8,7 @@ use crate::{
 };
 use penstock_core::{Error, Kind, Registry, metrics::Metrics};
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -30,6 +30,8 @@ pub struct Server {
     threads: Mutex<Option<IoThreads>>,
     /// When a drain that is under way gives up.
     give_up: Mutex<Option<Instant>>,
+    /// What the drain cut off, once it has ended.
+    cut: OnceLock<Vec<String>>,
 }
 
 impl Server {
@@ -50,7 +52,7 @@ impl Server {
             .collect();
         let app = Arc::new(App::new(config, registry, metrics));
         let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
-        Ok(Self { app, listeners, threads, give_up: Mutex::new(None) })
+        Ok(Self { app, listeners, threads, give_up: Mutex::new(None), cut: OnceLock::new() })
     }
 
     /// What is listened on; port 0 is replaced by the port that was picked.
@@ -78,20 +80,50 @@ impl Server {
         self.app.advance(Phase::Ready);
     }
 
+    /// Refuses new requests from now on. Those under way have `timeout`, which [`Server::drain`] waits for.
+    pub fn begin_drain(&self, timeout: Duration) {
+        self.hasten(timeout);
+        self.app.advance(Phase::Draining);
+        self.app.registry.all().iter().for_each(|model| model.queue().drain());
+        self.app.registry.leaving().iter().for_each(|queue| queue.drain());
+        if let Some(threads) = &*self.threads() {
+            threads.finish();
+        }
+    }
+
     /// Refuses new requests, lets those under way finish within `timeout`, and closes.
     ///
     /// Returns what the timeout cut off, by name; empty when all finished.
-    /// Called again while it drains, it hastens the first call to the earlier of both ends and returns at once.
+    /// Called again while it drains, it hastens the first call to the earlier of both ends, and waits for it.
     pub fn drain(&self, timeout: Duration) -> Vec<String> {
-        self.hasten(timeout);
-        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Vec::new();
-        };
-        self.app.advance(Phase::Draining);
+        self.begin_drain(timeout);
+        let threads = self.threads().take();
+        match threads {
+            None => self.cut.wait().clone(),
+            Some(threads) => {
+                let cut = self.finish(threads);
+                self.cut.get_or_init(|| cut).clone()
+            }
+        }
+    }
+
+    /// What the drain cut off, once it has ended.
+    pub fn cut_off(&self) -> Option<&[String]> {
+        self.cut.get().map(Vec::as_slice)
+    }
+
+    /// Whether a drain has no time left.
+    pub fn is_late(&self) -> bool {
+        let give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
+        give_up.is_some_and(|give_up| Instant::now() >= give_up)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Option<IoThreads>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, threads: IoThreads) -> Vec<String> {
         let models = self.app.registry.all();
-        models.iter().for_each(|model| model.queue().drain());
-        self.app.registry.leaving().iter().for_each(|queue| queue.drain());
-        threads.finish();
         // A sequence that began may go on to its end, and so may what models ask of each other after their own answer.
         let asked = || models.iter().any(|model| model.metrics().in_flight.get() > 0);
         while (self.app.requests_under_way() > 0 || self.app.has_sequences() || asked()) && !self.is_late() {
@@ -134,11 +166,6 @@ impl Server {
         let Some(end) = Instant::now().checked_add(timeout) else { return };
         let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
         *give_up = Some(give_up.map_or(end, |known| known.min(end)));
-    }
-
-    fn is_late(&self) -> bool {
-        let give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
-        give_up.is_some_and(|give_up| Instant::now() >= give_up)
     }
 }
 

@@ -1,0 +1,108 @@
+"""Signals while something holds the interpreter: they are heeded as they come, and the deadline is kept."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from http_by_hand import get, infer, metric_at
+from serving_process import Serving
+from waiting import at_once, until
+
+FOREVER = 1000.0
+"""Far more than a test's patience, in seconds."""
+LEFT = "penstock: left without waiting for what holds the interpreter"
+
+
+class Held:
+    """The model of models/holding.py, and the folder in which its calls leave a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def serve(self, *arguments: str, loading: float = 0, up: bool = True) -> Serving:
+        environment = {"GATE": str(self.folder), "HOLD_WHILE_LOADING": str(loading)}
+        return Serving("holding.py", "--http", "127.0.0.1:0", *arguments, environment=environment, up=up)
+
+    def hold(self, server: Serving, seconds: float, count: int = 1) -> list[Any]:
+        """Requests of which the first holds the interpreter, and the others wait for it."""
+        before = len(list(self.folder.iterdir()))
+        futures = at_once([lambda: infer(server.http, "Holding", {"x": np.array([seconds], np.float32)})] * count)
+        until(lambda: len(list(self.folder.iterdir())) > before, "a call that holds the interpreter")
+        until(lambda: metric_at(server.http, "penstock_in_flight") == count, "all requests in flight")
+        return futures
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    return Held(tmp_path)
+
+
+def is_ready(server: Serving) -> bool:
+    return get(server.http, "/v2/health/ready").status == 200
+
+
+@pytest.mark.fault("SIGTERM while held")
+def test_a_signal_is_heeded_at_once_and_what_runs_is_finished(held: Held) -> None:
+    with held.serve() as server:
+        (future,) = held.hold(server, 3)
+        assert is_ready(server)
+        server.signal(signal.SIGTERM)
+        until(lambda: not is_ready(server), "not to be ready")
+        refused = infer(server.http, "Holding", {"x": np.array([0], np.float32)})
+        assert (refused.status, refused.error()) == (503, "the server is shutting down")
+        assert not future.done(), "all of this happens while the interpreter is held"
+        assert future.result().array("y").tolist() == [6]
+        assert server.exit_status() == 0
+        assert LEFT not in server.err
+
+
+@pytest.mark.fault("SIGTERM while held")
+def test_the_deadline_is_kept_by_a_process_whose_interpreter_is_held(held: Held) -> None:
+    with held.serve("--drain-timeout", "300ms") as server:
+        first, *others = held.hold(server, FOREVER, count=3)
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 3
+        assert server.err.splitlines() == [LEFT, "penstock: cut off: Holding (version 1): 3 requests"]
+        assert first.exception()
+        told = {one.result().error() for one in others if not one.exception()}
+        assert told == {"the server was stopped before the request was answered"}
+
+
+@pytest.mark.fault("SIGTERM twice", "SIGTERM while held")
+def test_a_second_signal_ends_a_process_whose_interpreter_is_held(held: Held) -> None:
+    with held.serve("--drain-timeout", "10m") as server:
+        held.hold(server, FOREVER)
+        server.signal(signal.SIGTERM)
+        # So soon that Python would have taken both for one.
+        time.sleep(0.02)
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 3
+        assert server.err.splitlines() == [LEFT, "penstock: cut off: Holding (version 1): 1 requests"]
+
+
+@pytest.mark.fault("SIGTERM while held")
+def test_an_interpreter_that_is_held_after_the_drain_does_not_keep_the_process(held: Held) -> None:
+    with held.serve("--drain-timeout", "300ms") as server:
+        (held.folder / "closing").touch()
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+        assert server.err.splitlines()[-1] == LEFT
+
+
+@pytest.mark.fault("SIGTERM while held")
+@pytest.mark.parametrize(("timeout", "signals"), [("300ms", 1), ("10m", 2)])
+def test_a_signal_ends_a_start_that_holds_the_interpreter(held: Held, timeout: str, signals: int) -> None:
+    with held.serve("--drain-timeout", timeout, loading=FOREVER, up=False) as server:
+        until(lambda: list(held.folder.iterdir()), "the model to be built")
+        for _ in range(signals):
+            server.signal(signal.SIGTERM)
+            time.sleep(0.02)
+        assert server.exit_status() == 0
+        assert server.err.splitlines() == [LEFT]
+        assert server.out == ""
