@@ -22,13 +22,16 @@ __all__ = ["alone", "main", "summary", "traceback_of"]
 
 def main() -> None:
     """Loads what the server says, and computes until it says stop."""
-    from penstock import _core
+    from penstock import _core, _forks
 
+    _forks.watch()
     worker = _core.Worker()
     # The server decides when this ends: a signal to the whole group, Ctrl-C say, must not cut batches off. Not
     # ignored but caught, so that what the handler starts gets its signals.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _do_nothing)
+    signal.signal(signal.SIGINT, _do_nothing)
+    before = signal.signal(signal.SIGTERM, _do_nothing)
+    # What the handler forks must end when it is told to.
+    _forks.in_child.add(lambda: signal.signal(signal.SIGTERM, before))
     with contextlib.suppress(Exception):
         # A crash that Python does not see says at least where it happened.
         faulthandler.enable()

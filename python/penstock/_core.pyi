@@ -46,14 +46,15 @@ __all__ = [
     "Running",
     "SequenceInfo",
     "Server",
-    "Signals",
     "SharedClient",
     "SharedPieces",
+    "Signals",
     "Worker",
     "client_forked",
     "copies",
     "current",
     "debug_build",
+    "forked",
     "plain_text",
     "processors",
     "version",
@@ -77,6 +78,9 @@ def current() -> tuple[str, str, tuple[str, ...]] | None:
 
 def plain_text(text: str, *, cut: bool) -> str:
     """Text as the server's log has it: what does not print is escaped, and with `cut` 256 bytes are kept."""
+
+def forked() -> None:
+    """To be called in the child after a fork: what returns from a handler there ends the child."""
 
 def want_origins() -> None:
     """From now on requests say who they are, for `current`."""
@@ -130,6 +134,10 @@ class Server:
     @property
     def metrics_address(self) -> str | None:
         """Where metrics and nothing else are served; None when off or not started."""
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What it listens on, as descriptors, until it has stopped; empty when not started."""
 
     def wait(self, timeout: float | None) -> bool:
         """Blocks until the server has stopped; signals interrupt it. Whether it has stopped."""

@@ -14,6 +14,7 @@ import weakref
 from contextlib import suppress
 from typing import Protocol
 
+from penstock import _forks
 from penstock._say import say
 
 __all__ = ["watch"]
@@ -38,6 +39,9 @@ def watch(core: Stoppable) -> None:
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
     _running.add(core)
+    # A child has none of their threads, and nothing to stop.
+    _forks.in_child.add(_running.clear)
+    _forks.watch()
 
 
 def _stop_all() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock import _present
+from penstock import _forks, _present
 from penstock._reload import pid_file
 from penstock._say import say
 from penstock.server import Server
@@ -86,12 +86,25 @@ class _Signals:
         self._core = _core.Signals([signal.SIGINT, signal.SIGTERM], self._drain_timeout)
         wakes = signal.set_wakeup_fd(self._core.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, self.handle) for number in self._numbers}
-        try:
-            yield
-        finally:
+
+        def give_back() -> None:
             for number, handler in before.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(wakes)
+
+        def let_go() -> None:
+            # A signal to a child is not one to this process, whose socket it shares. Ctrl-C comes to all processes of a
+            # terminal, and must not end what a handler computes with.
+            give_back()
+            signal.signal(signal.SIGINT, _do_nothing)
+
+        _forks.in_child.add(let_go)
+        _forks.watch()
+        try:
+            yield
+        finally:
+            _forks.in_child.discard(let_go)
+            give_back()
             self._core.close()
 
 
@@ -188,6 +201,10 @@ class _Stop:
             self._cut = server.stop(timeout)
         except BaseException as error:
             self._failure = error
+
+
+def _do_nothing(*_: object) -> None:
+    pass
 
 
 def _has_terminal() -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import _exit, _interpreter
+from penstock import _exit, _forks, _interpreter
 from penstock._definitions import definitions_of, let_go, made
 from penstock._reach import reachable
 from penstock.config import ServerConfig, load_config
@@ -157,6 +157,7 @@ class Server:
             self._core = core
             self.definitions = [replace(one, factory=let_go, explainer=None) for one in definitions]
             _exit.watch(core)
+            _forks.keep_from_children(core.descriptors)
             self._keeper.run(core.models)
             _exit.watch(self._keeper)
             if self.config.attach is not None:

@@ -28,6 +28,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "device out of memory",
         "prints 100 MB",
         "forks",
+        "forks and returns twice",
         "threads that outlive it",
         "mutates its input",
         "keeps a view",

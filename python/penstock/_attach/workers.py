@@ -103,8 +103,9 @@ def _work(
     started: Started,
     failed: Callable[[str, BaseException | None], object],
 ) -> None:
-    from penstock import _core
+    from penstock import _core, _forks
 
+    _forks.watch()
     worker = _core.Worker.attached(channel)
     try:
         if not worker.serve(_child.alone(definition)):

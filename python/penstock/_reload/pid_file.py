@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from penstock import _forks
 from penstock.errors import StartupError
 
 __all__ = ["ask_process", "held", "process_of"]
@@ -43,6 +44,7 @@ def held(path: str | None) -> Iterator[None]:
         own = f"{os.getpid()}\n".encode()
         os.ftruncate(file, 0)
         os.pwrite(file, own, 0)
+        _forks.keep_from_children([file])
         try:
             yield
         finally:

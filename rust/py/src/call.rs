@@ -4,7 +4,7 @@ use crate::{
     context::Context,
     current::Computing,
     definition::Handling,
-    errors, hand_in,
+    errors, forks, hand_in,
     in_trace::InTrace,
     open,
     rows::{self, Parted},
@@ -36,6 +36,7 @@ pub(crate) fn call(
     let in_trace = InTrace::enter(py, job);
     let (start, cpu_start) = (Instant::now(), thread_time());
     let returned = handler.call1(arguments);
+    forks::end_copy(&job.spec().name);
     let (end, cpu_end) = (Instant::now(), thread_time());
     drop(in_trace);
 

@@ -7,7 +7,7 @@ use crate::{
     attach::{attached, detached, detached_timed},
     call,
     definition::Handling,
-    errors, event_loop,
+    errors, event_loop, forks,
     sequences::Sequences,
     stream,
 };
@@ -89,7 +89,9 @@ pub(crate) fn spawn(
 }
 
 fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
-    let handler = match handling.factory.bind(py).call0() {
+    let handler = handling.factory.bind(py).call0();
+    forks::end_copy(&queue.spec().name);
+    let handler = match handler {
         Ok(handler) => handler,
         Err(error) => {
             let _ = built.send(Err(error.into()));

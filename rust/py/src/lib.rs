@@ -15,6 +15,7 @@ mod definition;
 mod errors;
 mod event_loop;
 mod exit;
+mod forks;
 mod hand_in;
 mod hand_out;
 mod handler_metrics;
@@ -68,6 +69,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(current::current, module)?)?;
     module.add_function(wrap_pyfunction!(current::want_origins, module)?)?;
     module.add_function(wrap_pyfunction!(current::plain_text, module)?)?;
+    module.add_function(wrap_pyfunction!(forks::forked, module)?)?;
     client::register(module)?;
     module.add_class::<server::Server>()?;
     module.add_class::<signals::Signals>()?;

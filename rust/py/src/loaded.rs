@@ -4,6 +4,7 @@ use crate::{
     attach::detached,
     definition::{self, Handling},
     errors::startup,
+    forks,
     instance::{self, Built},
     peers::Peers,
     processes, warm,
@@ -49,6 +50,7 @@ impl Loaded {
         definitions: Vec<(ModelSpec, Arc<Handling>)>,
         (resources, wording): (Resources, Wording),
     ) -> PyResult<Self> {
+        forks::begin();
         let resources = Arc::new(resources);
         let (registry, metrics) = (Arc::new(Registry::saying(wording)), Arc::new(Metrics::default()));
         let mut starting = Vec::new();

@@ -32,6 +32,7 @@ struct Addresses {
     http: Option<String>,
     grpc: Option<String>,
     metrics: Option<String>,
+    descriptors: Vec<i32>,
 }
 
 /// Listens, decodes, queues, batches, calls handlers and answers.
@@ -79,6 +80,7 @@ impl Server {
             http: text(server.http_address()),
             grpc: text(server.grpc_address()),
             metrics: text(server.metrics_address()),
+            descriptors: server.descriptors().to_vec(),
         };
         if let Err(error) = self.loaded.load(py) {
             detached(py, || drop(server));
@@ -104,6 +106,12 @@ impl Server {
     #[getter]
     fn metrics_address(&self) -> Option<String> {
         lock(&self.addresses).metrics.clone()
+    }
+
+    /// The descriptors that are listened on until it has stopped.
+    #[getter]
+    fn descriptors(&self) -> Vec<i32> {
+        lock(&self.addresses).descriptors.clone()
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {

@@ -10,7 +10,7 @@ use crate::{
     context::Context,
     current::Computing,
     definition::Handling,
-    errors, hand_out,
+    errors, forks, hand_out,
     in_trace::InTrace,
     open, rows,
     sequences::Sequences,
@@ -65,7 +65,9 @@ pub(crate) fn begin<'a, 'py>(
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
     let (arguments, context) = arguments(py, handling, sequences, job, inputs).map_err(|error| raised(job, &error))?;
-    let returned = handler.call1(arguments).map_err(|error| raised(job, &error))?;
+    let returned = handler.call1(arguments);
+    forks::end_copy(&job.spec().name);
+    let returned = returned.map_err(|error| raised(job, &error))?;
     match returned.cast_into::<PyIterator>() {
         Ok(pieces) => Ok(Generator { handling, pieces, context }),
         Err(other) => Err(Error::handler(format!(
@@ -107,6 +109,7 @@ impl Generator<'_, '_> {
             }
             let start = Instant::now();
             let piece = pieces.next();
+            forks::end_copy(&streaming.job().spec().name);
             handler += start.elapsed();
             match piece {
                 None => break,

@@ -5,6 +5,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    os::fd::AsRawFd as _,
     os::unix::{
         fs::FileTypeExt as _,
         net::{UnixListener, UnixStream},
@@ -45,6 +46,15 @@ pub(crate) struct Bound {
 pub(crate) enum BoundSocket {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
+}
+
+impl BoundSocket {
+    pub(crate) fn descriptor(&self) -> i32 {
+        match self {
+            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Unix(listener, _) => listener.as_raw_fd(),
+        }
+    }
 }
 
 /// Removes a Unix socket's path when it is no longer listened on.

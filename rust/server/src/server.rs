@@ -27,6 +27,9 @@ const SPANS: Duration = Duration::from_secs(2);
 pub struct Server {
     app: Arc<App>,
     listeners: Vec<Listener>,
+    descriptors: Vec<i32>,
+    /// The process that started it: a fork of that has none of its threads.
+    process: u32,
     threads: Mutex<Option<IoThreads>>,
     /// When a drain that is under way gives up.
     give_up: Mutex<Option<Instant>>,
@@ -50,14 +53,21 @@ impl Server {
                 metrics: bound.metrics,
             })
             .collect();
+        let descriptors = bound.iter().map(|bound| bound.socket.descriptor()).collect();
         let app = Arc::new(App::new(config, registry, metrics));
         let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
-        Ok(Self { app, listeners, threads, give_up: Mutex::new(None), cut: OnceLock::new() })
+        let process = std::process::id();
+        Ok(Self { app, listeners, descriptors, process, threads, give_up: Mutex::new(None), cut: OnceLock::new() })
     }
 
     /// What is listened on; port 0 is replaced by the port that was picked.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
+    }
+
+    /// The descriptors that are listened on until it has drained.
+    pub fn descriptors(&self) -> &[i32] {
+        &self.descriptors
     }
 
     /// The address that serves REST.
@@ -94,8 +104,12 @@ impl Server {
     /// Refuses new requests, lets those under way finish within `timeout`, and closes.
     ///
     /// Returns what the timeout cut off, by name; empty when all finished.
-    /// Called again while it drains, it hastens the first call to the earlier of both ends, and waits for it.
+    /// Called again while it drains, it hastens the first call to the earlier of both ends, and waits for it. In a fork
+    /// of the process that started it, it does nothing.
     pub fn drain(&self, timeout: Duration) -> Vec<String> {
+        if self.process != std::process::id() {
+            return Vec::new();
+        }
         self.begin_drain(timeout);
         let threads = self.threads().take();
         match threads {

@@ -6,6 +6,7 @@ use crate::{
     context::Context,
     current::Current,
     definition::Handling,
+    forks,
     rows::{self, Parted},
     stream,
 };
@@ -63,7 +64,9 @@ impl Call {
     }
 
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.end_copy();
+        under_way
     }
 
     fn take(&self) -> UnderWay {
@@ -106,6 +109,14 @@ impl Call {
 }
 
 impl UnderWay {
+    fn end_copy(&self) {
+        match self {
+            Self::Once(job) => forks::end_copy(&job.spec().name),
+            Self::Many(streaming) => forks::end_copy(&streaming.job().spec().name),
+            Self::Ended => {}
+        }
+    }
+
     fn spec(&self) -> Option<Arc<ModelSpec>> {
         match self {
             Self::Once(job) => Some(Arc::clone(job.spec())),

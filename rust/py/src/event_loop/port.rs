@@ -5,7 +5,8 @@ use super::{
     shared::{Fed, Shared, Taken},
 };
 use crate::{
-    attach::detached, call, current::Current, definition::Handling, errors, instance::Built, sequences::Sequences,
+    attach::detached, call, current::Current, definition::Handling, errors, forks, instance::Built,
+    sequences::Sequences,
 };
 use penstock_core::{Inputs, Job, PATIENCE, queue::Queue};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
@@ -47,6 +48,7 @@ impl Port {
 
     /// Says how it went, the first time.
     fn report(&self, result: Built) {
+        forks::end_copy(&self.queue.spec().name);
         if let Some(built) = lock(&self.built).take() {
             let _ = built.send(result);
         }
@@ -124,6 +126,8 @@ impl Port {
 
     /// What came since the last time.
     fn take(&self, py: Python<'_>) -> PyResult<News> {
+        // Before it takes what the bell tells, which is its original's.
+        forks::end_copy(&self.queue.spec().name);
         let Taken { fed, moved, closed } = self.shared.take();
         let mut calls = Vec::with_capacity(fed.len());
         for one in fed {

@@ -1,7 +1,7 @@
 //! `_core.Worker`: what a process that was started for an instance does, from its start to its end.
 
 use super::{Channel, answer, spawning::fingerprint};
-use crate::{attach::detached, definition, sequences::Sequences};
+use crate::{attach::detached, definition, forks, sequences::Sequences};
 use penstock_core::{Job, metrics::ModelMetrics, queue::Queue};
 use penstock_process::{Asked, Batch};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
@@ -22,6 +22,7 @@ pub(crate) struct Worker {
 impl Worker {
     #[new]
     fn new() -> PyResult<Self> {
+        forks::begin();
         let worker = penstock_process::Worker::new();
         worker
             .map(|worker| Self { worker: Mutex::new(worker), ready: AtomicBool::new(false) })
@@ -31,6 +32,7 @@ impl Worker {
     /// One that serves the other end of a channel; nobody says what it is to load.
     #[staticmethod]
     fn attached(channel: &Bound<'_, Channel>) -> PyResult<Self> {
+        forks::begin();
         let channel = channel.get().take().ok_or_else(|| PyRuntimeError::new_err("the channel was given away"))?;
         let worker = Mutex::new(penstock_process::Worker::attached(channel));
         Ok(Self { worker, ready: AtomicBool::new(false) })
@@ -64,7 +66,9 @@ impl Worker {
             handling.outputs.iter_mut().for_each(|form| form.copied_at_once = true);
             handling.copied_at_once = true;
         }
-        let handler = handling.factory.bind(py).call0()?;
+        let handler = handling.factory.bind(py).call0();
+        forks::end_copy(&spec.name);
+        let handler = handler?;
         let (call, close) = (handler.getattr("call")?, handler.getattr("close")?);
         let mut sequences = Sequences::new(handler.getattr("close_sequence")?.unbind());
         drop(handler);

@@ -1,0 +1,60 @@
+"""Handlers that fork: a copy of the server neither serves nor holds its port, and other children are left alone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from http_by_hand import get, infer
+from penstock.client import Client
+from serving_process import Serving
+
+MODELS = ("plain", "stream", "awaited", "process", "child", "process_child")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    pid_file = tmp_path_factory.mktemp("pid") / "pid"
+    ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--pid-file", str(pid_file))
+    targets = [f"forking.py:{name}" for name in MODELS]
+    with Serving(*targets, *ports, folder=Path(__file__).parent) as server:
+        yield server
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+
+
+def answer(server: Serving, model: str, x: int) -> int:
+    inputs = {"x": np.array([x], np.int32)}
+    if model == "stream":
+        with Client(server.http) as client:
+            (piece,) = client.stream(model, inputs)
+            return int(piece["y"][0])
+    return int(infer(server.http, model, inputs).array("y")[0])
+
+
+@pytest.mark.fault("forks and returns twice")
+@pytest.mark.parametrize("model", ["plain", "stream", "awaited", "process"])
+def test_a_copy_that_returns_from_its_handler_ends(server: Serving, model: str) -> None:
+    for _ in range(3):
+        assert answer(server, model, 5) == 1
+    assert server.said(
+        f"penstock: model '{model}': a handler forked and returned in the child too, which ends here; end it with "
+        "os._exit(), or use subprocess or multiprocessing\n"
+    )
+    assert get(server.http, "/v2/health/ready").status == 200
+
+
+@pytest.mark.fault("forks")
+def test_a_child_of_multiprocessing_listens_on_nothing(server: Serving) -> None:
+    assert answer(server, "child", 0) == 0
+
+
+@pytest.mark.fault("forks")
+@pytest.mark.parametrize("model", ["child", "process_child"])
+def test_a_signal_to_a_child_of_multiprocessing_ends_it_and_not_the_server(server: Serving, model: str) -> None:
+    assert answer(server, model, 1) == -signal.SIGTERM
+    assert get(server.http, "/v2/health/ready").status == 200
