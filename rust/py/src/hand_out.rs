@@ -8,8 +8,7 @@
 //! # Limitations
 //! An array counts as ours alone when there is one reference to it and no weak one, and it owns its data or has memory
 //! of ours to itself: that of an input, or of another model's answer. Views, buffers and memoryviews refer to it.
-//! Code that keeps a bare pointer to such memory is not seen. A free-threaded interpreter before CPython 3.14 cannot
-//! tell that a reference is the only one: there all arrays are copied.
+//! Code that keeps a bare pointer to such memory is not seen.
 
 use crate::{definition::ArrayForm, hand_in::TensorMemory, objects, peers::Held, ragged::output, scalar};
 use half::bf16;
@@ -242,11 +241,9 @@ pub(crate) fn is_last(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: `object` is a live object, and the interpreter is held.
     let last = unsafe { ffi::Py_REFCNT(object) == 1 };
     // Without the interpreter's lock, another thread may be about to take a reference where one is counted.
-    #[cfg(all(Py_GIL_DISABLED, Py_3_14))]
+    #[cfg(Py_GIL_DISABLED)]
     // SAFETY: `object` is a live object, and this thread is attached.
     let last = unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) != 0 };
-    #[cfg(all(Py_GIL_DISABLED, not(Py_3_14)))]
-    let last = object.is_null();
     last
 }
 
