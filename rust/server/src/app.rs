@@ -1,12 +1,14 @@
 //! What all threads and protocols share.
 
 use crate::{
+    body::Body,
     config::{Config, LogLevel},
     log::Log,
     shared_memory::Regions,
     spans::Tracer,
     trace::Traces,
 };
+use http_body::Body as _;
 use penstock_core::{Error, Kind, Model, Registry, Result, metrics::Metrics};
 use penstock_wire::rest::triton_metrics;
 use std::{
@@ -216,6 +218,30 @@ impl RequestGuard {
         self.held.take(more)
     }
 
+    /// Counts an answer, if it is large and more than the request. One that is larger than all may be is let through: it
+    /// is made already, and no later one would be smaller.
+    ///
+    /// # Errors
+    /// `Overloaded` when the server's requests and answers hold as much as they may.
+    pub(crate) fn hold_answer(&mut self, body: &Body) -> Result<()> {
+        let bytes = large_answer(body);
+        let more = bytes.saturating_sub(self.held.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        let taken = self.held.take(more);
+        if bytes > self.held.app.config.limits.inflight_bytes { Ok(()) } else { taken }
+    }
+
+    /// Ends the request. What it holds goes with its answer, if that is large: the answer may be its own inputs.
+    pub(crate) fn answered(mut self, body: Body) -> Body {
+        if large_answer(&body) == 0 {
+            return body;
+        }
+        let none = HeldBytes::none(&self.held.app);
+        body.holding(std::mem::replace(&mut self.held, none))
+    }
+
     /// The bytes that its body holds.
     pub(crate) fn held(&mut self) -> &mut HeldBytes {
         &mut self.held
@@ -226,6 +252,16 @@ impl RequestGuard {
         self.held = held;
         self
     }
+}
+
+/// Bytes of an answer from which on it is counted. As many small ones as a connection may ask for are bounded by their
+/// number.
+const LARGE_ANSWER: u64 = 16 << 10;
+
+/// The bytes of a large answer that is known in full; 0 for others.
+fn large_answer(body: &Body) -> usize {
+    let bytes = body.size_hint().exact().filter(|&bytes| bytes >= LARGE_ANSWER);
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
 }
 
 impl Drop for RequestGuard {

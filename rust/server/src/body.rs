@@ -1,6 +1,9 @@
 //! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
 
-use crate::activity::{Activity, OpenStream};
+use crate::{
+    activity::{Activity, OpenStream},
+    app::HeldBytes,
+};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -20,6 +23,8 @@ pub(crate) enum Body {
         reversed: Chunks,
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
+        /// The memory of a large answer, counted until its last byte is sent.
+        held: Option<Arc<HeldBytes>>,
     },
     /// Made by axum or tonic, or one event after the other.
     Streamed(axum::body::Body, #[expect(dead_code, reason = "held for its drop")] Option<OpenStream>),
@@ -34,19 +39,32 @@ impl Body {
     /// A body whose trailers follow it.
     pub(crate) fn with_trailers(mut chunks: Chunks, trailers: Option<HeaderMap>) -> Self {
         chunks.reverse();
-        Self::Chunks { reversed: chunks, trailers }
+        Self::Chunks { reversed: chunks, trailers, held: None }
     }
 
     /// Takes the chunks out of a body that is known in full and has no trailers.
     pub(crate) fn take_chunks(&mut self) -> Option<Chunks> {
         match self {
-            Self::Chunks { reversed, trailers: None } => {
+            Self::Chunks { reversed, trailers: None, .. } => {
                 let mut chunks = std::mem::take(reversed);
                 chunks.reverse();
                 Some(chunks)
             }
             _ => None,
         }
+    }
+
+    /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
+    pub(crate) fn holding(mut self, bytes: HeldBytes) -> Self {
+        if let Self::Chunks { held, .. } = &mut self {
+            *held = Some(Arc::new(bytes));
+        }
+        self
+    }
+
+    /// Gives the memory that it is counted as to who sends it.
+    pub(crate) fn take_held(&mut self) -> Option<Arc<HeldBytes>> {
+        if let Self::Chunks { held, .. } = self { held.take() } else { None }
     }
 
     /// The same body; one that is made while it is sent keeps its connection from counting as idle.
@@ -75,7 +93,7 @@ impl HttpBody for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
-            Self::Chunks { reversed, trailers } => Poll::Ready(match reversed.pop() {
+            Self::Chunks { reversed, trailers, .. } => Poll::Ready(match reversed.pop() {
                 Some(chunk) => Some(Ok(Frame::data(chunk))),
                 None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
             }),
@@ -85,7 +103,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Chunks { reversed, trailers } => reversed.is_empty() && trailers.is_none(),
+            Self::Chunks { reversed, trailers, .. } => reversed.is_empty() && trailers.is_none(),
             Self::Streamed(body, _) => body.is_end_stream(),
         }
     }

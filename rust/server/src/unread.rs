@@ -1,7 +1,7 @@
 //! Answers on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
 //! leave them unread while its connection goes on.
 
-use crate::{activity::Activity, body::Body};
+use crate::{activity::Activity, app::HeldBytes, body::Body};
 use bytes::{Buf, Bytes};
 use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -18,11 +18,13 @@ pub(crate) struct Answer {
     activity: Option<Arc<Activity>>,
     /// Bytes of a body known in full that are counted and not handed out yet.
     left: usize,
+    /// The memory of a large answer, which each of its parts keeps counted.
+    held: Option<Arc<HeldBytes>>,
 }
 
 impl Answer {
     /// The body of an answer to a request of that version, on the connection of that activity.
-    pub(crate) fn new(body: Body, version: Version, activity: &Arc<Activity>) -> Self {
+    pub(crate) fn new(mut body: Body, version: Version, activity: &Arc<Activity>) -> Self {
         let activity_of_http2 = (version == Version::HTTP_2).then(|| Arc::clone(activity));
         let known = matches!(body, Body::Chunks { .. }).then(|| body.size_hint().exact()).flatten();
         let mut left = 0;
@@ -30,7 +32,8 @@ impl Answer {
             left = usize::try_from(known).unwrap_or(0);
             activity.wait_for_reader(left);
         }
-        Self { body: body.on(activity), activity: activity_of_http2, left }
+        let held = body.take_held();
+        Self { body: body.on(activity), activity: activity_of_http2, left, held }
     }
 
     fn count(&mut self, bytes: Bytes) -> Part {
@@ -41,7 +44,7 @@ impl Answer {
             }
             (Arc::clone(activity), bytes.len())
         });
-        Part { bytes, counted }
+        Part { bytes, counted, _held: self.held.clone() }
     }
 }
 
@@ -75,6 +78,7 @@ impl HttpBody for Answer {
 pub(crate) struct Part {
     bytes: Bytes,
     counted: Option<(Arc<Activity>, usize)>,
+    _held: Option<Arc<HeldBytes>>,
 }
 
 impl Buf for Part {

@@ -50,10 +50,11 @@ struct Answer {
     model: Arc<Model>,
     plan: AnswerPlan,
     response: InferResponse,
+    guard: RequestGuard,
 }
 
 impl Answer {
-    async fn response(self, context: &Context, asked: &HeaderMap) -> Result<Response<Body>> {
+    async fn response(mut self, context: &Context, asked: &HeaderMap) -> Result<Response<Body>> {
         let start = Instant::now();
         let frame = wire::encode_framed(self.model.spec(), &self.plan, &self.response)?;
         self.model.metrics().encode.observe(start.elapsed().as_secs_f64());
@@ -65,7 +66,9 @@ impl Answer {
         if context.app.config.timing_headers {
             timing_headers(&mut headers, self.response.timings);
         }
-        respond::unary(respond::answer_coding(context, asked), frame, headers).await
+        let answer = respond::unary(respond::answer_coding(context, asked), frame, headers).await?;
+        self.guard.hold_answer(answer.body())?;
+        Ok(answer.map(|body| self.guard.answered(body)))
     }
 }
 
@@ -138,12 +141,10 @@ async fn call(
         check_told(&model, &response)?;
         Ok((plan, response))
     };
-    let result = result.await;
-    drop(guard);
-    match result {
+    match result.await {
         Ok((plan, response)) => {
             observed.served(&model, &plan.id, 0, response.timings);
-            Ok(Answer { model, plan, response })
+            Ok(Answer { model, plan, response, guard })
         }
         Err(error) => {
             observed.failed(Some(&model), &id, status::code_of(&context.app, &error), &error);

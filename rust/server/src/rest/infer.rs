@@ -98,6 +98,7 @@ async fn answer<B: Incoming>(
         Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    guard.hold_answer(answer.body())?;
     match told {
         None => observed.served(&model, &plan.id, 200, timings),
         Some(told) => {
@@ -108,7 +109,8 @@ async fn answer<B: Incoming>(
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    compress::answer(&app.config, headers, answer).await
+    let answer = compress::answer(&app.config, headers, answer).await?;
+    Ok(answer.map(|body| guard.answered(body)))
 }
 
 /// An answer's tensors in JSON.

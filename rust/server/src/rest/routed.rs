@@ -151,11 +151,13 @@ async fn respond<B: Incoming>(
         true => told::whole(app, &model, &told)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
     };
+    guard.hold_answer(answer.body())?;
     observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    Ok(compress::answer(&app.config, headers, answer).await?)
+    let answer = compress::answer(&app.config, headers, answer).await?;
+    Ok(answer.map(|body| guard.answered(body)))
 }
 
 /// A request as its model takes it: all that it brings is beside its tensors, of which there are none.

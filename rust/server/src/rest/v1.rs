@@ -167,12 +167,14 @@ async fn respond<B: Incoming>(
     observed.computed();
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, verb.key(form), responses).await?;
-    observed.served(model, "", 200, timings);
     let mut answer = error::json(200, encoded);
+    guard.hold_answer(answer.body())?;
+    observed.served(model, "", 200, timings);
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
-    compress::answer(&app.config, headers, answer).await
+    let answer = compress::answer(&app.config, headers, answer).await?;
+    Ok(answer.map(|body| guard.answered(body)))
 }
 
 /// An error of one instance among others says which, if it is the caller's.

@@ -10,7 +10,7 @@ use penstock_wire::{
     Answer, Limits, grpc,
     rest::{self, EventDecoder},
 };
-use penstock_wire_fuzz::{Budget, assert_well_formed, pieces, same_outcome};
+use penstock_wire_fuzz::{assert_well_formed, pieces, same_outcome, within_budget};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -20,13 +20,14 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.bytes.len());
-    let Case { sizes, bytes, .. } = case;
-    let (json, tail) = bytes.split_at(usize::from(case.json_len).min(bytes.len()));
-    same(rest_answer(json, tail, [tail].into_iter()), rest_answer(json, tail, pieces(tail, &sizes)));
-    same(grpc_answer(bytes, [bytes].into_iter()), grpc_answer(bytes, pieces(bytes, &sizes)));
-    assert_eq!(events([bytes].into_iter()), events(pieces(bytes, &sizes)));
-    rest::error::said(bytes);
+    within_budget(case.bytes.len(), || {
+        let Case { sizes, bytes, .. } = case;
+        let (json, tail) = bytes.split_at(usize::from(case.json_len).min(bytes.len()));
+        same(rest_answer(json, tail, [tail].into_iter()), rest_answer(json, tail, pieces(tail, &sizes)));
+        same(grpc_answer(bytes, [bytes].into_iter()), grpc_answer(bytes, pieces(bytes, &sizes)));
+        assert_eq!(events([bytes].into_iter()), events(pieces(bytes, &sizes)));
+        rest::error::said(bytes);
+    });
 });
 
 fn same(whole: Result<Vec<Tensor>>, parts: Result<Vec<Tensor>>) {

@@ -11,7 +11,7 @@ use penstock_wire::{
     coding::Bounds,
     rest::bodies::{BodyLimits, Extras, Format, check_answer, decode, encode},
 };
-use penstock_wire_fuzz::{Budget, Declaration, answer, assert_well_formed, same_tensors, tensors};
+use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, same_tensors, tensors, within_budget};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -21,31 +21,32 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.body.len());
-    let spec = case.declaration.spec();
-    let format = Format::ALL[usize::from(case.format) % Format::ALL.len()];
-    let Some(inputs) = decoded(format, &spec, case.body) else { return };
-    assert_well_formed(&inputs);
-    let plan = AnswerPlan::default();
-    let Some(response) = answer(&spec, &inputs) else { return };
-    if check_answer(format, &spec, &plan).is_err() {
-        return;
-    }
-    // Strings that numpy cannot hold, and rows that Arrow cannot, are refused with a reason.
-    let Ok(encoded) = encode(format, &spec, &plan, &response) else { return };
-    let body = encoded.concat();
-    let body = match format {
-        Format::Msgpack => {
-            let at = body.windows(8).position(|window| window == b"\xA7outputs").expect("an answer has outputs");
-            [b"\x81\xA6inputs", &body[at + 8..]].concat()
+    within_budget(case.body.len(), || {
+        let spec = case.declaration.spec();
+        let format = Format::ALL[usize::from(case.format) % Format::ALL.len()];
+        let Some(inputs) = decoded(format, &spec, case.body) else { return };
+        assert_well_formed(&inputs);
+        let plan = AnswerPlan::default();
+        let Some(response) = answer(&spec, &inputs) else { return };
+        if check_answer(format, &spec, &plan).is_err() {
+            return;
         }
-        _ => body,
-    };
-    let again = decoded(format, &spec, &body).expect("its own answer");
-    // Arrow's rows are the first axis, so a scalar comes back as such only where a scalar is expected.
-    if inputs.iter().all(|input| input.datatype() != Datatype::Bytes || format != Format::Npy) {
-        same_tensors(&inputs, &again);
-    }
+        // Strings that numpy cannot hold, and rows that Arrow cannot, are refused with a reason.
+        let Ok(encoded) = encode(format, &spec, &plan, &response) else { return };
+        let body = encoded.concat();
+        let body = match format {
+            Format::Msgpack => {
+                let at = body.windows(8).position(|window| window == b"\xA7outputs").expect("an answer has outputs");
+                [b"\x81\xA6inputs", &body[at + 8..]].concat()
+            }
+            _ => body,
+        };
+        let again = decoded(format, &spec, &body).expect("its own answer");
+        // Arrow's rows are the first axis, so a scalar comes back as such only where a scalar is expected.
+        if inputs.iter().all(|input| input.datatype() != Datatype::Bytes || format != Format::Npy) {
+            same_tensors(&inputs, &again);
+        }
+    });
 });
 
 fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Option<Vec<Tensor>> {

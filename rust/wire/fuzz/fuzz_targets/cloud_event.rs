@@ -7,16 +7,17 @@ use penstock_wire::{
     Limits,
     rest::cloud_event::{Event, Fresh},
 };
-use penstock_wire_fuzz::Budget;
+use penstock_wire_fuzz::within_budget;
 
 fuzz_target!(|json: &[u8]| {
-    let _budget = Budget::of(json.len());
-    let Ok((event, data)) = Event::structured(&Bytes::copy_from_slice(json), &Limits::default()) else { return };
-    let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
-    for merge in [false, true] {
-        let answer = event.answer(merge, fresh).write("application/octet-stream", &data);
-        let again = Event::structured(&Bytes::from(answer), &Limits::default());
-        let (_, same) = again.unwrap_or_else(|error| panic!("{error}: {}", json.escape_ascii()));
-        assert_eq!(data, same);
-    }
+    within_budget(json.len(), || {
+        let Ok((event, data)) = Event::structured(&Bytes::copy_from_slice(json), &Limits::default()) else { return };
+        let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
+        for merge in [false, true] {
+            let answer = event.answer(merge, fresh).write("application/octet-stream", &data);
+            let again = Event::structured(&Bytes::from(answer), &Limits::default());
+            let (_, same) = again.unwrap_or_else(|error| panic!("{error}: {}", json.escape_ascii()));
+            assert_eq!(data, same);
+        }
+    });
 });

@@ -13,7 +13,8 @@ use penstock_wire::{
     grpc::{self, Envelope, MessageDecoder},
 };
 use penstock_wire_fuzz::{
-    Budget, Declaration, SHARING, answer, assert_well_formed, filled, pieces, same_outcome, same_tensors, tensors,
+    Declaration, SHARING, answer, assert_well_formed, filled, pieces, same_outcome, same_tensors, tensors,
+    within_budget,
 };
 use prost::Message;
 
@@ -25,24 +26,25 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.message.len());
-    let spec = case.declaration.spec();
-    let whole = assembled(case.message, [case.message].into_iter());
-    let parts = assembled(case.message, pieces(case.message, &case.sizes));
-    assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
-    let (Ok(whole), Ok(parts)) = (whole, parts) else { return };
-    // As bytes, because a NaN in a parameter is not equal to itself.
-    assert_eq!(whole.message.encode_to_vec(), parts.message.encode_to_vec());
+    within_budget(case.message.len(), || {
+        let spec = case.declaration.spec();
+        let whole = assembled(case.message, [case.message].into_iter());
+        let parts = assembled(case.message, pieces(case.message, &case.sizes));
+        assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
+        let (Ok(whole), Ok(parts)) = (whole, parts) else { return };
+        // As bytes, because a NaN in a parameter is not equal to itself.
+        assert_eq!(whole.message.encode_to_vec(), parts.message.encode_to_vec());
 
-    let outcome = decode(&spec, whole);
-    same_outcome(&outcome, &decode(&spec, parts));
-    if let Ok(message) = ModelInferRequest::decode(case.message) {
-        let again = message.encode_to_vec();
-        same_outcome(&outcome, &decode(&spec, assembled(&again, [&*again].into_iter()).expect("a message")));
-    }
-    let Ok(inputs) = outcome else { return };
-    assert_well_formed(&inputs);
-    comes_back(&spec, &inputs);
+        let outcome = decode(&spec, whole);
+        same_outcome(&outcome, &decode(&spec, parts));
+        if let Ok(message) = ModelInferRequest::decode(case.message) {
+            let again = message.encode_to_vec();
+            same_outcome(&outcome, &decode(&spec, assembled(&again, [&*again].into_iter()).expect("a message")));
+        }
+        let Ok(inputs) = outcome else { return };
+        assert_well_formed(&inputs);
+        comes_back(&spec, &inputs);
+    });
 });
 
 fn assembled<'a>(message: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> Result<Envelope> {

@@ -7,7 +7,7 @@ use libfuzzer_sys::{
 };
 use penstock_core::Result;
 use penstock_wire::coding::{Bounds, Coding, Inflater, compress};
-use penstock_wire_fuzz::{Budget, pieces};
+use penstock_wire_fuzz::{pieces, within_budget};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -20,20 +20,21 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.body.len());
-    let coding = Coding::ALL[usize::from(case.coding) % Coding::ALL.len()];
-    let bounds = Bounds { bytes: usize::from(case.bytes), ratio: usize::from(case.ratio) };
-    let whole = inflated(coding, bounds, usize::MAX, std::iter::once(case.body));
-    let parts = inflated(coding, bounds, usize::from(case.room).max(1), pieces(case.body, &case.sizes));
-    assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
-    if let (Ok(whole), Ok(parts)) = (whole, parts) {
-        assert_eq!(whole, parts);
-        assert!(whole.len() <= bounds.bytes);
-    }
-    // What is written is read.
-    let Ok(small) = compress(coding, &[case.body]) else { return };
-    let wide = Bounds { bytes: case.body.len(), ratio: usize::MAX };
-    assert_eq!(inflated(coding, wide, 1000, pieces(&small, &case.sizes)).expect("its own data"), case.body);
+    within_budget(case.body.len(), || {
+        let coding = Coding::ALL[usize::from(case.coding) % Coding::ALL.len()];
+        let bounds = Bounds { bytes: usize::from(case.bytes), ratio: usize::from(case.ratio) };
+        let whole = inflated(coding, bounds, usize::MAX, std::iter::once(case.body));
+        let parts = inflated(coding, bounds, usize::from(case.room).max(1), pieces(case.body, &case.sizes));
+        assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
+        if let (Ok(whole), Ok(parts)) = (whole, parts) {
+            assert_eq!(whole, parts);
+            assert!(whole.len() <= bounds.bytes);
+        }
+        // What is written is read.
+        let Ok(small) = compress(coding, &[case.body]) else { return };
+        let wide = Bounds { bytes: case.body.len(), ratio: usize::MAX };
+        assert_eq!(inflated(coding, wide, 1000, pieces(&small, &case.sizes)).expect("its own data"), case.body);
+    });
 });
 
 fn inflated<'a>(

@@ -11,27 +11,32 @@ use penstock_wire::{
     },
     grpc, rest,
 };
+use penstock_wire_fuzz::within_budget;
 use prost::Message;
-use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|body: &[u8]| {
-    let _budget = Budget::of(body.len());
-    rest::repository::ready(body).map_or_else(|error| refused(&error), drop);
-    rest::repository::unload(body).map_or_else(|error| refused(&error), drop);
-    match rest::repository::load(body) {
-        Err(error) => refused(&error),
-        Ok(load) => assert_eq!(grpc::repository::load(message(&load)).expect("the same load"), ("m".to_owned(), load)),
-    }
-    if let Ok(request) = RepositoryModelLoadRequest::decode(body) {
-        let named = !request.repository_name.is_empty() && !request.model_name.is_empty();
-        match grpc::repository::load(request) {
+    within_budget(body.len(), || {
+        rest::repository::ready(body).map_or_else(|error| refused(&error), drop);
+        rest::repository::unload(body).map_or_else(|error| refused(&error), drop);
+        match rest::repository::load(body) {
             Err(error) => refused(&error),
-            Ok((name, load)) => assert!(!named && !name.is_empty() && (load.files.is_empty() || load.config.is_some())),
+            Ok(load) => {
+                assert_eq!(grpc::repository::load(message(&load)).expect("the same load"), ("m".to_owned(), load))
+            }
         }
-    }
-    if let Ok(request) = RepositoryModelUnloadRequest::decode(body) {
-        grpc::repository::unload(request).map_or_else(|error| refused(&error), |name| assert!(!name.is_empty()));
-    }
+        if let Ok(request) = RepositoryModelLoadRequest::decode(body) {
+            let named = !request.repository_name.is_empty() && !request.model_name.is_empty();
+            match grpc::repository::load(request) {
+                Err(error) => refused(&error),
+                Ok((name, load)) => {
+                    assert!(!named && !name.is_empty() && (load.files.is_empty() || load.config.is_some()))
+                }
+            }
+        }
+        if let Ok(request) = RepositoryModelUnloadRequest::decode(body) {
+            grpc::repository::unload(request).map_or_else(|error| refused(&error), |name| assert!(!name.is_empty()));
+        }
+    });
 });
 
 /// A caller's mistake.
@@ -42,7 +47,8 @@ fn refused(error: &Error) {
 
 fn message(load: &Load) -> RepositoryModelLoadRequest {
     let config = load.config.iter().map(|text| ("config".to_owned(), ParameterChoice::StringParam(text.clone())));
-    let files = load.files.iter().map(|(name, data)| (format!("file:{name}"), ParameterChoice::BytesParam(data.clone())));
+    let files =
+        load.files.iter().map(|(name, data)| (format!("file:{name}"), ParameterChoice::BytesParam(data.clone())));
     RepositoryModelLoadRequest {
         repository_name: String::new(),
         model_name: "m".to_owned(),

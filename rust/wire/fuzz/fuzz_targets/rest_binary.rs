@@ -11,7 +11,7 @@ use penstock_wire::{
     rest::{self, EncodeOptions},
 };
 use penstock_wire_fuzz::{
-    Budget, Declaration, answer, as_request, assert_well_formed, pieces, same_outcome, same_tensors, tensors,
+    Declaration, answer, as_request, assert_well_formed, pieces, same_outcome, same_tensors, tensors, within_budget,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -36,26 +36,27 @@ enum Form {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.body.len());
-    let spec = case.declaration.spec();
-    let (json, tail) = match &case.form {
-        Form::Raw => (None, case.body),
-        Form::Any { header_len } => {
-            let Some((json, tail)) = case.body.split_at_checked(usize::from(*header_len)) else { return };
-            (Some(json.to_vec()), tail)
-        }
-        Form::Described { shape, rank, announced, second } => {
-            (Some(described(&spec, &shape[..usize::from(*rank % 3)], *announced, *second)), case.body)
-        }
-    };
-    let arrived = &tail[..tail.len().saturating_sub(usize::from(case.lost % 4))];
-    let whole = decode(&spec, json.as_deref(), tail.len(), [arrived].into_iter());
-    let parts = decode(&spec, json.as_deref(), tail.len(), pieces(arrived, &case.sizes));
-    same_outcome(&whole, &parts);
-    let Ok(inputs) = whole else { return };
-    assert_eq!(arrived.len(), tail.len(), "a body that was cut short is refused");
-    assert_well_formed(&inputs);
-    comes_back(&spec, &inputs);
+    within_budget(case.body.len(), || {
+        let spec = case.declaration.spec();
+        let (json, tail) = match &case.form {
+            Form::Raw => (None, case.body),
+            Form::Any { header_len } => {
+                let Some((json, tail)) = case.body.split_at_checked(usize::from(*header_len)) else { return };
+                (Some(json.to_vec()), tail)
+            }
+            Form::Described { shape, rank, announced, second } => {
+                (Some(described(&spec, &shape[..usize::from(*rank % 3)], *announced, *second)), case.body)
+            }
+        };
+        let arrived = &tail[..tail.len().saturating_sub(usize::from(case.lost % 4))];
+        let whole = decode(&spec, json.as_deref(), tail.len(), [arrived].into_iter());
+        let parts = decode(&spec, json.as_deref(), tail.len(), pieces(arrived, &case.sizes));
+        same_outcome(&whole, &parts);
+        let Ok(inputs) = whole else { return };
+        assert_eq!(arrived.len(), tail.len(), "a body that was cut short is refused");
+        assert_well_formed(&inputs);
+        comes_back(&spec, &inputs);
+    });
 });
 
 /// What is accepted comes back from its own binary answer.

@@ -7,7 +7,7 @@ use libfuzzer_sys::{
 };
 use penstock_core::{Kind, byte_size};
 use penstock_wire::{Limits, rest::generate};
-use penstock_wire_fuzz::{Budget, Declaration};
+use penstock_wire_fuzz::{Declaration, within_budget};
 
 #[derive(Arbitrary, Debug)]
 struct Case<'a> {
@@ -16,23 +16,24 @@ struct Case<'a> {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.json.len());
-    let spec = case.declaration.spec();
-    let _ = generate::is_infer(case.json);
-    match generate::decode(&spec, case.json, &Limits::default()) {
-        // A model that takes any tensors has none to fill.
-        Err(error) if spec.open => assert_eq!(error.kind(), Kind::Unsupported, "{error:?}"),
-        Err(error) => assert!(!error.message().is_empty() && error.kind() == Kind::InvalidInput, "{error:?}"),
-        Ok(generate) => {
-            let request = generate.decoded.request;
-            for (index, tensor) in request.inputs.iter().enumerate() {
-                let Some(tensor) = tensor else { continue };
-                spec.check_input(index, tensor.datatype(), tensor.shape()).expect("a shape that the model takes");
-                if let Ok(Some(size)) = byte_size(tensor.datatype(), tensor.shape()) {
-                    assert_eq!(tensor.as_slice().len(), size);
+    within_budget(case.json.len(), || {
+        let spec = case.declaration.spec();
+        let _ = generate::is_infer(case.json);
+        match generate::decode(&spec, case.json, &Limits::default()) {
+            // A model that takes any tensors has none to fill.
+            Err(error) if spec.open => assert_eq!(error.kind(), Kind::Unsupported, "{error:?}"),
+            Err(error) => assert!(!error.message().is_empty() && error.kind() == Kind::InvalidInput, "{error:?}"),
+            Ok(generate) => {
+                let request = generate.decoded.request;
+                for (index, tensor) in request.inputs.iter().enumerate() {
+                    let Some(tensor) = tensor else { continue };
+                    spec.check_input(index, tensor.datatype(), tensor.shape()).expect("a shape that the model takes");
+                    if let Ok(Some(size)) = byte_size(tensor.datatype(), tensor.shape()) {
+                        assert_eq!(tensor.as_slice().len(), size);
+                    }
                 }
+                assert_eq!(request.caller.is_some(), spec.wants_context);
             }
-            assert_eq!(request.caller.is_some(), spec.wants_context);
         }
-    }
+    });
 });

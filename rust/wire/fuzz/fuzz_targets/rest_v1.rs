@@ -10,7 +10,7 @@ use penstock_wire::{
         v1::{self, Call, Form},
     },
 };
-use penstock_wire_fuzz::{Budget, Declaration, assert_well_formed, same_tensors, tensors};
+use penstock_wire_fuzz::{Declaration, assert_well_formed, same_tensors, tensors, within_budget};
 
 fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Call> {
     v1::decode(spec, json, &Limits::default())
@@ -31,17 +31,18 @@ fn echo(spec: &ModelSpec, call: &Call) -> Option<Vec<u8>> {
 }
 
 fuzz_target!(|case: (Declaration, &[u8])| {
-    let _budget = Budget::of(case.1.len());
-    let (declaration, json) = case;
-    let spec = declaration.spec();
-    let Ok(call) = decode(&spec, json) else { return };
-    for request in &call.requests {
-        assert_well_formed(&tensors(request));
-    }
-    let Some(body) = echo(&spec, &call) else { return };
-    let again = decode(&spec, &body).unwrap_or_else(|error| panic!("{error}: {}", body.escape_ascii()));
-    assert_eq!((call.form, call.requests.len()), (again.form, again.requests.len()));
-    for (before, after) in call.requests.iter().zip(&again.requests) {
-        same_tensors(&tensors(before), &tensors(after));
-    }
+    within_budget(case.1.len(), || {
+        let (declaration, json) = case;
+        let spec = declaration.spec();
+        let Ok(call) = decode(&spec, json) else { return };
+        for request in &call.requests {
+            assert_well_formed(&tensors(request));
+        }
+        let Some(body) = echo(&spec, &call) else { return };
+        let again = decode(&spec, &body).unwrap_or_else(|error| panic!("{error}: {}", body.escape_ascii()));
+        assert_eq!((call.form, call.requests.len()), (again.form, again.requests.len()));
+        for (before, after) in call.requests.iter().zip(&again.requests) {
+            same_tensors(&tensors(before), &tensors(after));
+        }
+    });
 });

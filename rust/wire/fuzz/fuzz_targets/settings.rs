@@ -8,19 +8,20 @@ use penstock_wire::{
     logging::LogSettings,
     trace::TraceSettings,
 };
+use penstock_wire_fuzz::within_budget;
 use prost::Message;
-use penstock_wire_fuzz::Budget;
 
 fuzz_target!(|body: &[u8]| {
-    let _budget = Budget::of(body.len());
-    log(LogSettings::default().changed_by_json(body));
-    trace(TraceSettings::default().changed_by_json(body));
-    if let Ok(message) = LogSettingsRequest::decode(body) {
-        log(LogSettings::default().changed_by_message(message));
-    }
-    if let Ok(message) = TraceSettingRequest::decode(body) {
-        trace(TraceSettings::default().changed_by_message(&message));
-    }
+    within_budget(body.len(), || {
+        log(LogSettings::default().changed_by_json(body));
+        trace(TraceSettings::default().changed_by_json(body));
+        if let Ok(message) = LogSettingsRequest::decode(body) {
+            log(LogSettings::default().changed_by_message(message));
+        }
+        if let Ok(message) = TraceSettingRequest::decode(body) {
+            trace(TraceSettings::default().changed_by_message(&message));
+        }
+    });
 });
 
 fn log(changed: Result<LogSettings, Error>) {

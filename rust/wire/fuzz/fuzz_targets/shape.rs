@@ -10,7 +10,7 @@ use penstock_core::{
     batch::gather::{gather, split},
     byte_size, element_count,
 };
-use penstock_wire_fuzz::{Budget, Declaration, same_tensors};
+use penstock_wire_fuzz::{Declaration, same_tensors, within_budget};
 
 /// Rows of the tensors that are parted.
 const MAX_ROWS: usize = 4096;
@@ -31,28 +31,29 @@ enum Dimension {
 }
 
 fuzz_target!(|case: Case<'_>| {
-    let _budget = Budget::of(case.shape.len());
-    let shape: Vec<usize> = case
-        .shape
-        .iter()
-        .map(|&dimension| match dimension {
-            Dimension::Small(size) => usize::from(size % 8),
-            Dimension::Any(size) => size,
-        })
-        .collect();
-    arithmetic(&shape);
-    let spec = case.declaration.spec();
-    // A model that takes any tensors declares none to check them against.
-    let Some(datatype) = spec.inputs.first().map(|input| input.datatype) else { return };
-    // Its refusal is a message, and making it must not panic either.
-    let _ = spec.check_input(0, datatype, &shape);
-    let mut buffer = aligned_with_capacity(case.bytes.len());
-    buffer.extend_from_slice(case.bytes);
-    let Ok(tensor) = Tensor::new(datatype, shape.as_slice().into(), Buffer::Aligned(buffer)) else { return };
-    // A tensor without elements may have any number of rows; how many parts there may be is the queue's to bound.
-    if let Some(&rows) = shape.first().filter(|&&rows| rows <= MAX_ROWS) {
-        parts_and_joins(&tensor, rows, usize::from(case.max_rows).max(1));
-    }
+    within_budget(case.shape.len(), || {
+        let shape: Vec<usize> = case
+            .shape
+            .iter()
+            .map(|&dimension| match dimension {
+                Dimension::Small(size) => usize::from(size % 8),
+                Dimension::Any(size) => size,
+            })
+            .collect();
+        arithmetic(&shape);
+        let spec = case.declaration.spec();
+        // A model that takes any tensors declares none to check them against.
+        let Some(datatype) = spec.inputs.first().map(|input| input.datatype) else { return };
+        // Its refusal is a message, and making it must not panic either.
+        let _ = spec.check_input(0, datatype, &shape);
+        let mut buffer = aligned_with_capacity(case.bytes.len());
+        buffer.extend_from_slice(case.bytes);
+        let Ok(tensor) = Tensor::new(datatype, shape.as_slice().into(), Buffer::Aligned(buffer)) else { return };
+        // A tensor without elements may have any number of rows; how many parts there may be is the queue's to bound.
+        if let Some(&rows) = shape.first().filter(|&&rows| rows <= MAX_ROWS) {
+            parts_and_joins(&tensor, rows, usize::from(case.max_rows).max(1));
+        }
+    });
 });
 
 fn arithmetic(shape: &[usize]) {

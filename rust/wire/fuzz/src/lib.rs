@@ -6,7 +6,7 @@ mod compare;
 mod declaration;
 mod memory;
 
-pub use budget::Budget;
+pub use budget::within_budget;
 pub use compare::{assert_well_formed, same_outcome, same_tensors, tensors};
 pub use declaration::Declaration;
 pub use memory::{SHARING, filled};
