@@ -239,6 +239,22 @@ def test_requests_wait_while_their_client_leaves_too_much_unread() -> None:
         assert len(calls) == 13
 
 
+def test_answers_that_nobody_reads_count_as_held() -> None:
+    calls: list[int] = []
+    with serving(large_model(calls), io_threads=1, max_inflight_bytes=20 << 20) as url, connect(url) as sock:
+        sock.sendall(http2.opening(http2.NO_WINDOW))
+        # All are begun before one of them is made.
+        for index in range(20):
+            ask(sock, 2 * index + 1)
+        until(lambda: metric_at(url, "penstock_requests_total") == 20)
+        # Four of 4 MiB fit. The others are made too, and give way to a refusal that takes no memory.
+        assert len(calls) == 20
+        assert metric_at(url, "penstock_requests_total", outcome="overloaded") == 16
+        assert 16 << 20 <= metric_at(url, "penstock_body_bytes") < 20 << 20
+        sock.close()
+        assert until(lambda: metric_at(url, "penstock_body_bytes") == 0)
+
+
 @pytest.mark.fault("zero window")
 def test_an_http_1_client_that_never_reads_is_closed() -> None:
     with serving(large_model([]), write_timeout=0.5) as url, connect(url) as sock:

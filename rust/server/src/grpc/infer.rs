@@ -10,7 +10,7 @@ use crate::{
     offload, rest,
 };
 use http::{HeaderMap, Request, Response};
-use penstock_core::{AnswerPlan, Error, InferResponse, Model, Protocol, Result, footprint};
+use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
 use penstock_wire::{
     Decoded, Limits,
     grpc::{self as wire, Envelope},
@@ -29,47 +29,25 @@ pub(super) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
         frames.end().await?;
         Ok((guard, envelope.ok_or_else(|| Error::invalid("the call carries no message"))?))
     };
+    let mut seen = Seen::default();
     let answer = match received.await {
-        Ok((guard, envelope)) => call(context, &observed, headers, envelope, guard).await,
-        Err(error) => {
-            observed.failed(None, "", status::code_of(&context.app, &error), &error);
-            Err(error)
-        }
+        Ok((guard, envelope)) => answer(context, (&observed, headers), envelope, guard, &mut seen).await,
+        Err(error) => Err(error),
     };
-    match answer {
-        Ok(answer) => answer.response(context, headers).await.unwrap_or_else(|error| refusal(&context.app, &error)),
-        Err(error) => refusal(&context.app, &error),
-    }
+    answer.unwrap_or_else(|error| {
+        observed.failed(seen.model.as_deref(), &seen.id, status::code_of(&context.app, &error), &error);
+        refusal(&context.app, &error)
+    })
 }
 
 /// Whether shared memory is on is for [`compute`] to say.
 const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 
-/// A computed answer with what its encoder needs.
-struct Answer {
-    model: Arc<Model>,
-    plan: AnswerPlan,
-    response: InferResponse,
-    guard: RequestGuard,
-}
-
-impl Answer {
-    async fn response(mut self, context: &Context, asked: &HeaderMap) -> Result<Response<Body>> {
-        let start = Instant::now();
-        let frame = wire::encode_framed(self.model.spec(), &self.plan, &self.response)?;
-        self.model.metrics().encode.observe(start.elapsed().as_secs_f64());
-        // The headers that its model tells.
-        let mut headers = HeaderMap::with_capacity(4);
-        if let Some(told) = &self.response.told {
-            rest::told_metadata(&context.app, &self.model, told, &mut headers)?;
-        }
-        if context.app.config.timing_headers {
-            timing_headers(&mut headers, self.response.timings);
-        }
-        let answer = respond::unary(respond::answer_coding(context, asked), frame, headers).await?;
-        self.guard.hold_answer(answer.body())?;
-        Ok(answer.map(|body| self.guard.answered(body)))
-    }
+/// What was learned of a call before it failed.
+#[derive(Default)]
+struct Seen {
+    model: Option<Arc<Model>>,
+    id: String,
 }
 
 /// Decodes a message for its model. Large typed contents are decoded on a thread of their own; what they grow by is
@@ -112,43 +90,47 @@ pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> 
     }
 }
 
-/// Computes the answer to a received message; the metrics and the log know of it afterwards.
-async fn call(
+/// Computes and encodes the answer to a received message.
+async fn answer(
     context: &Context,
-    observed: &Observed<'_>,
-    headers: &HeaderMap,
+    (observed, headers): (&Observed<'_>, &HeaderMap),
     envelope: Envelope,
     mut guard: RequestGuard,
-) -> Result<Answer> {
-    let id = if context.app.log.logs_requests() { envelope.message.id.clone() } else { String::new() };
+    seen: &mut Seen,
+) -> Result<Response<Body>> {
+    let app = &context.app;
     let message = &envelope.message;
-    let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let found = context.app.registry.find_leniently(&message.model_name, version);
-    let model = found.inspect_err(|error| observed.failed(None, &id, status::code_of(&context.app, error), error))?;
-    let result = async {
-        guard.check(&model)?;
-        model.check_answers_once()?;
-        model.admit()?;
-        let mut decoded = decode(&model, envelope, &mut guard).await?;
-        if let Some(pattern) = &context.app.config.grpc_forward {
-            pattern.forward(headers, &mut decoded)?;
-        }
-        let deadline = observed.deadline(headers, decoded.timeout)?;
-        observed.received(&mut decoded);
-        let computed = compute(context, &model, decoded, deadline, headers).await;
-        let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
-        observed.computed();
-        check_told(&model, &response)?;
-        Ok((plan, response))
-    };
-    match result.await {
-        Ok((plan, response)) => {
-            observed.served(&model, &plan.id, 0, response.timings);
-            Ok(Answer { model, plan, response, guard })
-        }
-        Err(error) => {
-            observed.failed(Some(&model), &id, status::code_of(&context.app, &error), &error);
-            Err(error)
-        }
+    if app.log.logs_requests() {
+        seen.id.clone_from(&message.id);
     }
+    let version = Some(&*message.model_version).filter(|version| !version.is_empty());
+    let model: &Model = seen.model.insert(app.registry.find_leniently(&message.model_name, version)?);
+    guard.check(model)?;
+    model.check_answers_once()?;
+    model.admit()?;
+    let mut decoded = decode(model, envelope, &mut guard).await?;
+    if let Some(pattern) = &app.config.grpc_forward {
+        pattern.forward(headers, &mut decoded)?;
+    }
+    let deadline = observed.deadline(headers, decoded.timeout)?;
+    observed.received(&mut decoded);
+    let computed = compute(context, model, decoded, deadline, headers).await;
+    let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
+    observed.computed();
+    check_told(model, &response)?;
+    let start = Instant::now();
+    let frame = wire::encode_framed(model.spec(), &plan, &response)?;
+    model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    // The headers that its model tells.
+    let mut metadata = HeaderMap::with_capacity(4);
+    if let Some(told) = &response.told {
+        rest::told_metadata(app, model, told, &mut metadata)?;
+    }
+    if app.config.timing_headers {
+        timing_headers(&mut metadata, response.timings);
+    }
+    let answer = respond::unary(respond::answer_coding(context, headers), frame, metadata).await?;
+    guard.hold_answer(answer.body())?;
+    observed.served(model, &plan.id, 0, response.timings);
+    Ok(answer.map(|body| guard.answered(body)))
 }

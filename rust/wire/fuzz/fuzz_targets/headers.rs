@@ -39,7 +39,7 @@ fn event(case: &Case) {
     let needed = [("specversion", "1.0"), ("id", "7"), ("source", "/s"), ("type", "t")];
     let needed = needed.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let needed = needed.into_iter().filter(|_| case.complete);
-    let Ok(event) = Event::binary(case.attributes.into_iter().chain(needed)) else { return };
+    let Ok(event) = Event::binary(case.attributes.iter().cloned().chain(needed)) else { return };
     for merge in [false, true] {
         let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
         let written = event.answer(merge, fresh).write("application/json", b"{}");
