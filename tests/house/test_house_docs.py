@@ -165,17 +165,11 @@ def test_the_routes_table_is_what_is_routed() -> None:
 
 
 def test_the_calls_table_is_what_is_served() -> None:
-    service = text("rust/server/src/grpc/service.rs")
-    calls = set(re.findall(r"async fn (\w+)\(", service))
-    refused = {
-        re.sub(r"(?<!^)([A-Z])", r"_\1", call).lower() for call in re.findall(r'unsupported\("(\w+)"\)', service)
-    }
+    inference, _ = text("rust/server/src/grpc/control.rs").split("pub(super) async fn health")
+    calls = set(re.findall(r'^        "(\w+)" =>', inference, re.MULTILINE))
+    calls |= set(re.findall(r'name == "(\w+)"', text("rust/server/src/grpc/dispatch.rs")))
     table = re.findall(r"^\| `inference\.GRPCInferenceService/(\w+)` \|", text("docs/protocol.md"), re.MULTILINE)
-    assert set(map(snake, table)) == calls - refused
-
-
-def snake(name: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+    assert set(table) == calls
 
 
 def test_the_make_verbs_are_few_and_each_has_its_help() -> None:

@@ -106,7 +106,7 @@ def test_too_many_headers() -> None:
         def ask(count: int) -> Answer:
             head = "".join(f"X-{index}: v\r\n" for index in range(count - 1))
             with connect(url) as sock:
-                sock.sendall(f"GET /v2 HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
+                sock.sendall(f"GET /v2 HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
                 return read_answer(sock)
 
         assert ask(10).status == 200
@@ -121,7 +121,7 @@ def test_too_many_bytes_of_headers() -> None:
 
         def ask(size: int) -> Answer:
             with connect(url) as sock:
-                sock.sendall(b"GET /v2 HTTP/1.1\r\nHost: x\r\nX: " + b"v" * (size - 6) + b"\r\n\r\n")
+                sock.sendall(b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nX: " + b"v" * (size - 14) + b"\r\n\r\n")
                 return read_answer(sock)
 
         assert ask(1000).status == 200
@@ -359,7 +359,7 @@ def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:
         body, headers = binary_body(zeros(1), id="leaver")
         leaver = connect(url)
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        lines = f"Host: x\r\nContent-Length: {len(body)}\r\n{head}"
+        lines = f"Host: localhost\r\nContent-Length: {len(body)}\r\n{head}"
         leaver.sendall(f"POST /v2/models/counted/infer HTTP/1.1\r\n{lines}\r\n".encode() + body)
         until(lambda: metric_at(url, "penstock_queue_depth") == 1)
         leaver.close()

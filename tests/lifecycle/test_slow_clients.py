@@ -63,7 +63,7 @@ TRICKLE = re.compile(r"the body came at \d+ B/s; 240 are needed")
 @pytest.mark.parametrize("head", ["Content-Length: 500", "Transfer-Encoding: chunked"])
 def test_a_body_that_trickles_is_cut(head: str) -> None:
     with serving() as url, connect(url) as sock:
-        sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+        sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
         with repeating(sock, b"1\r\n \r\n" if "chunked" in head else b" ", 0.5):
             answer = read_answer(sock)
         assert answer.status == 408
@@ -74,7 +74,7 @@ def test_a_body_that_trickles_is_cut(head: str) -> None:
 
 def test_a_rate_of_0_lets_a_body_trickle() -> None:
     with serving(min_body_rate=0) as url, connect(url) as other, connect(url) as sock:
-        lines = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY) + 1000}\r\n\r\n".encode()
+        lines = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(BODY) + 1000}\r\n\r\n".encode()
         sock.sendall(lines + BODY)
         with serving(body_timeout=6) as clock, connect(clock) as stalled, repeating(sock, b" ", 0.5):
             # This one's end says that more time than the grace has passed.
@@ -259,7 +259,9 @@ def test_answers_that_nobody_reads_count_as_held() -> None:
 def test_an_http_1_client_that_never_reads_is_closed() -> None:
     with serving(large_model([]), write_timeout=0.5) as url, connect(url) as sock:
         body = json_body({"x": np.zeros(8, np.float32)}, parameters={"binary_data_output": True})
-        head = f"POST /v2/models/large/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = (
+            f"POST /v2/models/large/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        )
         sock.sendall(head + body)
         until(lambda: metric_at(url, "penstock_requests_total", outcome="ok") == 1)
         until(lambda: metric_at(url, "penstock_connections") == 1)
@@ -267,7 +269,7 @@ def test_an_http_1_client_that_never_reads_is_closed() -> None:
 
 def test_a_connection_between_requests_of_http_1_is_closed() -> None:
     with serving(idle_timeout=0.5) as url, connect(url) as sock:
-        sock.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_answer(sock).status == 200
         # Empty lines begin no request.
         with repeating(sock, b"\r\n", 0.1):

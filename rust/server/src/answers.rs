@@ -1,9 +1,9 @@
 //! The answers to one request, one after the other, within its deadline.
 
 use crate::{
-    app::RequestGuard,
     compute::{LATE, identify},
     front::Context,
+    guard::RequestGuard,
     observed::Record,
 };
 use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Piece, Pieces, Result, classify};
@@ -26,7 +26,8 @@ pub(crate) struct Answers {
     record: Record,
     /// What the answers' encoder needs.
     pub(crate) plan: AnswerPlan,
-    _guard: RequestGuard,
+    /// Counts the request, and the bytes that it and its answer hold.
+    pub(crate) guard: RequestGuard,
     _in_flight: InFlight,
 }
 
@@ -70,7 +71,7 @@ impl Answers {
         };
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
         let expiry = limit.map(|limit| Box::pin(sleep(limit + LATE)));
-        Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
+        Ok(Self { source, deadline, expiry, record, plan, guard, _in_flight: in_flight })
     }
 
     /// The model that answers.

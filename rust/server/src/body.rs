@@ -2,7 +2,7 @@
 
 use crate::{
     activity::{Activity, OpenStream},
-    app::HeldBytes,
+    guard::HeldBytes,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -51,6 +51,14 @@ impl Body {
                 Some(chunks)
             }
             _ => None,
+        }
+    }
+
+    /// Bytes of a body that is known in full; 0 for one that is made while it is sent.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Chunks { reversed, .. } => reversed.iter().map(Bytes::len).sum(),
+            Self::Streamed(..) => 0,
         }
     }
 
@@ -110,9 +118,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Chunks { reversed, .. } => {
-                SizeHint::with_exact(reversed.iter().map(|chunk| chunk.len() as u64).sum())
-            }
+            Self::Chunks { .. } => SizeHint::with_exact(self.bytes() as u64),
             Self::Streamed(body, _) => body.size_hint(),
         }
     }

@@ -115,7 +115,7 @@ impl Front {
     async fn route<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         let calls = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request));
-        if let Err(error) = self.check_caller(&request, calls.is_some()) {
+        if let Err(error) = self.check_caller(&request, protocol, calls.is_some()) {
             return if calls.is_some() { grpc::refusal(app, &error) } else { rest::refusal(app, &error) };
         }
         if let Some(router) = calls {
@@ -133,12 +133,6 @@ impl Front {
             return self.metrics_only(request).await;
         };
         if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
-            return error;
-        }
-        // A call in this process goes to no host.
-        if protocol == Protocol::Http
-            && let Err(error) = rest::check_host(request.version(), request.uri(), request.headers())
-        {
             return error;
         }
         let (head, body) = request.into_parts();
@@ -187,16 +181,18 @@ impl Front {
     }
 
     /// Checks by which name a request calls, and that a call of gRPC is no page's.
-    fn check_caller<B>(&self, request: &Request<B>, is_call: bool) -> Result<()> {
+    fn check_caller<B>(&self, request: &Request<B>, protocol: Protocol, is_call: bool) -> Result<()> {
         // Browsers speak HTTP/2 over TLS only, which is not served: no page makes real calls, but one in HTTP/1.1 would do.
         if is_call && request.version() >= Version::HTTP_2 {
             return Ok(());
         }
-        let allowed = &self.context.app.config.allowed_hosts;
-        if self.checks_hosts {
-            hosts::check_host(allowed, request.uri(), request.headers())?;
+        let (uri, headers) = (request.uri(), request.headers());
+        let allowed = &*self.context.app.config.allowed_hosts;
+        // A call in this process goes to no host.
+        if protocol == Protocol::Http {
+            hosts::check_host(self.checks_hosts.then_some(allowed), request.version(), uri, headers)?;
         }
-        if is_call { hosts::check_page(allowed, request.method(), request.uri(), request.headers()) } else { Ok(()) }
+        if is_call { hosts::check_page(allowed, request.method(), uri, headers) } else { Ok(()) }
     }
 
     /// Answers a request that is for none of the models' own routes, and no inference of V1 or V2. What is no inference
@@ -230,10 +226,7 @@ impl Front {
         if let Err(error) = rest::check_head(&self.context.app.config.limits, uri, headers) {
             return error;
         }
-        match rest::check_host(request.version(), uri, headers) {
-            Ok(()) => routed(router, request).await,
-            Err(error) => error,
-        }
+        routed(router, request).await
     }
 }
 

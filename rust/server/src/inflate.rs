@@ -1,7 +1,7 @@
 //! Inflates a compressed body or message while it comes, within bounds. Large ones are inflated on a thread of their
 //! own, step by step: by what is read as well as by what is made of it, since data may inflate to nothing.
 
-use crate::{app::HeldBytes, config::Limits, front::Incoming, offload, pieces::next};
+use crate::{config::Limits, front::Incoming, guard::HeldBytes, offload, pieces::next};
 use bytes::Bytes;
 use penstock_core::Result;
 use penstock_wire::coding::{Bounds, Coding, Inflater};

@@ -1,7 +1,7 @@
 //! Answers on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
 //! leave them unread while its connection goes on.
 
-use crate::{activity::Activity, app::HeldBytes, body::Body};
+use crate::{activity::Activity, body::Body, guard::HeldBytes};
 use bytes::{Buf, Bytes};
 use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};

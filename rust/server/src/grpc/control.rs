@@ -2,11 +2,12 @@
 
 use super::{frames::Frames, health, repository, respond, settings, shared_memory, statistics};
 use crate::{
-    app::{HeldBytes, Phase},
+    app::Phase,
     body::Body,
     config::Config,
     extensions,
     front::{Context, Incoming},
+    guard::HeldBytes,
     offload,
 };
 use http::{HeaderMap, Response};

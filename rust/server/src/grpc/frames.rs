@@ -1,9 +1,9 @@
 //! Messages of a call's body: each behind a flag for compression and a length.
 
 use crate::{
-    app::HeldBytes,
     config::{Compression, Limits},
     front::Incoming,
+    guard::HeldBytes,
     inflate::Inflation,
     offload,
     pieces::next,

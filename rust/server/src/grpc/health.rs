@@ -1,6 +1,9 @@
 //! `grpc.health.v1.Health`: what Kubernetes' gRPC probes and balancing clients ask.
 
-use crate::app::{App, Phase};
+use crate::{
+    app::{App, Phase},
+    guard::HeldBytes,
+};
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{
@@ -35,14 +38,17 @@ pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthChe
 
 /// `Watch`: the health now and at each change. Of a service that there is not it says so, and goes on watching. A client
 /// that does not read gets the latest state when it does.
-pub(super) fn watch(app: &Arc<App>, service: String) -> impl Stream<Item = Result<HealthCheckResponse>> + use<> {
+pub(super) fn watch(
+    app: &Arc<App>,
+    service: String,
+) -> impl Stream<Item = Result<(HealthCheckResponse, Option<HeldBytes>)>> + use<> {
     let state = (Arc::clone(app), service, app.changes.subscribe(), None);
     unfold(state, |(app, service, mut changes, told)| async move {
         loop {
             changes.mark_unchanged();
             let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
             if told != Some(status) {
-                return Some((Ok(answer(status)), (app, service, changes, Some(status))));
+                return Some((Ok((answer(status), None)), (app, service, changes, Some(status))));
             }
             changes.changed().await.ok()?;
         }

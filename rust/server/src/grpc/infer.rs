@@ -1,11 +1,11 @@
 //! `ModelInfer`, from its HTTP/2 request to its answer.
 
-use super::{frames::Frames, refusal, respond, status};
+use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
-    app::RequestGuard,
     body::Body,
     compute::compute,
     front::{Context, Incoming},
+    guard::RequestGuard,
     observed::{Observed, timing_headers},
     offload, rest,
 };
@@ -130,7 +130,7 @@ async fn answer(
         timing_headers(&mut metadata, response.timings);
     }
     let answer = respond::unary(respond::answer_coding(context, headers), frame, metadata).await?;
-    guard.hold_answer(answer.body())?;
+    guard.hold_answer(answer.body().bytes())?;
     observed.served(model, &plan.id, 0, response.timings);
     Ok(answer.map(|body| guard.answered(body)))
 }

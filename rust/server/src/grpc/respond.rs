@@ -6,6 +6,7 @@ use crate::{
     body::Body,
     config::Compression,
     front::Context,
+    guard::HeldBytes,
     offload::{self, Offloaded},
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -91,13 +92,14 @@ pub(super) async fn unary(coding: Option<Coding>, frame: Chunks, mut headers: He
     Ok(response)
 }
 
-/// An answer of any number of messages.
+/// An answer of any number of messages, each with the memory that it is counted as.
 pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
 where
-    S: Stream<Item = Result<M>> + Send + 'static,
+    S: Stream<Item = Result<(M, Option<HeldBytes>)>> + Send + 'static,
     M: Message + 'static,
 {
-    let body = Messages { app: Arc::clone(app), coding, messages: Some(Box::pin(messages)), compressing: None };
+    let body =
+        Messages { app: Arc::clone(app), coding, messages: Some(Box::pin(messages)), compressing: None, held: None };
     let mut response = Response::new(Body::Streamed(axum::body::Body::new(body), None));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     if let Some(coding) = coding {
@@ -114,9 +116,11 @@ struct Messages<S> {
     messages: Option<Pin<Box<S>>>,
     /// A message that is being compressed.
     compressing: Option<Offloaded<Bytes>>,
+    /// The memory of the last message, counted until there is room for another.
+    held: Option<HeldBytes>,
 }
 
-impl<S: Stream<Item = Result<M>>, M: Message> Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<HeldBytes>)>>, M: Message> Messages<S> {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
             if let Some(compressing) = &mut self.compressing {
@@ -124,9 +128,14 @@ impl<S: Stream<Item = Result<M>>, M: Message> Messages<S> {
                 self.compressing = None;
                 return Poll::Ready(Some(frame));
             }
+            self.held = None;
             let Some(messages) = &mut self.messages else { return Poll::Ready(None) };
             let Some(message) = ready!(messages.as_mut().poll_next(cx)) else { return Poll::Ready(None) };
-            match (message.and_then(|message| framed(&message)), self.coding) {
+            let message = message.and_then(|(message, held)| {
+                self.held = held;
+                framed(&message)
+            });
+            match (message, self.coding) {
                 (Ok(frame), Some(coding)) => self.compressing = Some(compressed(coding, Chunks::from_iter([frame]))),
                 (frame, _) => return Poll::Ready(Some(frame)),
             }
@@ -134,7 +143,7 @@ impl<S: Stream<Item = Result<M>>, M: Message> Messages<S> {
     }
 }
 
-impl<S: Stream<Item = Result<M>>, M: Message> HttpBody for Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<HeldBytes>)>>, M: Message> HttpBody for Messages<S> {
     type Data = Bytes;
     type Error = Infallible;
 

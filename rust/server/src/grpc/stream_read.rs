@@ -3,9 +3,9 @@
 use super::{frames::Frames, infer::decode, status::code_of, stream_reply::Asked, stream_shared::Begun};
 use crate::{
     answers::Call,
-    app::HeldBytes,
     fair,
     front::{Context, Incoming},
+    guard::HeldBytes,
     headers::visible,
     observed::{Observed, Record},
 };

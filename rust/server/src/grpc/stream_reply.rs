@@ -1,7 +1,8 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
 use super::infer::check_told;
-use crate::answers::Answers;
+use crate::{answers::Answers, guard::HeldBytes};
+use bytes::Bytes;
 use penstock_core::{AnswerPlan, Error, InferResponse, Parameter, Result, Timings};
 use penstock_wire::{
     generated::inference as pb,
@@ -17,6 +18,8 @@ const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 pub(super) struct Told {
     message: pb::ModelStreamInferResponse,
     error: Option<Error>,
+    /// The memory of a large answer, counted until it is handed to its connection.
+    held: Option<HeldBytes>,
 }
 
 impl Told {
@@ -25,10 +28,10 @@ impl Told {
     }
 
     /// Its message; where errors end the call, the error.
-    pub(super) fn message(self, strict: bool) -> Result<pb::ModelStreamInferResponse> {
+    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<HeldBytes>)> {
         match self.error {
             Some(error) if strict => Err(error),
-            _ => Ok(self.message),
+            _ => Ok((self.message, self.held)),
         }
     }
 }
@@ -56,12 +59,22 @@ impl Asked {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
         let checked = check_told(answers.model(), &response);
         match checked.and_then(|()| wire::response(answers.model().spec(), &answers.plan, &response)) {
-            Ok(response) => told(response),
+            Ok(response) => self.counted(answers, response, last),
             Err(error) => {
                 answers.fail(&error);
                 self.error(error)
             }
         }
+    }
+
+    fn counted(&self, answers: &mut Answers, response: pb::ModelInferResponse, last: bool) -> Told {
+        let bytes = response.raw_output_contents.iter().map(Bytes::len).sum();
+        if let Err(error) = answers.guard.hold_answer(bytes) {
+            answers.fail(&error);
+            return self.error(error);
+        }
+        let held = if last { answers.guard.held_by_answer(bytes) } else { None };
+        Told { held, ..told(response) }
     }
 
     /// What is told at the end, if that is asked for.
@@ -91,11 +104,11 @@ impl Asked {
         };
         let message =
             pb::ModelStreamInferResponse { error_message: error.message().to_owned(), infer_response: Some(response) };
-        Told { message, error: Some(error) }
+        Told { message, error: Some(error), held: None }
     }
 }
 
 fn told(response: pb::ModelInferResponse) -> Told {
     let message = pb::ModelStreamInferResponse { error_message: String::new(), infer_response: Some(response) };
-    Told { message, error: None }
+    Told { message, error: None, held: None }
 }

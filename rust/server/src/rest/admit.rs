@@ -1,10 +1,6 @@
 //! What is refused before its body is read, and what becomes of that body.
 
-use crate::{
-    app::{App, RequestGuard},
-    front::Incoming,
-    pieces::next,
-};
+use crate::{app::App, front::Incoming, guard::RequestGuard, pieces::next};
 use penstock_core::{Model, Result};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;

@@ -4,7 +4,7 @@ use super::{
     headers::JSON_LENGTH,
     receive::{receive_whole, wire_limits},
 };
-use crate::{app::RequestGuard, body::Body, config::Limits, front::Incoming, offload};
+use crate::{body::Body, config::Limits, front::Incoming, guard::RequestGuard, offload};
 use http::{
     HeaderMap, HeaderValue, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderName},

@@ -12,10 +12,11 @@ use super::{
 };
 use crate::{
     answers::{Answers, Call},
-    app::{App, RequestGuard},
+    app::App,
     body::Body,
     fair,
     front::{Context, Incoming},
+    guard::RequestGuard,
     headers::visible,
     observed::{Observed, Record, timing_headers},
     offload,

@@ -98,7 +98,7 @@ async fn answer<B: Incoming>(
         Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    guard.hold_answer(answer.body())?;
+    guard.hold_answer(answer.body().bytes())?;
     match told {
         None => observed.served(&model, &plan.id, 200, timings),
         Some(told) => {

@@ -3,9 +3,9 @@
 
 use super::headers::{content_coding, json_length};
 use crate::{
-    app::RequestGuard,
     config::Limits,
     front::Incoming,
+    guard::RequestGuard,
     inflate::inflated,
     offload::{self, Offloaded},
     pieces::next,

@@ -151,7 +151,7 @@ async fn respond<B: Incoming>(
         true => told::whole(app, &model, &told)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
     };
-    guard.hold_answer(answer.body())?;
+    guard.hold_answer(answer.body().bytes())?;
     observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);

@@ -168,7 +168,7 @@ async fn respond<B: Incoming>(
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, verb.key(form), responses).await?;
     let mut answer = error::json(200, encoded);
-    guard.hold_answer(answer.body())?;
+    guard.hold_answer(answer.body().bytes())?;
     observed.served(model, "", 200, timings);
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);

@@ -2,7 +2,7 @@
 //! computed.
 
 use super::{Regions, region::Region};
-use crate::{app::HeldBytes, front::Context, offload};
+use crate::{front::Context, guard::HeldBytes, offload};
 use penstock_core::{AlignedBuffer, Error, InferResponse, Kind, ModelSpec, Result, byte_size};
 use penstock_wire::{Decoded, SharedInput, SharedOutput, Span};
 use smallvec::SmallVec;

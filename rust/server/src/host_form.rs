@@ -1,14 +1,13 @@
 //! The server's name in a request: one, and well formed.
 
-use super::error::json;
-use crate::body::Body;
-use http::{HeaderMap, Response, Uri, Version, header::HOST};
-use penstock_core::Error;
-use penstock_wire::rest::error::body;
+use http::{HeaderMap, Uri, Version, header::HOST};
+use penstock_core::{Error, Result};
 
 /// Refuses a request that does not name its server as HTTP has it: `Host` in HTTP/1.1, `:authority` in HTTP/2.
-#[expect(clippy::result_large_err, reason = "the error is the answer, made once for a refused request")]
-pub(crate) fn check_host(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Response<Body>> {
+///
+/// # Errors
+/// `InvalidInput` that shows the header.
+pub(crate) fn check(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let mut hosts = headers.get_all(HOST).iter();
     let message = match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => {
@@ -29,7 +28,7 @@ pub(crate) fn check_host(version: Version, uri: &Uri, headers: &HeaderMap) -> Re
             _ => return Ok(()),
         },
     };
-    Err(json(400, body(&Error::invalid(message))))
+    Err(Error::invalid(message))
 }
 
 /// `uri-host [ ":" port ]` of RFC 9110; a request to no name has it empty.
