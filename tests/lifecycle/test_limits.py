@@ -288,7 +288,7 @@ def memory_kb(process: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("version", "count", "size", "beside"), [("http1", 8, 1 << 16, 8 << 20), ("http2", 1, 1 << 20, 20 << 20)]
+    ("version", "count", "size", "beside"), [("http1", 8, 1 << 16, 8 << 20), ("http2", 1, 1 << 20, 32 << 20)]
 )
 def test_a_body_in_tiny_pieces_holds_hardly_more_than_it_counts(
     version: str, count: int, size: int, beside: int

@@ -113,6 +113,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Bytes of request bodies that are held.
     pub body_bytes: Gauge,
+    /// Bytes of large answers that are not sent yet.
+    pub answer_bytes: Gauge,
     /// Requests that were refused before a model was known.
     pub refused: Counter,
     /// Access log lines that were dropped because the log could not keep up.
@@ -163,6 +165,7 @@ impl Default for Metrics {
             cache_failures: Counter::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
+            answer_bytes: Gauge::default(),
             refused: Counter::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),
@@ -232,7 +235,12 @@ impl Metrics {
         registry.register("cache_failures", "Failures of the shared cache", self.cache_failures.clone());
         registry.register("cache_bytes", "Bytes of the answers that are kept", self.cache_bytes.clone());
         registry.register("connections", "Open connections", self.connections.clone());
-        registry.register("body_bytes", "Bytes of request bodies that are held", self.body_bytes.clone());
+        registry.register(
+            "body_bytes",
+            "Bytes of requests that are held, as they are counted",
+            self.body_bytes.clone(),
+        );
+        registry.register("answer_bytes", "Bytes of large answers that are not sent yet", self.answer_bytes.clone());
         registry.register("refused", "Requests refused before their model was known", self.refused.clone());
         registry.register(
             "log_dropped",

@@ -1,6 +1,9 @@
 //! What a connection is doing, as its timeouts and the drain need to know it.
 
-use crate::{config::Limits, framing::Framing};
+use crate::{
+    config::Limits,
+    framing::{Framing, UNSURE},
+};
 use std::{
     io,
     pin::Pin,
@@ -11,13 +14,7 @@ use std::{
     task::{Context, Poll},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::Notify,
-};
-
-/// Bytes of answers that an HTTP/2 client leaves unread before its further requests wait.
-const UNREAD: usize = 32 << 20;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One connection's state. It holds no times: [`Clocks`] sees what has changed since it last looked.
 #[derive(Debug, Default)]
@@ -42,8 +39,6 @@ pub(crate) struct Activity {
     unread: AtomicUsize,
     /// The client has let us send some of them since the last look.
     took: AtomicBool,
-    /// Rings when there is room for answers again.
-    room: Notify,
     /// Connections of the server that are blocked.
     writing: Arc<AtomicUsize>,
 }
@@ -77,15 +72,8 @@ impl Activity {
     /// Counts a chunked HTTP/1.1 request, and says whether it had a `Content-Length` too.
     pub(crate) fn is_contradiction(&self) -> bool {
         let count = self.chunked_requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        self.contradiction.load(Ordering::Relaxed) == count
-    }
-
-    /// Waits while the client leaves too much unread.
-    pub(crate) async fn room(&self) {
-        while self.unread.load(Ordering::Relaxed) > UNREAD {
-            // Nothing is read between the look and the wait: all of a connection runs on one thread.
-            self.room.notified().await;
-        }
+        let found = self.contradiction.load(Ordering::Relaxed);
+        found == count || found == UNSURE
     }
 
     /// Counts bytes of an answer that wait for the client.
@@ -100,11 +88,8 @@ impl Activity {
 
     /// Gives back what waited for the client.
     pub(crate) fn release(&self, bytes: usize) {
-        let before = self.unread.fetch_sub(bytes, Ordering::Relaxed);
+        self.unread.fetch_sub(bytes, Ordering::Relaxed);
         self.moved.store(true, Ordering::Relaxed);
-        if before > UNREAD && before - bytes <= UNREAD {
-            self.room.notify_waiters();
-        }
     }
 
     fn read(&self, framing: &Framing) {
@@ -159,11 +144,13 @@ impl Clocks {
         let moved = activity.moved.swap(false, Ordering::Relaxed);
         let (http2, blocked) = (activity.http2.load(Ordering::Relaxed), activity.blocked.load(Ordering::Relaxed));
         let unread = activity.unread.load(Ordering::Relaxed) > 0;
-        let answering = activity.under_way.load(Ordering::Relaxed) > 0 || activity.streams.load(Ordering::Relaxed) > 0;
+        let computing = activity.under_way.load(Ordering::Relaxed) > 0;
+        let answering = computing || activity.streams.load(Ordering::Relaxed) > 0;
         if wrote || !blocked {
             self.blocked = now;
         }
-        if took || !unread {
+        // A caller who waits for another answer does not lose it to one that is left unread.
+        if took || !unread || computing {
             self.unread = now;
         }
         let head = activity.head.load(Ordering::Relaxed);

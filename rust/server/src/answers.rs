@@ -1,6 +1,7 @@
 //! The answers to one request, one after the other, within its deadline.
 
 use crate::{
+    app::App,
     compute::{LATE, identify},
     front::Context,
     guard::RequestGuard,
@@ -26,8 +27,7 @@ pub(crate) struct Answers {
     record: Record,
     /// What the answers' encoder needs.
     pub(crate) plan: AnswerPlan,
-    /// Counts the request, and the bytes that it and its answer hold.
-    pub(crate) guard: RequestGuard,
+    _guard: RequestGuard,
     _in_flight: InFlight,
 }
 
@@ -71,7 +71,12 @@ impl Answers {
         };
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
         let expiry = limit.map(|limit| Box::pin(sleep(limit + LATE)));
-        Ok(Self { source, deadline, expiry, record, plan, guard, _in_flight: in_flight })
+        Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
+    }
+
+    /// The server that it is of.
+    pub(crate) fn app(&self) -> &Arc<App> {
+        self.record.app()
     }
 
     /// The model that answers.

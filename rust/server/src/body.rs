@@ -2,7 +2,7 @@
 
 use crate::{
     activity::{Activity, OpenStream},
-    guard::HeldBytes,
+    guard::HeldAnswer,
 };
 use bytes::Bytes;
 use http::HeaderMap;
@@ -24,7 +24,7 @@ pub(crate) enum Body {
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
         /// The memory of a large answer, counted until its last byte is sent.
-        held: Option<Arc<HeldBytes>>,
+        held: Option<Arc<HeldAnswer>>,
     },
     /// Made by axum or tonic, or one event after the other.
     Streamed(axum::body::Body, #[expect(dead_code, reason = "held for its drop")] Option<OpenStream>),
@@ -63,15 +63,15 @@ impl Body {
     }
 
     /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
-    pub(crate) fn holding(mut self, bytes: HeldBytes) -> Self {
-        if let Self::Chunks { held, .. } = &mut self {
-            *held = Some(Arc::new(bytes));
+    pub(crate) fn holding(mut self, answer: Option<HeldAnswer>) -> Self {
+        if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
+            *held = Some(Arc::new(answer));
         }
         self
     }
 
     /// Gives the memory that it is counted as to who sends it.
-    pub(crate) fn take_held(&mut self) -> Option<Arc<HeldBytes>> {
+    pub(crate) fn take_held(&mut self) -> Option<Arc<HeldAnswer>> {
         if let Self::Chunks { held, .. } = self { held.take() } else { None }
     }
 

@@ -70,11 +70,7 @@ where
         async move {
             let response = match refused {
                 Some(message) => rest::broken(message),
-                None => {
-                    // Over HTTP/1.1 there is: the answer before this one is sent.
-                    activity.room().await;
-                    front.handle(request, Protocol::Http).await
-                }
+                None => front.handle(request, Protocol::Http).await,
             };
             drop(busy);
             Ok::<_, Infallible>(response.map(|body| Answer::new(body, version, &activity)))

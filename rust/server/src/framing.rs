@@ -8,6 +8,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The most bytes of a line that are looked at: enough for the two names and a length.
 const LINE: usize = 64;
 
+/// In place of a request's number: a length was too long to be followed, so that every chunked request may contradict it.
+pub(crate) const UNSURE: u32 = u32::MAX;
+
 /// A connection's framing.
 #[derive(Debug)]
 pub(crate) struct Framing {
@@ -133,12 +136,12 @@ impl Http1 {
             };
             bytes = &bytes[end + 1..];
             if self.len == 0 {
-                ended |= self.end_line(line);
+                ended |= self.end_line(line, false);
             } else {
                 self.keep(line);
-                let (kept, len) = (self.line, self.len.min(LINE));
+                let (kept, len) = (self.line, self.len);
                 self.len = 0;
-                ended |= self.end_line(&kept[..len]);
+                ended |= self.end_line(&kept[..len.min(LINE)], len > LINE);
             }
         }
         ended
@@ -152,8 +155,8 @@ impl Http1 {
         self.len = self.len.saturating_add(bytes.len());
     }
 
-    /// True if a head ends with this line.
-    fn end_line(&mut self, line: &[u8]) -> bool {
+    /// True if a head ends with this line, of which the end may be cut.
+    fn end_line(&mut self, line: &[u8], cut: bool) -> bool {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.part {
             // Empty lines before a request are passed over.
@@ -163,6 +166,9 @@ impl Http1 {
                 if value(line, b"transfer-encoding").is_some() {
                     self.chunked = true;
                 } else if let Some(length) = value(line, b"content-length") {
+                    if cut {
+                        self.contradiction = UNSURE;
+                    }
                     let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
                     // hyper refuses what is no length.
                     self.length = Some(length.unwrap_or(0));
@@ -171,6 +177,9 @@ impl Http1 {
             }
             Part::ChunkSize => {
                 let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+                if cut && digits == line.len() {
+                    self.contradiction = UNSURE;
+                }
                 let size =
                     std::str::from_utf8(&line[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
                 match size {

@@ -1,9 +1,7 @@
-//! A request under way: it is counted until it is answered, and its memory until its answer is sent.
+//! A request under way, which is counted with its memory until it is answered; and the memory of its answer until that is
+//! sent.
 
-use crate::{
-    app::{App, SHUTTING_DOWN},
-    body::Body,
-};
+use crate::app::{App, SHUTTING_DOWN};
 use penstock_core::{Error, Kind, Model, Result};
 use std::{sync::Arc, time::Duration};
 
@@ -57,34 +55,6 @@ impl RequestGuard {
         self.held.take(more)
     }
 
-    /// Counts an answer, if it is large and more than the request. One that is larger than all may be is let through: it
-    /// is made already, and no later one would be smaller.
-    ///
-    /// # Errors
-    /// `Overloaded` when the server's requests and answers hold as much as they may.
-    pub(crate) fn hold_answer(&mut self, bytes: usize) -> Result<()> {
-        let more = bytes.saturating_sub(self.held.bytes);
-        if more == 0 || bytes < LARGE_ANSWER {
-            return Ok(());
-        }
-        let taken = self.held.take(more);
-        if bytes > self.held.app.config.limits.inflight_bytes { Ok(()) } else { taken }
-    }
-
-    /// Ends the request. What it holds goes with its answer, if that is large: the answer may be its own inputs.
-    pub(crate) fn answered(mut self, body: Body) -> Body {
-        match self.held_by_answer(body.bytes()) {
-            Some(held) => body.holding(held),
-            None => body,
-        }
-    }
-
-    /// Gives what it holds to a large answer of so many bytes.
-    pub(crate) fn held_by_answer(&mut self, bytes: usize) -> Option<HeldBytes> {
-        let none = || HeldBytes::none(&self.held.app);
-        (bytes >= LARGE_ANSWER).then(none).map(|none| std::mem::replace(&mut self.held, none))
-    }
-
     /// The bytes that its body holds.
     pub(crate) fn held(&mut self) -> &mut HeldBytes {
         &mut self.held
@@ -96,10 +66,6 @@ impl RequestGuard {
         self
     }
 }
-
-/// Bytes of an answer from which on it is counted. As many small ones as a connection may ask for are bounded by their
-/// number.
-const LARGE_ANSWER: usize = 16 << 10;
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
@@ -159,5 +125,44 @@ impl HeldBytes {
 impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.app.metrics.body_bytes.dec_by(self.bytes as i64);
+    }
+}
+
+/// Bytes of an answer from which on it is counted. As many small ones as a connection may ask for are bounded by their
+/// number.
+const LARGE_ANSWER: usize = 16 << 10;
+
+/// The memory of a large answer until it is sent. It is counted apart from requests: clients that read slowly keep
+/// others from large answers only.
+#[derive(Debug)]
+pub(crate) struct HeldAnswer {
+    app: Arc<App>,
+    bytes: usize,
+}
+
+impl HeldAnswer {
+    /// Counts an answer of so many bytes, if it is large. One that is larger than all may be is let through: it is made
+    /// already, and no later one would be smaller.
+    ///
+    /// # Errors
+    /// `Overloaded` when the server's answers hold as much as they may.
+    pub(crate) fn of(app: &Arc<App>, bytes: usize) -> Result<Option<Self>> {
+        if bytes < LARGE_ANSWER {
+            return Ok(None);
+        }
+        let limit = app.config.limits.inflight_bytes;
+        let before = app.metrics.answer_bytes.inc_by(bytes as i64);
+        let held = Self { app: Arc::clone(app), bytes };
+        if bytes <= limit && usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
+            return Err(Error::new(Kind::Overloaded, "the server holds as many bytes of unread answers as it may")
+                .retry_after(Duration::from_secs(1)));
+        }
+        Ok(Some(held))
+    }
+}
+
+impl Drop for HeldAnswer {
+    fn drop(&mut self) {
+        self.app.metrics.answer_bytes.dec_by(self.bytes as i64);
     }
 }

@@ -158,6 +158,10 @@ impl Record {
         &self.model
     }
 
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
     /// It is decoded, and goes to its model now.
     pub(crate) fn received(&self, decoded: &mut Decoded) {
         if let Some(trace) = &self.trace {

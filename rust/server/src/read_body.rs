@@ -56,9 +56,14 @@ impl Body for ReadBody {
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(frame) => {
                 if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
-                    *bytes += data.len() as u64;
-                    if messages.as_mut().is_some_and(|messages| messages.read(data)) {
-                        (*bytes, *pace) = (0, None);
+                    match messages {
+                        None => *bytes += data.len() as u64,
+                        Some(messages) => {
+                            if messages.read(data) {
+                                *pace = None;
+                            }
+                            *bytes = messages.at_hand;
+                        }
                     }
                 }
                 if let Some(pace) = pace {
@@ -135,6 +140,8 @@ struct Messages {
     prefix: [u8; 5],
     have: usize,
     left: usize,
+    /// Bytes of the message at hand that have come.
+    at_hand: u64,
 }
 
 impl Messages {
@@ -146,6 +153,7 @@ impl Messages {
                 let taken = bytes.len().min(5 - self.have);
                 self.prefix[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
                 self.have += taken;
+                self.at_hand += taken as u64;
                 bytes = &bytes[taken..];
                 if self.have < 5 {
                     break;
@@ -155,9 +163,10 @@ impl Messages {
             }
             let taken = bytes.len().min(self.left);
             self.left -= taken;
+            self.at_hand += taken as u64;
             bytes = &bytes[taken..];
             if self.left == 0 {
-                (self.have, ended) = (0, true);
+                (self.have, self.at_hand, ended) = (0, 0, true);
             }
         }
         ended

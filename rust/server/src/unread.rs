@@ -1,7 +1,7 @@
 //! Answers on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
 //! leave them unread while its connection goes on.
 
-use crate::{activity::Activity, body::Body, guard::HeldBytes};
+use crate::{activity::Activity, body::Body, guard::HeldAnswer};
 use bytes::{Buf, Bytes};
 use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -19,7 +19,7 @@ pub(crate) struct Answer {
     /// Bytes of a body known in full that are counted and not handed out yet.
     left: usize,
     /// The memory of a large answer, which each of its parts keeps counted.
-    held: Option<Arc<HeldBytes>>,
+    held: Option<Arc<HeldAnswer>>,
 }
 
 impl Answer {
@@ -78,7 +78,7 @@ impl HttpBody for Answer {
 pub(crate) struct Part {
     bytes: Bytes,
     counted: Option<(Arc<Activity>, usize)>,
-    _held: Option<Arc<HeldBytes>>,
+    _held: Option<Arc<HeldAnswer>>,
 }
 
 impl Buf for Part {

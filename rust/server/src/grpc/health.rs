@@ -2,7 +2,7 @@
 
 use crate::{
     app::{App, Phase},
-    guard::HeldBytes,
+    guard::HeldAnswer,
 };
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
@@ -41,7 +41,7 @@ pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthChe
 pub(super) fn watch(
     app: &Arc<App>,
     service: String,
-) -> impl Stream<Item = Result<(HealthCheckResponse, Option<HeldBytes>)>> + use<> {
+) -> impl Stream<Item = Result<(HealthCheckResponse, Option<HeldAnswer>)>> + use<> {
     let state = (Arc::clone(app), service, app.changes.subscribe(), None);
     unfold(state, |(app, service, mut changes, told)| async move {
         loop {

@@ -5,7 +5,7 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
-    guard::RequestGuard,
+    guard::{HeldAnswer, RequestGuard},
     observed::{Observed, timing_headers},
     offload, rest,
 };
@@ -57,9 +57,7 @@ struct Seen {
 /// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
 pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<Decoded> {
     let (encoded, decoded) = envelope.typed_bytes();
-    if decoded > encoded {
-        guard.reserve(decoded - encoded)?;
-    }
+    guard.hold_at_least(decoded)?;
     let decoded = if encoded < offload::FROM_BYTES {
         wire::decode(model.spec(), envelope, &LIMITS)?
     } else {
@@ -130,7 +128,7 @@ async fn answer(
         timing_headers(&mut metadata, response.timings);
     }
     let answer = respond::unary(respond::answer_coding(context, headers), frame, metadata).await?;
-    guard.hold_answer(answer.body().bytes())?;
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
     observed.served(model, &plan.id, 0, response.timings);
-    Ok(answer.map(|body| guard.answered(body)))
+    Ok(answer.map(|body| body.holding(held)))
 }

@@ -6,7 +6,7 @@ use crate::{
     body::Body,
     config::Compression,
     front::Context,
-    guard::HeldBytes,
+    guard::HeldAnswer,
     offload::{self, Offloaded},
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -95,7 +95,7 @@ pub(super) async fn unary(coding: Option<Coding>, frame: Chunks, mut headers: He
 /// An answer of any number of messages, each with the memory that it is counted as.
 pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
 where
-    S: Stream<Item = Result<(M, Option<HeldBytes>)>> + Send + 'static,
+    S: Stream<Item = Result<(M, Option<HeldAnswer>)>> + Send + 'static,
     M: Message + 'static,
 {
     let body =
@@ -117,10 +117,10 @@ struct Messages<S> {
     /// A message that is being compressed.
     compressing: Option<Offloaded<Bytes>>,
     /// The memory of the last message, counted until there is room for another.
-    held: Option<HeldBytes>,
+    held: Option<HeldAnswer>,
 }
 
-impl<S: Stream<Item = Result<(M, Option<HeldBytes>)>>, M: Message> Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> Messages<S> {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
             if let Some(compressing) = &mut self.compressing {
@@ -143,7 +143,7 @@ impl<S: Stream<Item = Result<(M, Option<HeldBytes>)>>, M: Message> Messages<S> {
     }
 }
 
-impl<S: Stream<Item = Result<(M, Option<HeldBytes>)>>, M: Message> HttpBody for Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> HttpBody for Messages<S> {
     type Data = Bytes;
     type Error = Infallible;
 

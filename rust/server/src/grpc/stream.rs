@@ -14,7 +14,7 @@ use crate::{
     answers::Answers,
     body::Body,
     front::{Context, Incoming},
-    guard::HeldBytes,
+    guard::HeldAnswer,
 };
 use futures_util::{
     Stream, StreamExt as _,
@@ -124,7 +124,7 @@ impl Calls {
 }
 
 impl Stream for Calls {
-    type Item = Result<(pb::ModelStreamInferResponse, Option<HeldBytes>)>;
+    type Item = Result<(pb::ModelStreamInferResponse, Option<HeldAnswer>)>;
 
     // The first error ends the call: it is not polled again.
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<Self::Item>> {

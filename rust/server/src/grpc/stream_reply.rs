@@ -1,7 +1,7 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
 use super::infer::check_told;
-use crate::{answers::Answers, guard::HeldBytes};
+use crate::{answers::Answers, guard::HeldAnswer};
 use bytes::Bytes;
 use penstock_core::{AnswerPlan, Error, InferResponse, Parameter, Result, Timings};
 use penstock_wire::{
@@ -19,7 +19,7 @@ pub(super) struct Told {
     message: pb::ModelStreamInferResponse,
     error: Option<Error>,
     /// The memory of a large answer, counted until it is handed to its connection.
-    held: Option<HeldBytes>,
+    held: Option<HeldAnswer>,
 }
 
 impl Told {
@@ -28,7 +28,7 @@ impl Told {
     }
 
     /// Its message; where errors end the call, the error.
-    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<HeldBytes>)> {
+    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<HeldAnswer>)> {
         match self.error {
             Some(error) if strict => Err(error),
             _ => Ok((self.message, self.held)),
@@ -59,7 +59,7 @@ impl Asked {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
         let checked = check_told(answers.model(), &response);
         match checked.and_then(|()| wire::response(answers.model().spec(), &answers.plan, &response)) {
-            Ok(response) => self.counted(answers, response, last),
+            Ok(response) => self.counted(answers, response),
             Err(error) => {
                 answers.fail(&error);
                 self.error(error)
@@ -67,14 +67,15 @@ impl Asked {
         }
     }
 
-    fn counted(&self, answers: &mut Answers, response: pb::ModelInferResponse, last: bool) -> Told {
+    fn counted(&self, answers: &mut Answers, response: pb::ModelInferResponse) -> Told {
         let bytes = response.raw_output_contents.iter().map(Bytes::len).sum();
-        if let Err(error) = answers.guard.hold_answer(bytes) {
-            answers.fail(&error);
-            return self.error(error);
+        match HeldAnswer::of(answers.app(), bytes) {
+            Ok(held) => Told { held, ..told(response) },
+            Err(error) => {
+                answers.fail(&error);
+                self.error(error)
+            }
         }
-        let held = if last { answers.guard.held_by_answer(bytes) } else { None };
-        Told { held, ..told(response) }
     }
 
     /// What is told at the end, if that is asked for.

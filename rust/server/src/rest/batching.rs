@@ -36,8 +36,8 @@ async fn change(State(context): State<Context>, Path(named): Path<Named>, header
         if context.app.config.batching_debug != BatchingDebug::Change {
             return Err(off("changing how models batch is off"));
         }
-        let mut guard = context.app.enter()?;
-        let body = receive_small(&headers, body, &context.app.config.limits, &mut guard).await?;
+        let _guard = context.app.enter()?;
+        let body = receive_small(&context, &headers, body).await?;
         let knobs = wire::knobs(&body)?;
         let model = context.app.registry.find(&named.model, named.version.as_deref())?;
         model.queue().tune(&knobs)?;

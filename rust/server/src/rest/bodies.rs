@@ -60,7 +60,7 @@ pub(super) async fn receive<B: Incoming>(
 ) -> Result<Decoded> {
     let members = members(asked.query.unwrap_or_default());
     let extras = Extras::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    let bytes = receive_whole(asked.headers, body, limits, guard).await?;
+    let bytes = receive_whole(asked.headers, body, limits, guard.held()).await?;
     let limits = BodyLimits { lists: wire_limits(limits), inflated: limits.inflation() };
     let spec = Arc::clone(spec);
     offload::run(bytes.len(), move || bodies::decode(asked.format, &spec, extras, bytes, &limits)).await

@@ -122,7 +122,7 @@ async fn structured<B: Incoming>(
     let Inference { path, query, headers, body, protocol } = request;
     let app = &context.app;
     let mut guard = app.enter_sequence()?;
-    let json = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
+    let json = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
     let limits = wire_limits(&app.config.limits);
     let (event, data) = offload::run(json.len(), move || Event::structured(&json, &limits)).await?;
     drop(guard);

@@ -93,7 +93,7 @@ async fn decode<B: Incoming>(
     if verb == GenerateVerb::InferStream || json_length(headers)?.is_some() {
         return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
     }
-    let json = receive_whole(headers, body, limits, guard).await?;
+    let json = receive_whole(headers, body, limits, guard.held()).await?;
     let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
     if is_infer {
         return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));

@@ -112,7 +112,7 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     }
     let limits = &context.app.config.limits;
     let mut guard = context.app.enter_sequence()?;
-    let bytes = receive_whole(headers, body, limits, &mut guard).await?;
+    let bytes = receive_whole(headers, body, limits, guard.held()).await?;
     drop(guard);
     let limits = wire_limits(limits);
     let (is_v1, bytes) = offload::run(bytes.len(), move || Ok((wire::has_instances(&bytes, &limits), bytes))).await?;

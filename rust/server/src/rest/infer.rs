@@ -12,6 +12,7 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
+    guard::HeldAnswer,
     observed::{Observed, timing_headers},
     offload::{self, Offloaded},
 };
@@ -98,7 +99,7 @@ async fn answer<B: Incoming>(
         Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    guard.hold_answer(answer.body().bytes())?;
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
     match told {
         None => observed.served(&model, &plan.id, 200, timings),
         Some(told) => {
@@ -110,7 +111,7 @@ async fn answer<B: Incoming>(
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| guard.answered(body)))
+    Ok(answer.map(|body| body.holding(held)))
 }
 
 /// An answer's tensors in JSON.

@@ -4,8 +4,8 @@
 use super::headers::{content_coding, json_length};
 use crate::{
     config::Limits,
-    front::Incoming,
-    guard::RequestGuard,
+    front::{Context, Incoming},
+    guard::{HeldBytes, RequestGuard},
     inflate::inflated,
     offload::{self, Offloaded},
     pieces::next,
@@ -20,7 +20,7 @@ use penstock_wire::{
 use std::sync::Arc;
 
 /// The most bytes of a body with names and settings only.
-pub(super) const SMALL: usize = offload::FROM_BYTES;
+const SMALL: usize = offload::FROM_BYTES;
 
 /// Reads and decodes one body.
 ///
@@ -57,7 +57,7 @@ pub(crate) async fn receive<B: Incoming>(
             Box::pin(parts(spec, json_len, length as usize, body, limits)).await
         }
         None => {
-            let bytes = Box::pin(collect(first, &mut body, limits, guard)).await?;
+            let bytes = Box::pin(collect(first, &mut body, limits, guard.held())).await?;
             whole(spec, json_len, bytes, limits).await
         }
     }
@@ -72,21 +72,21 @@ pub(crate) async fn receive_whole<B: Incoming>(
     headers: &HeaderMap,
     mut body: B,
     limits: &Limits,
-    guard: &mut RequestGuard,
+    held: &mut HeldBytes,
 ) -> Result<Bytes> {
     let declared = body.size_hint().exact();
     if let Some(length) = declared {
         check_size(length, limits)?;
     }
     if let Some(coding) = content_coding(headers)? {
-        return Box::pin(inflated(coding, &mut body, limits, guard.held())).await;
+        return Box::pin(inflated(coding, &mut body, limits, held)).await;
     }
     let first = next(&mut body).await?.unwrap_or_default();
     if declared == Some(first.len() as u64) {
-        guard.reserve(first.len())?;
+        held.take(first.len())?;
         return Ok(first);
     }
-    Box::pin(collect(first, &mut body, limits, guard)).await
+    Box::pin(collect(first, &mut body, limits, held)).await
 }
 
 /// A body that is there in one piece. Much JSON is decoded on a thread of its own.
@@ -170,20 +170,16 @@ impl<B: Incoming> Pieces<'_, B> {
 ///
 /// # Errors
 /// As [`receive_whole`], from [`SMALL`] bytes on.
-pub(super) async fn receive_small<B: Incoming>(
-    headers: &HeaderMap,
-    body: B,
-    limits: &Limits,
-    guard: &mut RequestGuard,
-) -> Result<Bytes> {
+pub(super) async fn receive_small<B: Incoming>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
+    let limits = &context.app.config.limits;
     let small = Limits { body_bytes: limits.body_bytes.min(SMALL), ..limits.clone() };
-    receive_whole(headers, body, &small, guard).await
+    receive_whole(headers, body, &small, &mut HeldBytes::none(&context.app)).await
 }
 
 /// A body that comes in pieces, which are copied together: each kept by itself would hold the whole read
 /// buffer that it lies in, however small it is.
-async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, guard: &mut RequestGuard) -> Result<Bytes> {
-    guard.reserve(first.len())?;
+async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, held: &mut HeldBytes) -> Result<Bytes> {
+    held.take(first.len())?;
     check_size(first.len() as u64, limits)?;
     let Some(mut piece) = next(body).await? else { return Ok(first) };
     // Memory for what is only declared costs nothing before it is written.
@@ -193,7 +189,7 @@ async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, guard
     drop(first);
     loop {
         check_size((joined.len() + piece.len()) as u64, limits)?;
-        guard.reserve(piece.len())?;
+        held.take(piece.len())?;
         joined.extend_from_slice(&piece);
         match next(body).await? {
             Some(next) => piece = next,

@@ -48,7 +48,7 @@ async fn load(State(context): State<Context>, Path(model): Path<String>, headers
     let loaded = async {
         let mut guard = context.app.enter()?;
         // A model's files may be in it.
-        let body = receive_whole(&headers, body, &context.app.config.limits, &mut guard).await?;
+        let body = receive_whole(&headers, body, &context.app.config.limits, guard.held()).await?;
         guard.hold_at_least(body.len() + footprint::of_json(&body))?;
         let load = offload::run(body.len(), move || wire::load(&body)).await?;
         ask(&context.app, &model, Action::Load(load)).await?;
@@ -72,6 +72,6 @@ async fn named(State(context): State<Context>, Path(named): Path<Vec<(String, St
 }
 
 async fn receive(context: &Context, headers: &HeaderMap, body: Body) -> Result<bytes::Bytes> {
-    let mut guard = context.app.enter()?;
-    receive_small(headers, body, &context.app.config.limits, &mut guard).await
+    let _guard = context.app.enter()?;
+    receive_small(context, headers, body).await
 }

@@ -18,6 +18,7 @@ use crate::{
     compute::compute,
     fair,
     front::{Context, Incoming},
+    guard::HeldAnswer,
     headers::visible,
     observed::{Observed, Record, timing_headers},
 };
@@ -104,7 +105,7 @@ async fn respond<B: Incoming>(
     let Target { model, route, path_params } = target;
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
-    let body = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
+    let body = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
     if is_json(&body) {
         guard.hold_at_least(body.len() + footprint::of_json(&body))?;
     }
@@ -151,13 +152,13 @@ async fn respond<B: Incoming>(
         true => told::whole(app, &model, &told)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
     };
-    guard.hold_answer(answer.body().bytes())?;
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
     observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| guard.answered(body)))
+    Ok(answer.map(|body| body.holding(held)))
 }
 
 /// A request as its model takes it: all that it brings is beside its tensors, of which there are none.

@@ -1,10 +1,10 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{batching, docs, error, receive::SMALL, repository, settings, shared_memory, statistics, v1};
+use super::{batching, docs, error, repository, settings, shared_memory, statistics, v1};
 use crate::{app::Phase, body::Body, config::Config, extensions, front::Context};
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -45,7 +45,6 @@ pub(crate) fn router(context: Context) -> Router {
         .merge(shared_memory::routes())
         .fallback(|| async { into_axum(error::not_found()) })
         .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
-        .layer(DefaultBodyLimit::max(SMALL))
         .with_state(context)
 }
 

@@ -1,18 +1,16 @@
 //! The settings that can be read and changed while the server runs: of its log, and of tracing.
 
-use super::{error, router::ok};
+use super::{error, receive::receive_small, router::ok};
 use crate::{config::LogLevel, front::Context};
 use axum::{
     Router,
-    body::Bytes,
-    extract::{Path, State, rejection::BytesRejection},
-    http::StatusCode,
+    body::Body,
+    extract::{Path, State},
+    http::HeaderMap,
     response::Response,
     routing::get,
 };
-use penstock_core::{Error, Kind, Result};
-
-pub(super) type Body = std::result::Result<Bytes, BytesRejection>;
+use penstock_core::Result;
 
 pub(super) fn routes() -> Router<Context> {
     Router::new()
@@ -25,9 +23,10 @@ async fn logging(State(context): State<Context>) -> Response {
     ok(context.app.log.settings().json())
 }
 
-async fn set_logging(State(context): State<Context>, body: Body) -> Response {
+async fn set_logging(State(context): State<Context>, headers: HeaderMap, body: Body) -> Response {
     let log = &context.app.log;
-    let changed = read(body).and_then(|body| log.change(|settings| settings.changed_by_json(&body)));
+    let body = receive_small(&context, &headers, body).await;
+    let changed = body.and_then(|body| log.change(|settings| settings.changed_by_json(&body)));
     let answer = changed.map(|settings| {
         log.say(LogLevel::Info, "the log settings were changed");
         settings.json()
@@ -39,16 +38,23 @@ async fn trace(State(context): State<Context>) -> Response {
     respond(&context, traced(&context, None, &[]))
 }
 
-async fn set_trace(State(context): State<Context>, body: Body) -> Response {
-    respond(&context, read(body).and_then(|body| traced(&context, None, &body)))
+async fn set_trace(State(context): State<Context>, headers: HeaderMap, body: Body) -> Response {
+    let body = receive_small(&context, &headers, body).await;
+    respond(&context, body.and_then(|body| traced(&context, None, &body)))
 }
 
 async fn model_trace(State(context): State<Context>, Path(model): Path<String>) -> Response {
     respond(&context, traced(&context, Some(&model), &[]))
 }
 
-async fn set_model_trace(State(context): State<Context>, Path(model): Path<String>, body: Body) -> Response {
-    respond(&context, read(body).and_then(|body| traced(&context, Some(&model), &body)))
+async fn set_model_trace(
+    State(context): State<Context>,
+    Path(model): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let body = receive_small(&context, &headers, body).await;
+    respond(&context, body.and_then(|body| traced(&context, Some(&model), &body)))
 }
 
 fn traced(context: &Context, model: Option<&str>, body: &[u8]) -> Result<Vec<u8>> {
@@ -57,19 +63,6 @@ fn traced(context: &Context, model: Option<&str>, body: &[u8]) -> Result<Vec<u8>
     let name = model.map(|model| model.spec().name.clone());
     let (settings, server) = app.trace.update(name, |settings| settings.changed_by_json(body))?;
     Ok(settings.json(&server))
-}
-
-/// The whole of a small body.
-///
-/// # Errors
-/// `TooLarge`, or `Cancelled` for one that breaks off or is malformed.
-pub(super) fn read(body: Body) -> Result<Bytes> {
-    body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Error::new(Kind::TooLarge, "the body is larger than the 2 MiB that are read here")
-        }
-        _ => Error::new(Kind::Cancelled, "the request's body could not be read to its end"),
-    })
 }
 
 fn respond(context: &Context, answer: Result<Vec<u8>>) -> Response {

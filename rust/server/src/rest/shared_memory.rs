@@ -1,13 +1,15 @@
 //! `/v2/systemsharedmemory` and `/v2/cudasharedmemory`.
 
 use super::{
+    receive::receive_small,
     router::{answer, ok},
-    settings::{Body, read},
 };
 use crate::front::Context;
 use axum::{
     Router,
+    body::Body,
     extract::{Path, State},
+    http::HeaderMap,
     response::Response,
     routing::{get, post},
 };
@@ -43,12 +45,18 @@ fn shown(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
     Ok(wire::status(&context.regions()?.status(region)?))
 }
 
-async fn register(State(context): State<Context>, Path(region): Path<String>, body: Body) -> Response {
-    let registered = || {
+async fn register(
+    State(context): State<Context>,
+    Path(region): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let registered = async {
         let regions = context.regions()?;
-        regions.register(wire::registration(region, &read(body)?)?)
+        let body = receive_small(&context, &headers, body).await?;
+        regions.register(wire::registration(region, &body)?)
     };
-    answer(&context, registered().map(|()| NOTHING.to_vec()))
+    answer(&context, registered.await.map(|()| NOTHING.to_vec()))
 }
 
 async fn unregister_all(State(context): State<Context>) -> Response {

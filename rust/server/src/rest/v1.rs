@@ -13,6 +13,7 @@ use crate::{
     body::Body,
     compute::compute,
     front::{Context, Incoming},
+    guard::HeldAnswer,
     observed::{Observed, timing_headers},
     offload,
 };
@@ -147,7 +148,7 @@ async fn respond<B: Incoming>(
     let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, seen, || verb.find(context, &path), |_| Ok(())).await?;
-    let bytes = receive_whole(headers, body, &app.config.limits, &mut guard).await?;
+    let bytes = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
     let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
     guard.hold_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;
     let deadline = observed.deadline(headers, timeout)?;
@@ -168,13 +169,13 @@ async fn respond<B: Incoming>(
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, verb.key(form), responses).await?;
     let mut answer = error::json(200, encoded);
-    guard.hold_answer(answer.body().bytes())?;
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
     observed.served(model, "", 200, timings);
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| guard.answered(body)))
+    Ok(answer.map(|body| body.holding(held)))
 }
 
 /// An error of one instance among others says which, if it is the caller's.
