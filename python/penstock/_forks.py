@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-__all__ = ["in_child", "keep_from_children", "watch"]
+__all__ = ["in_child", "keep_from_children", "let_children_keep", "watch"]
 
 _descriptors: dict[int, tuple[int, int]] = {}
 """What children close, with the device and inode by which it is known not to be another file by now."""
@@ -35,6 +35,11 @@ def keep_from_children(descriptors: Iterable[int]) -> None:
             _descriptors[descriptor] = _identity(descriptor)
 
 
+def let_children_keep(descriptor: int) -> None:
+    """Takes back what was said of one, before it is closed: another file may get its number."""
+    _descriptors.pop(descriptor, None)
+
+
 def _identity(descriptor: int) -> tuple[int, int]:
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino
@@ -58,7 +63,11 @@ def _let_go() -> None:
             if _identity(descriptor) == identity:
                 os.close(descriptor)
     _descriptors.clear()
-    for call in list(in_child):
-        call()
-    in_child.clear()
-    _release_signals()
+    try:
+        for call in list(in_child):
+            # What the program did to its own signals must not keep the others from being given back.
+            with suppress(Exception):
+                call()
+    finally:
+        in_child.clear()
+        _release_signals()

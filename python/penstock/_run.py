@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +89,11 @@ class _Signals:
 
         def give_back() -> None:
             for number, handler in before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(wakes)
+                # One that was not set from Python cannot be set by it.
+                if handler is not None:
+                    signal.signal(number, handler)
+            with suppress(ValueError):
+                signal.set_wakeup_fd(wakes)
 
         def let_go() -> None:
             # A signal to a child is not one to this process, whose socket it shares. Ctrl-C comes to all processes of a

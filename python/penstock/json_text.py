@@ -9,6 +9,10 @@ from typing import Any
 __all__ = ["half_in", "loads", "told_of"]
 
 _SHOWN = 200
+_LOOKED_AT = (str, dict, list)
+_Place = tuple[Any, Any, Any]
+"""A value, the place of what it is in, and its name or index there."""
+
 _ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -49,17 +53,30 @@ def half_in(text: bytes | str, value: Any) -> str | None:
 
 
 def _half(value: Any) -> str | None:
-    waiting = [("", value)]
+    # Each with the one that it is in: a path is made only for what is found.
+    waiting: list[_Place] = [(value, None, None)]
     while waiting:
-        place, one = waiting.pop()
-        names = list(one) if isinstance(one, dict) else [one] if isinstance(one, str) else []
-        if not all(map(_is_unicode, names)):
-            return place[:_SHOWN] or "body"
+        place = waiting.pop()
+        one = place[0]
         if isinstance(one, dict):
-            waiting += [(f"{place}.{name}" if place else name, member) for name, member in one.items()]
+            if not all(map(_is_unicode, one)):
+                return _path(place)
+            waiting += [(member, place, name) for name, member in one.items() if isinstance(member, _LOOKED_AT)]
         elif isinstance(one, list):
-            waiting += [(f"{place}[{index}]", each) for index, each in enumerate(one)]
+            waiting += [(each, place, index) for index, each in enumerate(one) if isinstance(each, _LOOKED_AT)]
+        elif isinstance(one, str) and not _is_unicode(one):
+            return _path(place)
     return None
+
+
+def _path(place: _Place) -> str:
+    steps: list[str] = []
+    while place[1] is not None:
+        _, parent, step = place
+        name = step if isinstance(step, int) else step[:_SHOWN]
+        steps.append(f"[{name}]" if isinstance(step, int) else f".{name}")
+        place = parent
+    return "".join(reversed(steps)).removeprefix(".")[:_SHOWN] or "body"
 
 
 def _is_unicode(text: str) -> bool:

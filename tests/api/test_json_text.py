@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,3 +88,18 @@ def test_the_place_of_a_half(text: bytes | str, place: str | None) -> None:
     else:
         with pytest.raises(ValueError, match=r"' has half of a surrogate pair, expected Unicode text"):
             json_text.loads(text)
+
+
+def test_the_place_of_a_text_is_made_for_what_is_found_only() -> None:
+    """A long name that many values are under: a path for each of them would be megabytes each."""
+    text = json.dumps({"A" * 1_000_000: [0, [], "b"] * 300, "x": "\U0001f600"})
+    tracemalloc.start()
+    try:
+        value = json_text.loads(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert value["x"] == "\U0001f600"
+    assert peak < 20_000_000
+    with pytest.raises(ValueError, match=re.escape("'AAA")):
+        json_text.loads(json.dumps({"A" * 1000: [HALF]}))

@@ -167,7 +167,8 @@ def test_a_loopback_listener_has_local_names(server: Server, path: str) -> None:
 
 
 def test_a_name_is_not_repeated_as_it_is(server: Server) -> None:
-    assert called(server.http_url, "é\t<b>").error() == REFUSED.format(r"\xc3\xa9\t<b>")
+    assert called(server.http_url, "a<b>").status == 400
+    assert called(server.http_url, "a%2F.b").error() == REFUSED.format("a%2F.b")
     assert called(server.http_url, "x" * 9000).error() == REFUSED.format("x" * 256 + "...")
 
 
@@ -249,10 +250,12 @@ def test_a_name_that_is_not_text_is_refused_in_json(server: Server, method: str,
 
 @pytest.mark.parametrize("path", ["/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/region/r/register"])
 def test_bodies_of_settings_are_refused_in_json(server: Server, path: str) -> None:
-    large = ask(server, "POST", path, {}, b" " * (2 << 20) + b"{}")
-    assert (large.status, large.error()) == (413, "the body is larger than the 2 MiB that are read here")
+    large = ask(server, "POST", path, {}, b" " * (256 << 10) + b"{}")
+    told = "the request's body has 262146 bytes, at most 262144 are accepted"
+    assert (large.status, large.error()) == (413, told)
     with connect(server.http_url) as sock:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         sock.sendall(head.encode() + b"nonsense\r\n")
         answer = read_answer(sock)
-    assert (answer.status, answer.error()) == (499, "the request's body could not be read to its end")
+    assert answer.status == 400
+    assert answer.error().startswith("the request's chunked body is broken: ")

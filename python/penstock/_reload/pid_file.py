@@ -50,6 +50,7 @@ def held(path: str | None) -> Iterator[None]:
         finally:
             # Before the lock is gone, so that it is not the next server's.
             _remove(path, file, own)
+            _forks.let_children_keep(file)
     finally:
         os.close(file)
 

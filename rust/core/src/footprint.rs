@@ -46,7 +46,7 @@ mod tests {
         let input = TensorSpec { document, ..TensorSpec::new("x", datatype, vec![None]) };
         let spec = ModelSpec { inputs: vec![input], ..ModelSpec::default() };
         let tensor = Tensor::new(datatype, smallvec![count], Buffer::Shared(bytes.to_vec().into())).unwrap();
-        of_request(&spec, &InferRequest::assemble(&spec, smallvec![(0, tensor)], Protocol::Http).unwrap())
+        of_request(&spec, &InferRequest::assemble(&spec, [(0, tensor)], Protocol::Http).unwrap())
     }
 
     #[test]

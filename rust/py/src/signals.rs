@@ -210,7 +210,8 @@ impl Ending {
         }
         match *self {
             Self { hastened: Some(at), .. } => Some(at + GRACE),
-            Self { closing: Some(at), .. } => Some(at + CLOSE_WITHIN + GRACE),
+            // Instances first, then what loads models, which has as long.
+            Self { closing: Some(at), .. } => Some(at + 2 * CLOSE_WITHIN + GRACE),
             Self { drained: Some(at), .. } => Some(at + GRACE),
             Self { late: Some(at), .. } => Some(at + CLOSE_WITHIN),
             _ => None,

@@ -7,7 +7,8 @@ use crate::{
     body::Body,
     cached::Remote,
     config::SharedMemory,
-    grpc, hosts,
+    grpc,
+    hosts::{self, Names},
     rest::{self, GenerateVerb, Hosted, HostedRequest, InferPath, Inference, RoutedRequest, Verb},
     shared_memory::Regions,
 };
@@ -190,7 +191,8 @@ impl Front {
         let allowed = &*self.context.app.config.allowed_hosts;
         // A call in this process goes to no host.
         if protocol == Protocol::Http {
-            hosts::check_host(self.checks_hosts.then_some(allowed), request.version(), uri, headers)?;
+            let names = Names { allowed, addresses: !self.context.local };
+            hosts::check_host(self.checks_hosts.then_some(names), request.version(), uri, headers)?;
         }
         if is_call { hosts::check_page(allowed, request.method(), uri, headers) } else { Ok(()) }
     }

@@ -28,12 +28,21 @@ pub(crate) fn are_checked(allowed: &[String], is_loopback: bool) -> bool {
     (is_loopback || !allowed.is_empty()) && !allowed.iter().any(|name| name == ANY)
 }
 
-/// Refuses a request without one well-formed name of its server, and one whose name is neither local nor in `allowed`,
+/// Names that requests may call a server by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    /// Those of the setting.
+    pub(crate) allowed: &'a [String],
+    /// Set where other machines call: by an address, which no page can make lead elsewhere, as probes do.
+    pub(crate) addresses: bool,
+}
+
+/// Refuses a request without one well-formed name of its server, and one whose name is not among `names`,
 /// where names are checked.
 ///
 /// # Errors
 /// `InvalidInput` or `Forbidden` that shows the name.
-pub(crate) fn check_host(allowed: Option<&[String]>, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_host(names: Option<Names<'_>>, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let mut given = headers.get_all(HOST).iter();
     if let (Some(host), None, None) = (given.next(), given.next(), uri.authority())
         && is_usual(host.as_bytes())
@@ -41,9 +50,13 @@ pub(crate) fn check_host(allowed: Option<&[String]>, version: Version, uri: &Uri
         return Ok(());
     }
     host_form::check(version, uri, headers)?;
-    let Some(allowed) = allowed else { return Ok(()) };
-    let is_known =
-        |host: &&[u8]| name(host).is_some_and(|name| name.is_empty() || is_local(name) || is_in(allowed, name));
+    let Some(Names { allowed, addresses }) = names else { return Ok(()) };
+    let is_known = |host: &&[u8]| {
+        let is_known = |name: &str| {
+            name.is_empty() || is_local(name) || is_in(allowed, name) || (addresses && address(name).is_some())
+        };
+        name(host).is_some_and(is_known)
+    };
     match called(uri, headers).find(|host| !is_known(host)) {
         None => Ok(()),
         Some(host) => Err(refused(format!(
@@ -156,9 +169,16 @@ mod tests {
         given.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
+    const NONE: Names<'_> = Names { allowed: &[], addresses: false };
+
     fn host(allowed: &[&str], host: &str) -> Result<()> {
         let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-        check_host(Some(&allowed), Version::HTTP_11, &Uri::from_static("/"), &headers(&[("host", host)]))
+        check_host(
+            Some(Names { allowed: &allowed, addresses: false }),
+            Version::HTTP_11,
+            &Uri::from_static("/"),
+            &headers(&[("host", host)]),
+        )
     }
 
     #[test]
@@ -170,7 +190,7 @@ mod tests {
         }
         assert!(host(&[], "[::ffff:127.0.0.1]:80").is_ok());
         // HTTP/1.0 has no such header, and pages are not sent by it.
-        assert!(check_host(Some(&[]), Version::HTTP_10, &Uri::from_static("/"), &HeaderMap::new()).is_ok());
+        assert!(check_host(Some(NONE), Version::HTTP_10, &Uri::from_static("/"), &HeaderMap::new()).is_ok());
     }
 
     #[test]
@@ -200,9 +220,18 @@ mod tests {
     }
 
     #[test]
+    fn other_machines_may_call_by_address() {
+        let names = Names { addresses: true, ..NONE };
+        let check =
+            |host| check_host(Some(names), Version::HTTP_11, &Uri::from_static("/"), &headers(&[("host", host)]));
+        assert!(check("10.0.0.1:8000").is_ok() && check("[2001:db8::1]").is_ok());
+        assert!(check("evil.example").is_err());
+    }
+
+    #[test]
     fn each_of_several_names_is_checked() {
         let check =
-            |uri, host| check_host(Some(&[]), Version::HTTP_11, &Uri::from_static(uri), &headers(&[("host", host)]));
+            |uri, host| check_host(Some(NONE), Version::HTTP_11, &Uri::from_static(uri), &headers(&[("host", host)]));
         assert!(check("http://evil.example/", "localhost").is_err());
         assert!(check("http://localhost/", "evil").is_err());
     }

@@ -8,7 +8,6 @@ use crate::{
     limits::{MAX_PARAMETERS, bounded},
     number::{self, Decimal, Short},
 };
-use penstock_core::Result;
 
 /// A position in a JSON text.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +30,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// `InvalidInput` beyond [`MAX_PARAMETERS`], those of a request and its tensors together.
-    pub(super) fn count_parameter(&mut self) -> Result<()> {
+    pub(super) fn count_parameter(&mut self) -> penstock_core::Result<()> {
         self.parameters += 1;
         bounded("parameters", self.parameters, MAX_PARAMETERS)
     }
