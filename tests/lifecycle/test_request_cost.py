@@ -3,6 +3,7 @@ any one request is decoded."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -134,7 +135,9 @@ INTEGRATIONS = {
 """A folder that each integration serves, and a path of it."""
 
 DOCUMENTS = f'{{"data":[{repeated("[]")}]}}'.encode()
-"""JSON of very many small values: some 1.6 GB of Python's objects."""
+"""JSON of very many small values: some 1.6 GB of Python's objects, counted as 0.8."""
+
+HALF_A_GIGABYTE = {"PENSTOCK_MAX_INFLIGHT_BYTES": "500MB"}
 
 
 @pytest.mark.parametrize("name", INTEGRATIONS)
@@ -142,16 +145,16 @@ def test_integrations_count_what_python_makes_of_json(name: str) -> None:
     folder, path = INTEGRATIONS[name]
     if name == "modelbit":
         pytest.importorskip("pandas")
-    with Serving(
-        str(EXAMPLES.parent / folder), "--http", "127.0.0.1:0", "--grpc", "off", "--io-threads", "1"
-    ) as server:
+    options = ("--http", "127.0.0.1:0", "--grpc", "off", "--io-threads", "1")
+    with Serving(str(EXAMPLES.parent / folder), *options, environment=HALF_A_GIGABYTE) as server:
         refused_uncounted(server.process.pid, server.http, path)
 
 
 def test_kserves_server_counts_what_python_makes_of_json() -> None:
     http, grpc = free_ports(2)
     script = MODELS / "costly_kserve.py"
-    with subprocess.Popen([sys.executable, str(script), str(http), str(grpc)], stderr=subprocess.DEVNULL) as process:
+    command = [sys.executable, str(script), str(http), str(grpc)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, **HALF_A_GIGABYTE}) as process:
         try:
             url = f"http://127.0.0.1:{http}"
             until(lambda: answers(url), "the server to start")
