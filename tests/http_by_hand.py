@@ -136,6 +136,17 @@ def get(url: str, path: str) -> Answer:
         return connection.ask("GET", path)
 
 
+def is_draining(url: str) -> bool:
+    """Whether it says so at once. It may close a connection that it had just accepted, or wait for what computes."""
+    try:
+        with Connection(url) as connection:
+            connection.connect()
+            connection.sock.settimeout(0.2)
+            return connection.ask("GET", "/v2/health/ready").status == 503
+    except OSError:
+        return False
+
+
 def post(url: str, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
     with Connection(url) as connection:
         return connection.ask("POST", path, body, headers)

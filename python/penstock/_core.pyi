@@ -87,14 +87,14 @@ def want_origins() -> None:
 
 @final
 class Signals:
-    """Counts signals as they come, drains a server at the first one, and ends the process if Python does not.
+    """Counts signals as they come, drains at the first one, and ends the process if Python does not.
 
     Args:
         numbers: The signals that mean the end.
-        drain_timeout: How long the first one leaves to requests, in seconds.
+        start_timeout: How long the first one leaves to a start, in seconds; None for as long as it needs.
     """
 
-    def __new__(cls, numbers: list[int], drain_timeout: float) -> Signals: ...
+    def __new__(cls, numbers: list[int], start_timeout: float | None = None) -> Signals: ...
     def fileno(self) -> int:
         """For `signal.set_wakeup_fd`."""
 
@@ -102,8 +102,14 @@ class Signals:
     def count(self) -> int:
         """How many have come that mean the end."""
 
-    def heed(self, server: Server) -> None:
-        """Has them stop a server that has started."""
+    def heed(self, server: Server, timeout: float) -> None:
+        """Has them stop a server that has started, whose requests have so many seconds."""
+
+    def heed_attached(self, line: Line, message: bytes, timeout: float) -> None:
+        """Has the first one say this to the server at the other end; requests have so many seconds."""
+
+    def heed_nothing(self) -> None:
+        """Has them counted only."""
 
     def stop(self) -> None:
         """Does what a signal does."""

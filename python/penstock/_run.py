@@ -7,18 +7,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock import _forks, _present
+from penstock import _present
 from penstock._reload import pid_file
 from penstock._say import say
 from penstock.server import Server
+from penstock.signals import Signals
 
 if TYPE_CHECKING:
-    from penstock import _core
     from penstock._reload.reloader import Reloader
 
 _LOOKS_EVERY = 0.1
@@ -34,11 +32,8 @@ class _SignalledError(BaseException):
     """A signal came while models load. Not an `Exception`: nothing on its way out may swallow it."""
 
 
-class _Signals:
-    """How many signals came. Counted, not raised, once the server runs: a raise could strike anywhere.
-
-    They are counted twice: here when the main thread has the interpreter, and as they come by `_core.Signals`, which
-    begins the drain and keeps its deadline.
+class _Signals(Signals):
+    """Signals of a server in the foreground. Counted, not raised, once it runs: a raise could strike anywhere.
 
     Args:
         drain_timeout: How long the first one leaves to requests, in seconds.
@@ -46,69 +41,20 @@ class _Signals:
     """
 
     def __init__(self, drain_timeout: float, *, reloads: bool) -> None:
-        self._numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if reloads else [])]
-        self._drain_timeout = drain_timeout
+        also = [signal.SIGHUP] if reloads else []
+        super().__init__([signal.SIGINT, signal.SIGTERM], also=also, start_timeout=drain_timeout)
         self._had_terminal = _has_terminal()
-        self._core: _core.Signals | None = None
-        self._handled = 0
         self.reloads = 0
         self.interrupt = False
 
-    @property
-    def count(self) -> int:
-        """How many came that mean the end."""
-        return max(self._handled, self._core.count if self._core else 0)
-
-    def heed(self, server: Server) -> None:
-        """Has them stop a server that has started, whoever holds the interpreter then."""
-        if self._core is not None and server._core is not None:
-            self._core.heed(server._core)
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         # A terminal that is closed sends SIGHUP too, and means the end.
         if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
             self.reloads += 1
             return
-        self._handled += 1
-        if number == signal.SIGHUP and self._core is not None:
-            self._core.stop()
+        super().handle(number, frame)
         if self.interrupt:
             raise _SignalledError
-
-    @contextmanager
-    def caught(self) -> Iterator[None]:
-        """Catches them; in a thread other than the main one, none."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        from penstock import _core
-
-        self._core = _core.Signals([signal.SIGINT, signal.SIGTERM], self._drain_timeout)
-        wakes = signal.set_wakeup_fd(self._core.fileno(), warn_on_full_buffer=False)
-        before = {number: signal.signal(number, self.handle) for number in self._numbers}
-
-        def give_back() -> None:
-            for number, handler in before.items():
-                # One that was not set from Python cannot be set by it.
-                if handler is not None:
-                    signal.signal(number, handler)
-            with suppress(ValueError):
-                signal.set_wakeup_fd(wakes)
-
-        def let_go() -> None:
-            # A signal to a child is not one to this process, whose socket it shares. Ctrl-C comes to all processes of a
-            # terminal, and must not end what a handler computes with.
-            give_back()
-            signal.signal(signal.SIGINT, _do_nothing)
-
-        _forks.in_child.add(let_go)
-        _forks.watch()
-        try:
-            yield
-        finally:
-            _forks.in_child.discard(let_go)
-            give_back()
-            self._core.close()
 
 
 def run(
@@ -204,10 +150,6 @@ class _Stop:
             self._cut = server.stop(timeout)
         except BaseException as error:
             self._failure = error
-
-
-def _do_nothing(*_: object) -> None:
-    pass
 
 
 def _has_terminal() -> bool:

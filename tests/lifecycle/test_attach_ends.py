@@ -356,3 +356,45 @@ def test_the_command_attaches_a_file_until_it_is_told_to_end(place: str) -> None
         1,
         f"penstock: error: attach: {place}: no server is there that was started with attach\n",
     )
+
+
+@pytest.mark.fault("SIGTERM while held")
+@pytest.mark.parametrize(("timeout", "signals"), [(0.3, 1), (600, 2)], ids=["deadline", "second signal"])
+def test_the_command_heeds_signals_while_a_handler_holds_the_interpreter(
+    timeout: float, signals: int, server: Server, place: str, tmp_path: Path
+) -> None:
+    code = "import sys; from penstock import cli; from penstock._attach import command; command._DRAIN = {}; {}"
+    command = [sys.executable, "-c", code.format(timeout, "sys.exit(cli.main(sys.argv[1:]))"), "attach", place]
+    (gate := tmp_path / "gate").mkdir()
+    with subprocess.Popen(
+        [*command, "holding.py"],
+        cwd=MODELS,
+        env={**os.environ, "GATE": str(gate)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as attaching:
+        try:
+            assert attaching.stdout
+            assert attaching.stdout.readline().startswith("penstock: attached to ")
+            before = len(list(gate.iterdir()))
+            [asked] = at_once([lambda: infer(server.http_url, "Holding", {"x": np.array([1000], np.float32)})])
+            until(lambda: len(list(gate.iterdir())) > before, "a call that holds the interpreter")
+            assert status(server.http_url, "Holding") == 200
+            attaching.send_signal(signal.SIGTERM)
+            has_gone(server.http_url, "Holding")
+            assert not asked.done()
+            for _ in range(signals - 1):
+                attaching.send_signal(signal.SIGTERM)
+            _, said = attaching.communicate(timeout=30)
+        finally:
+            attaching.kill()
+    assert (attaching.returncode, said.splitlines()) == (
+        3,
+        [
+            "penstock: left without waiting for what holds the interpreter",
+            "penstock: cut off: requests that have not finished",
+        ],
+    )
+    cut = asked.result()
+    assert (cut.status, cut.error()) == (500, f"model 'Holding': {GONE}")

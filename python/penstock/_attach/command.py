@@ -10,11 +10,15 @@ from typing import Any
 
 from penstock._say import say
 from penstock.errors import PenstockError, StartupError
+from penstock.signals import Signals
 
 __all__ = ["add_parser", "run"]
 
 _LOOKS_EVERY = 0.1
 """Seconds between two looks at whether a signal came."""
+
+_DRAIN = 30.0
+"""Seconds that requests have to finish."""
 
 _CUT = 3
 
@@ -46,24 +50,24 @@ def run(options: argparse.Namespace) -> int:
     from penstock.attaching import attach
 
     models = [one for target in options.targets for one in _load.load(target)]
-    signals: list[int] = []
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-        if len(signals) > 1:
-            raise SystemExit(_CUT)
-
     try:
         attached = attach(options.address, *models, timeout=options.timeout)
     except PenstockError as error:
         raise error if isinstance(error, StartupError) else StartupError(str(error)) from error
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)
-    names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
-    say(f"penstock: attached to {options.address}: {names}", sys.stdout)
-    while not signals:
-        if attached.wait(_LOOKS_EVERY):
-            say(f"penstock: {attached.reason}")
-            return 0
-    say("penstock: detaching: requests have 30 s to finish; signal again to end at once")
-    return 0 if attached.detach() else _CUT
+    with _Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
+        signals.heed(attached, _DRAIN)
+        names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
+        say(f"penstock: attached to {options.address}: {names}", sys.stdout)
+        while not signals.count:
+            if attached.wait(_LOOKS_EVERY):
+                say(f"penstock: {attached.reason}")
+                return 0
+        say(f"penstock: detaching: requests have {_DRAIN:g} s to finish; signal again to end at once")
+        return 0 if attached.detach(_DRAIN) else _CUT
+
+
+class _Signals(Signals):
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        super().handle(number, frame)
+        if self.count > 1:
+            raise SystemExit(_CUT)

@@ -73,10 +73,11 @@ class Guest:
             # Whoever builds its instances for ever, or dies over it, is heard of meanwhile.
             work = (head, parts, channels)
             threading.Thread(target=self._attach, args=work, name="penstock-attaching", daemon=True).start()
-        elif head.get("do") == "detach":
-            names = self._withdraw()
-            self._say({"do": "end"})
-            _log.info("models are detached by their process: %s", names)
+        elif head.get("do") in ("withdraw", "detach"):
+            if names := self._withdraw():
+                _log.info("models are detached by their process: %s", names)
+            if head["do"] == "detach":
+                self._say({"do": "end"})
         else:
             raise ValueError("it asks for what there is not")
 

@@ -12,7 +12,7 @@ from penstock import errors
 if TYPE_CHECKING:
     from penstock._core import Channel, Line
 
-__all__ = ["hear", "refusal", "refused", "say"]
+__all__ = ["hear", "packed", "refusal", "refused", "say"]
 
 _LENGTH = struct.Struct("<Q")
 
@@ -35,9 +35,14 @@ def say(line: Line, head: Mapping[str, Any], parts: Iterable[bytes] = (), channe
     Raises:
         OSError: the other end is gone, or does not listen.
     """
+    line.say(packed(head, parts), list(channels))
+
+
+def packed(head: Mapping[str, Any], parts: Iterable[bytes] = ()) -> bytes:
+    """The bytes of a message."""
     parts = list(parts)
     text = json.dumps({**head, "parts": [len(part) for part in parts]}).encode()
-    line.say(b"".join((_LENGTH.pack(len(text)), text, *parts)), list(channels))
+    return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
 def hear(line: Line, timeout: float | None = None) -> tuple[dict[str, Any], list[bytes], list[Channel]] | None:

@@ -14,7 +14,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -37,6 +37,8 @@ pub struct Line {
     socket: Socket,
     /// Ready to be read once the other process has ended.
     partner: OnceLock<OwnedFd>,
+    /// Held while a message and its channels are sent.
+    saying: Mutex<()>,
 }
 
 /// What is heard.
@@ -98,7 +100,7 @@ impl Line {
     }
 
     pub(crate) fn of(socket: Socket) -> Self {
-        Self { socket, partner: OnceLock::new() }
+        Self { socket, partner: OnceLock::new(), saying: Mutex::default() }
     }
 
     /// From now on the line ends with the process of that number, the one at the other end. Where the kernel
@@ -121,6 +123,7 @@ impl Line {
         let (mut region, file) = Region::create(message.len())?;
         region.write(0, message);
         let (length, value) = (message.len() as u64, channels.len() as u64);
+        let _saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         self.send(&Frame { flags: NEW, length, value, ..Frame::bare(Kind::Message) }, file.as_fd())?;
         channels.iter().try_for_each(|channel| self.send(&Frame::bare(Kind::Channel), channel.0.as_fd()))
     }

@@ -9,7 +9,7 @@
 //! # Limitations
 //! The kernel joins signals of one number that come before the first of them is delivered.
 
-use crate::{config::duration, exit, loaded::CLOSE_WITHIN, server::Server};
+use crate::{config::duration, exit, loaded::CLOSE_WITHIN, processes::Line, server::Server};
 use pyo3::prelude::*;
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -52,26 +52,37 @@ pub(crate) struct Signals {
 struct Shared {
     /// The signals that mean the end.
     numbers: Vec<u8>,
-    drain_timeout: Duration,
     count: AtomicU32,
-    served: Mutex<Option<Served>>,
+    served: Mutex<Served>,
     closed: AtomicBool,
 }
 
-/// A server, and whether its handlers are being closed: Python has got the interpreter after the drain.
-type Served = (Arc<penstock_server::Server>, Arc<AtomicBool>);
+/// The target of a drain.
+#[derive(Clone, Debug)]
+enum Served {
+    /// Nothing yet, or no longer; and how long a start may go on, where Python is to raise out of it.
+    Nothing(Option<Duration>),
+    Server {
+        server: Arc<penstock_server::Server>,
+        /// Whether its handlers are being closed: Python has got the interpreter after the drain.
+        closing: Arc<AtomicBool>,
+        timeout: Duration,
+    },
+    /// Models of this process behind the server of another one, and what tells that one to give them no more.
+    Attached { line: Arc<penstock_process::Line>, message: Arc<[u8]>, timeout: Duration },
+}
 
 #[pymethods]
 impl Signals {
     #[new]
-    fn new(numbers: Vec<u8>, drain_timeout: f64) -> PyResult<Self> {
+    #[pyo3(signature = (numbers, start_timeout = None))]
+    fn new(numbers: Vec<u8>, start_timeout: Option<f64>) -> PyResult<Self> {
         let (outside, inside) = UnixStream::pair()?;
         outside.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
             numbers,
-            drain_timeout: duration(drain_timeout).unwrap_or_default(),
             count: AtomicU32::new(0),
-            served: Mutex::default(),
+            served: Mutex::new(Served::Nothing(start_timeout.map(|seconds| duration(seconds).unwrap_or_default()))),
             closed: AtomicBool::new(false),
         });
         let watched = Arc::clone(&shared);
@@ -91,8 +102,22 @@ impl Signals {
     }
 
     /// From now on a signal drains this server, which has started.
-    fn heed(&self, server: &Server) {
-        *self.shared.served() = server.running();
+    fn heed(&self, server: &Server, timeout: f64) {
+        if let Some((server, closing)) = server.running() {
+            let timeout = duration(timeout).unwrap_or_default();
+            *self.shared.served() = Served::Server { server, closing, timeout };
+        }
+    }
+
+    /// From now on a signal has this said, after which no more requests come.
+    fn heed_attached(&self, line: &Line, message: &[u8], timeout: f64) {
+        let timeout = duration(timeout).unwrap_or_default();
+        *self.shared.served() = Served::Attached { line: line.shared(), message: message.into(), timeout };
+    }
+
+    /// From now on a signal is counted only.
+    fn heed_nothing(&self) {
+        *self.shared.served() = Served::Nothing(None);
     }
 
     /// Does what a signal does.
@@ -111,7 +136,7 @@ impl Signals {
 }
 
 impl Shared {
-    fn served(&self) -> MutexGuard<'_, Option<Served>> {
+    fn served(&self) -> MutexGuard<'_, Served> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -169,15 +194,23 @@ impl Ending {
         }
         let served = shared.served().clone();
         let until = match &served {
-            Some((server, closing)) => self.stop(server, closing, shared.drain_timeout, now),
+            Served::Server { server, closing, timeout } => self.stop(server, closing, *timeout, now),
+            Served::Attached { line, message, timeout } => {
+                if self.told == 0 {
+                    self.told = 1;
+                    // A server that is gone gives no more either.
+                    let _ = line.say(message, &[]);
+                }
+                Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
+            }
             // Models load, and Python raises out of it.
-            None => Some(match self.hastened {
+            Served::Nothing(within) => within.map(|within| match self.hastened {
                 Some(at) => at + GRACE,
-                None => self.began + shared.drain_timeout + CLOSE_WITHIN + GRACE,
+                None => self.began + within + CLOSE_WITHIN + GRACE,
             }),
         };
         if until.is_some_and(|until| now >= until) {
-            end(served.map(|(server, _)| server).as_deref());
+            end(&served);
         }
     }
 
@@ -186,13 +219,13 @@ impl Ending {
         &mut self,
         server: &Arc<penstock_server::Server>,
         closing: &AtomicBool,
-        drain_timeout: Duration,
+        timeout: Duration,
         now: Instant,
     ) -> Option<Instant> {
         let signals = if self.hastened.is_some() { 2 } else { 1 };
         if self.told < signals {
             self.told = signals;
-            server.begin_drain(if signals == 1 { drain_timeout } else { Duration::ZERO });
+            server.begin_drain(if signals == 1 { timeout } else { Duration::ZERO });
         }
         if self.late.is_none() && server.is_late() {
             self.late = Some(now);
@@ -220,11 +253,12 @@ impl Ending {
 }
 
 /// Ends the process, and says what that cuts off.
-fn end(server: Option<&penstock_server::Server>) -> ! {
-    let cut = match server.map(penstock_server::Server::cut_off) {
-        None => String::new(),
-        Some(None) => "requests that have not finished".to_owned(),
-        Some(Some(names)) => names.join(", "),
+fn end(served: &Served) -> ! {
+    let unfinished = || "requests that have not finished".to_owned();
+    let cut = match served {
+        Served::Nothing(_) => String::new(),
+        Served::Server { server, .. } => server.cut_off().map_or_else(unfinished, |names| names.join(", ")),
+        Served::Attached { .. } => unfinished(),
     };
     let mut lines = "penstock: left without waiting for what holds the interpreter\n".to_owned();
     if !cut.is_empty() {

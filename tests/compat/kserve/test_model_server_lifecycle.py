@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kserve_live import HERE, Double, Script, live
 
-from http_by_hand import post
+from http_by_hand import is_draining, post
 from penstock import SignatureError
 from penstock.compat.kserve import ModelServer, dialect
 from waiting import PATIENCE, at_once, until
@@ -95,6 +95,35 @@ def test_s07_requests_have_their_grace_period(tmp_path: Any) -> None:
         running.said("entered")
         running.signal(signal.SIGTERM)
         assert running.status() == 0
+
+
+@pytest.mark.fault("SIGTERM while held")
+@pytest.mark.parametrize(("grace", "signals"), [(2, 1), (600, 2)], ids=["grace period", "second signal"])
+def test_a_signal_is_heeded_while_a_model_holds_the_interpreter(grace: int, signals: int) -> None:
+    body = (
+        "    import ctypes\n"
+        "    class Holding(Model):\n"
+        "        def predict(self, payload, headers=None):\n"
+        "            print('entered', flush=True)\n"
+        "            ctypes.PyDLL(None).sleep(1000)\n"
+        "    holding = Holding('a')\n"
+        "    holding.load()\n"
+        f"    server.grace_period = {grace}\n"
+        "    server.start([holding])\n"
+    )
+    with script(body) as running:
+        url = running.url
+        [held] = at_once([lambda: predict(url, 1)])
+        running.said("entered")
+        running.signal(signal.SIGTERM)
+        until(lambda: is_draining(url), "not to be ready")
+        assert not held.done()
+        for _ in range(signals - 1):
+            running.signal(signal.SIGQUIT)
+        assert running.status() == 3
+        assert held.exception()
+        assert running.said("penstock: left") == "without waiting for what holds the interpreter"
+        assert running.said("penstock: cut off: ") == "a (version 1): 1 requests"
 
 
 def test_s07_stop_can_be_called_and_awaited() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,12 @@ import pytest
 from functions import ECHO, says
 
 import penstock
+from http_by_hand import is_draining
 from penstock import images
 from penstock.compat.openinference import Function, ServeRun, Wrong, describe, function_at, function_of, new_function
 from penstock.compat.openinference._images import image_of
 from penstock.errors import StartupError, Unavailable
+from waiting import PATIENCE, at_once, until
 
 TENSORS = [{"name": "x", "datatype": "FP32", "shape": [-1]}]
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}]}
@@ -103,6 +106,29 @@ def test_a_run_may_compute_in_the_process_of_its_service() -> None:
     run.stop()
     with pytest.raises(StartupError, match="it asks for the packages one"):
         function(requirements=["one"]).run("serve", wait=True, isolation="server")
+
+
+@pytest.mark.fault("SIGTERM while held")
+def test_a_service_whose_function_holds_the_interpreter_ends_by_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DRAIN_TIMEOUT", "2s")
+    code = "import ctypes\ndef handler(request):\n    print('entered')\n    ctypes.PyDLL(None).sleep(1000)\n"
+    run = function(code).run("serve", wait=True, grpc=None, isolation="server")
+    try:
+        assert run.status.inference_v2 is not None
+        url = run.status.inference_v2["baseUrl"]
+        [asked] = at_once([lambda: run.invoke(json=BODY)])
+        until(lambda: "entered" in run.logs(), "the function to be called")
+        # A Ctrl-C comes to both, and is followed by what the program says at its end: that is one signal.
+        run._process.send_signal(signal.SIGINT)
+        run._process.send_signal(signal.SIGTERM)
+        until(lambda: is_draining(url), "not to be ready")
+        assert not asked.done()
+        assert run._process.wait(PATIENCE) == 3
+        assert asked.exception()
+        assert "penstock: left without waiting for what holds the interpreter" in run.logs()
+    finally:
+        run._process.kill()
+        run.stop()
 
 
 def test_d17_a_run_that_cannot_start_says_why() -> None:

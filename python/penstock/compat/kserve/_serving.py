@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from penstock.compat.kserve._polling import Polling
 from penstock.compat.kserve._table import Table
 from penstock.compat.kserve._workers import Workers
 from penstock.compat.kserve.logging import logger
+from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from penstock.compat.kserve.model_repository import ModelRepository
@@ -31,7 +30,7 @@ __all__ = ["Serving"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 _LOOKS_EVERY = 0.1
-"""Seconds between two looks at whether a second signal came."""
+"""Seconds between two looks at whether a signal came."""
 
 
 class Serving:
@@ -44,9 +43,8 @@ class Serving:
     def __init__(self, owner: ModelServer) -> None:
         self._owner = owner
         self._repository = owner.registered_models
-        self._signals = 0
+        self._signals = _Signals(_SIGNALS)
         self._stopping = threading.Event()
-        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._ended: Future[None] = Future()
         self._metrics = Exposition()
         self._server: Server | None = None
@@ -80,26 +78,20 @@ class Serving:
             ended.set_result(None)
             return ended
         serving._stopping.set()
-        if serving._wake is not None:
-            loop, wake = serving._wake
-            with suppress(RuntimeError):  # It has ended meanwhile.
-                loop.call_soon_threadsafe(wake.set)
         return serving._ended
 
     async def _main(self) -> None:
-        loop, wake = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = loop, wake
-        if self._stopping.is_set():
-            wake.set()
-        self._loops.begins(loop)
-        with self._caught(loop, wake):
+        self._loops.begins(asyncio.get_running_loop())
+        with self._signals.caught():
             try:
                 start = _Thread(self._start)
                 while not await asyncio.to_thread(start.has_ended, _LOOKS_EVERY):
-                    if self._signals > 1:
+                    if self._signals.count > 1:
                         raise KeyboardInterrupt
                 start.result()
-                await wake.wait()
+                self._signals.heed(self._server, float(self._owner.grace_period))
+                while not (self._signals.count or self._stopping.is_set()):
+                    await asyncio.to_thread(self._stopping.wait, _LOOKS_EVERY)
             finally:
                 await self._end()
 
@@ -132,33 +124,24 @@ class Serving:
             return
         stop = _Thread(self._server.stop, float(self._owner.grace_period))
         while not await asyncio.to_thread(stop.has_ended, _LOOKS_EVERY):
-            if self._signals > 1:
-                self._signals = 0
+            if self._signals.count > 1:
                 _Thread(self._server.stop, 0.0)
-        if cut := stop.result():
+                break
+        # It is over, or hastened, and models may take their time to go.
+        self._signals.heed(None)
+        if cut := await asyncio.to_thread(stop.result):
             logger.warning("Not waited for any longer: %s", ", ".join(cut))
         self._loops.close()
         await asyncio.to_thread(_let_go, self._repository)
         self._metrics.close()
 
-    @contextmanager
-    def _caught(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event) -> Iterator[None]:
-        """Has signals stop the server; on a thread other than the main one they are left alone."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def handle(number: int, _: FrameType | None) -> None:
-            self._signals += 1
-            logger.info("Received signal %s", signal.Signals(number).name)
-            loop.call_soon_threadsafe(wake.set)
+class _Signals(Signals):
+    """Signals of which each is logged."""
 
-        before = {number: signal.signal(number, handle) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        super().handle(number, frame)
+        logger.info("Received signal %s", signal.Signals(number).name)
 
 
 class _Thread:

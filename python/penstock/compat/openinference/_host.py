@@ -16,8 +16,12 @@ from penstock import PenstockError, Server, logs
 from penstock.compat.openinference._binding import bind
 from penstock.compat.openinference._function import FunctionSpec
 from penstock.compat.openinference._options import Options
+from penstock.signals import Signals
 
 __all__ = ["main"]
+
+_LOOKS_EVERY = 0.1
+"""Seconds between two looks at whether a signal came."""
 
 
 def main() -> int:
@@ -25,22 +29,26 @@ def main() -> int:
     told = json.loads(sys.stdin.readline())
     logs.setup()
     over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
+
+    # A Ctrl-C comes to this process too, before whoever started it says so.
+    signal.signal(signal.SIGINT, lambda *_: over.set())
 
     def watch() -> None:
         os.read(sys.stdin.fileno(), 1)
         over.set()
 
-    try:
-        model = bind(FunctionSpec.of_json(told["function"]), Options.of(told["options"]))
-        with Server(model, http=told["http"], grpc=told["grpc"]) as server:
-            threading.Thread(target=watch, daemon=True).start()
-            _say({"http": server.http_address, "grpc": server.grpc_address})
-            over.wait()
-    except PenstockError as error:
-        _say({"error": str(error)})
-        return 1
+    with Signals([signal.SIGTERM]).caught() as signals:
+        try:
+            model = bind(FunctionSpec.of_json(told["function"]), Options.of(told["options"]))
+            with Server(model, http=told["http"], grpc=told["grpc"]) as server:
+                signals.heed(server)
+                threading.Thread(target=watch, daemon=True).start()
+                _say({"http": server.http_address, "grpc": server.grpc_address})
+                while not (signals.count or over.wait(_LOOKS_EVERY)):
+                    pass
+        except PenstockError as error:
+            _say({"error": str(error)})
+            return 1
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,10 +15,10 @@ from penstock import Cache, Model
 from penstock.compat.pytriton._binding import Binding
 from penstock.compat.pytriton._lifecycle import DefaultTritonLifecyclePolicy, TritonLifecyclePolicy
 from penstock.compat.pytriton._models import BoundModel, Models
-from penstock.compat.pytriton._signals import Signals
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.proxy import telemetry
 from penstock.compat.pytriton.utils.workspace import Workspace
+from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,6 +31,9 @@ MONITORING_PERIOD_S = 10.0
 """How often `serve` looks whether all is well, unless told otherwise."""
 WAIT_FORM_MODEL_TIMEOUT_S = 60.0
 """How long PyTriton waits for a model that it has loaded. Here a model that is loaded is ready."""
+
+_DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+"""The handlers of signals that are replaced. A script's own stay."""
 
 _LOOKS_EVERY = 0.1
 """Seconds between two looks at whether a signal came."""
@@ -187,6 +191,10 @@ class TritonBase:
         """Whether the server serves."""
         raise NotImplementedError
 
+    def _heed(self, signals: Signals) -> None:
+        """Has them drain what serves."""
+        raise NotImplementedError
+
     def _stop_impl(self, timeout: float | None = None) -> None:
         """Ends what `_load` began."""
         raise NotImplementedError
@@ -220,13 +228,15 @@ class TritonBase:
 
     def _watch(self, period: float) -> None:
         """Blocks until it is over. It may have been stopped elsewhere before this begins."""
-        with Signals().caught() as signals:
+        ours = [number for number, default in _DEFAULTS.items() if signal.getsignal(number) == default]
+        with Signals(ours).caught() as signals:
+            self._heed(signals)
             try:
                 while self.is_alive() and not signals.count:
                     time.sleep(min(_LOOKS_EVERY, max(period, 0.01)))
             except KeyboardInterrupt:
                 # Of a handler of the script's own.
-                signals.count += 1
+                signals.handle(0, None)
             if signals.count:
                 LOGGER.info("A signal was received, exiting.")
             self._stop_and_wait(signals)

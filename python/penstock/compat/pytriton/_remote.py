@@ -11,6 +11,7 @@ from penstock.compat.pytriton._models import BoundModel
 from penstock.compat.pytriton.client.utils import TritonUrl
 from penstock.compat.pytriton.constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S
 from penstock.compat.pytriton.utils.workspace import Workspace
+from penstock.signals import Signals
 
 __all__ = ["RemoteTriton"]
 
@@ -64,6 +65,9 @@ class RemoteTriton(TritonBase):
 
     def _is_alive_impl(self) -> bool:
         return self._attached is None or self._attached.alive
+
+    def _heed(self, signals: Signals) -> None:
+        signals.heed(self._attached, _DETACHED_WITHIN)
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (attached := self._attached) is not None:

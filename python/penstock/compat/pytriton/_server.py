@@ -20,6 +20,7 @@ from penstock.compat.pytriton._models import BoundModel
 from penstock.compat.pytriton._security import TritonSecurityConfig
 from penstock.compat.pytriton._settings import reachable, server_config, tell_unused
 from penstock.compat.pytriton.utils.workspace import Workspace
+from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -156,6 +157,9 @@ class Triton(TritonBase):
 
     def _is_alive_impl(self) -> bool:
         return self._triton_server is not None and self._triton_server.is_alive()
+
+    def _heed(self, signals: Signals) -> None:
+        signals.heed(self._server)
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (server := self._server) is not None:

@@ -6,7 +6,7 @@ use pyo3::{exceptions::PyEOFError, prelude::*, types::PyBytes};
 use std::{
     os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ pub(crate) struct Door(penstock_process::Door);
 /// What a server and a process that attaches models say to each other.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Line(penstock_process::Line);
+pub(crate) struct Line(Arc<penstock_process::Line>);
 
 /// The socket of an instance. Given away, it is empty.
 #[pyclass(frozen, module = "penstock._core")]
@@ -35,7 +35,7 @@ impl Door {
 
     fn next(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<Line>> {
         let patience = duration(timeout).unwrap_or_default();
-        Ok(detached(py, || self.0.next(patience))?.map(Line))
+        Ok(detached(py, || self.0.next(patience))?.map(|line| Line(Arc::new(line))))
     }
 
     fn close(&self) {
@@ -48,7 +48,7 @@ impl Line {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths are extracted into owned ones")]
     fn connect(path: PathBuf) -> PyResult<Self> {
-        Ok(Self(penstock_process::Line::connect(&path)?))
+        Ok(Self(Arc::new(penstock_process::Line::connect(&path)?)))
     }
 
     fn fileno(&self) -> i32 {
@@ -84,6 +84,13 @@ impl Line {
 
     fn hang_up(&self) {
         self.0.hang_up();
+    }
+}
+
+impl Line {
+    /// The line itself, for a thread without the interpreter.
+    pub(crate) fn shared(&self) -> Arc<penstock_process::Line> {
+        Arc::clone(&self.0)
     }
 }
 
