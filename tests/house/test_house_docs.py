@@ -167,7 +167,7 @@ def test_the_routes_table_is_what_is_routed() -> None:
 def test_the_calls_table_is_what_is_served() -> None:
     inference, _ = text("rust/server/src/grpc/control.rs").split("pub(super) async fn health")
     calls = set(re.findall(r'^        "(\w+)" =>', inference, re.MULTILINE))
-    calls |= set(re.findall(r'name == "(\w+)"', text("rust/server/src/grpc/dispatch.rs")))
+    calls |= set(re.findall(r'== Some\("(\w+)"\)', text("rust/server/src/grpc/dispatch.rs")))
     table = re.findall(r"^\| `inference\.GRPCInferenceService/(\w+)` \|", text("docs/protocol.md"), re.MULTILINE)
     assert set(table) == calls
 

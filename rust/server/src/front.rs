@@ -1,5 +1,5 @@
 //! The front door of one I/O thread. Inference goes straight to its handler; all other routes go
-//! through axum, which also carries tonic's services.
+//! through axum, which also carries gRPC reflection.
 
 use crate::{
     access::Category,

@@ -30,14 +30,6 @@ impl RequestGuard {
         Ok(())
     }
 
-    /// Takes `bytes` more of what all bodies together may hold.
-    ///
-    /// # Errors
-    /// `Overloaded` when the server's bodies hold as much as they may.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
-        self.held.take(bytes)
-    }
-
     /// Counts the request as `bytes`, if it is counted as fewer: by what it takes once it is decoded.
     ///
     /// # Errors

@@ -18,6 +18,13 @@ pub(crate) struct Observed<'a> {
     trace: Option<Arc<RequestTrace>>,
 }
 
+/// The model and id of a request, as far as they were known before it failed.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) model: Option<Arc<Model>>,
+    pub(crate) id: String,
+}
+
 impl<'a> Observed<'a> {
     pub(crate) fn start(app: &'a App, protocol: Protocol) -> Self {
         Self { app, protocol, started: Instant::now(), trace: None }

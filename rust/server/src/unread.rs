@@ -26,10 +26,8 @@ impl Answer {
     /// The body of an answer to a request of that version, on the connection of that activity.
     pub(crate) fn new(mut body: Body, version: Version, activity: &Arc<Activity>) -> Self {
         let activity_of_http2 = (version == Version::HTTP_2).then(|| Arc::clone(activity));
-        let known = matches!(body, Body::Chunks { .. }).then(|| body.size_hint().exact()).flatten();
-        let mut left = 0;
-        if let (Some(activity), Some(known)) = (&activity_of_http2, known) {
-            left = usize::try_from(known).unwrap_or(0);
+        let left = body.bytes();
+        if let Some(activity) = &activity_of_http2 {
             activity.wait_for_reader(left);
         }
         let held = body.take_held();

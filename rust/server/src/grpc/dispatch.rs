@@ -46,7 +46,7 @@ pub(crate) async fn answer<B: Incoming>(
     request: Request<B>,
 ) -> std::result::Result<Response<Body>, Request<B>> {
     let path = request.uri().path();
-    if path.strip_prefix(INFERENCE).is_some_and(|name| name == "ModelInfer") {
+    if path.strip_prefix(INFERENCE) == Some("ModelInfer") {
         return Ok(infer::infer(context, request).await);
     }
     if !path.starts_with(INFERENCE) && !path.starts_with(HEALTH) {
@@ -59,7 +59,7 @@ pub(crate) async fn answer<B: Incoming>(
 async fn other<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
-    if path.strip_prefix(INFERENCE).is_some_and(|name| name == "ModelStreamInfer") {
+    if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
         return stream::answer(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
     }
     let call = control::Call { context, headers: &head.headers, body };

@@ -28,7 +28,7 @@ fn message_coding(headers: &HeaderMap) -> Result<Option<Coding>> {
     let Some(value) = headers.get("grpc-encoding") else { return Ok(None) };
     match value.as_bytes() {
         b"identity" => Ok(None),
-        name => coding(name).map(Some).ok_or_else(|| {
+        name => compression(name).map(|known| Some(known.coding())).ok_or_else(|| {
             let name = name[..name.len().min(64)].escape_ascii();
             Error::new(
                 Kind::Unsupported,
@@ -38,9 +38,8 @@ fn message_coding(headers: &HeaderMap) -> Result<Option<Coding>> {
     }
 }
 
-fn coding(name: &[u8]) -> Option<Coding> {
-    let known = [Compression::Gzip, Compression::Deflate, Compression::Zstd].into_iter();
-    known.map(Compression::coding).find(|coding| coding.name().as_bytes() == name)
+fn compression(name: &[u8]) -> Option<Compression> {
+    std::str::from_utf8(name).ok().and_then(Compression::from_name)
 }
 
 /// Reads messages off a body, one after the other.

@@ -6,7 +6,7 @@ use crate::{
     compute::compute,
     front::{Context, Incoming},
     guard::{HeldAnswer, RequestGuard},
-    observed::{Observed, timing_headers},
+    observed::{Observed, Seen, timing_headers},
     offload, rest,
 };
 use http::{HeaderMap, Request, Response};
@@ -42,13 +42,6 @@ pub(super) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -
 
 /// Whether shared memory is on is for [`compute`] to say.
 const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
-
-/// What was learned of a call before it failed.
-#[derive(Default)]
-struct Seen {
-    model: Option<Arc<Model>>,
-    id: String,
-}
 
 /// Decodes a message for its model. Large typed contents are decoded on a thread of their own; what they grow by is
 /// counted in `guard`.

@@ -13,10 +13,10 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame};
-use penstock_core::{Chunks, Error, Kind, Result};
+use penstock_core::{Chunks, Result};
 use penstock_wire::{
     coding::{self, Coding},
-    grpc::{FRAME_PREFIX, MAX_MESSAGE},
+    grpc::{FRAME_PREFIX, prefix},
 };
 use prost::Message;
 use std::{
@@ -40,7 +40,7 @@ pub(super) fn answer_coding(context: &Context, headers: &HeaderMap) -> Option<Co
 pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(FRAME_PREFIX + length);
-    put_prefix(&mut frame, 0, length)?;
+    frame.put_slice(&prefix(false, length)?);
     message.encode_raw(&mut frame);
     Ok(frame.freeze())
 }
@@ -54,27 +54,17 @@ pub(super) fn compressed(coding: Coding, frame: Chunks) -> Offloaded<Bytes> {
         let message: Chunks = frame
             .into_iter()
             .map(|mut chunk| {
-                let prefix = chunk.split_to(left.min(chunk.len()));
-                left -= prefix.len();
+                let cut = chunk.split_to(left.min(chunk.len()));
+                left -= cut.len();
                 chunk
             })
             .collect();
         let small = coding::compress(coding, &message)?;
         let mut framed = BytesMut::with_capacity(FRAME_PREFIX + small.len());
-        put_prefix(&mut framed, 1, small.len())?;
+        framed.put_slice(&prefix(true, small.len())?);
         framed.put_slice(&small);
         Ok(framed.freeze())
     })
-}
-
-fn put_prefix(frame: &mut BytesMut, flag: u8, length: usize) -> Result<()> {
-    let announced = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
-        let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
-        Error::new(Kind::TooLarge, text)
-    })?;
-    frame.put_u8(flag);
-    frame.put_u32(announced);
-    Ok(())
 }
 
 /// An answer of one framed message. `headers` become its metadata.

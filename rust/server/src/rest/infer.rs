@@ -13,7 +13,7 @@ use crate::{
     compute::compute,
     front::{Context, Incoming},
     guard::HeldAnswer,
-    observed::{Observed, timing_headers},
+    observed::{Observed, Seen, timing_headers},
     offload::{self, Offloaded},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
@@ -43,13 +43,6 @@ pub(crate) async fn infer<B: Incoming>(context: &Context, request: Inference<'_,
             response
         }
     }
-}
-
-/// What was learned of a request before it failed.
-#[derive(Default)]
-struct Seen {
-    model: Option<Arc<Model>>,
-    id: String,
 }
 
 async fn answer<B: Incoming>(

@@ -48,7 +48,7 @@ pub(crate) async fn receive<B: Incoming>(
     let first = next(&mut body).await?.unwrap_or_default();
     match declared {
         Some(length) if first.len() as u64 == length => {
-            guard.reserve(first.len())?;
+            guard.held().take(first.len())?;
             whole(spec, json_len, first, limits).await
         }
         Some(length) => {
@@ -161,7 +161,7 @@ impl<B: Incoming> Pieces<'_, B> {
             first if first.is_empty() => next(&mut self.body).await?,
             first => Some(first),
         };
-        self.guard.reserve(piece.as_ref().map_or(0, Bytes::len))?;
+        self.guard.held().take(piece.as_ref().map_or(0, Bytes::len))?;
         Ok(piece)
     }
 }

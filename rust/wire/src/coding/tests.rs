@@ -181,10 +181,11 @@ fn many_streams_are_read_if_they_hold_something() {
 
 #[test]
 fn blocks_that_inflate_to_nothing_are_refused() {
-    // A frame of zstd with blocks of no bytes, raw ones; and stored blocks of deflate with none.
+    // A frame of zstd with blocks of no bytes, raw ones; stored blocks of deflate with none, and fixed ones, four in five bytes.
     let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[0, 0, 0].repeat(1 << 20)].concat();
     let deflate = [0, 0, 0, 0xff, 0xff].repeat(1 << 20);
-    for (coding, data) in [(Coding::Zstd, zstd), (Coding::Deflate, deflate)] {
+    let fixed = [0x02, 0x08, 0x20, 0x80, 0x00].repeat(1 << 20);
+    for (coding, data) in [(Coding::Zstd, zstd), (Coding::Deflate, deflate), (Coding::Deflate, fixed)] {
         let error = inflated(coding, &data, 1 << 16, WIDE).unwrap_err();
         let told = "the request's body inflates to less than a part in 8 of its size, which is not accepted";
         assert_eq!((error.kind(), error.message()), (Kind::TooLarge, told));

@@ -87,10 +87,8 @@ pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> 
 /// As [`encode`].
 pub fn encode_framed(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
     let Some(message) = as_it_is(response) else { return Encoder::new(spec, plan, response)?.chunks(true) };
-    let mut prefix = BytesMut::with_capacity(FRAME_PREFIX);
-    prefix.put_u8(0);
-    prefix.put_u32(announced(message.len())?);
-    Ok([prefix.freeze(), message.clone()].into_iter().collect())
+    let prefix = Bytes::copy_from_slice(&prefix(false, message.len())?);
+    Ok([prefix, message.clone()].into_iter().collect())
 }
 
 /// The message that a model has made itself.
@@ -98,12 +96,17 @@ fn as_it_is(response: &InferResponse) -> Option<&Bytes> {
     response.told.as_deref().and_then(Told::message)
 }
 
-/// The length of a message as its prefix says it.
-fn announced(length: usize) -> Result<u32> {
-    u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
+/// The prefix of an answer's message of so many bytes.
+///
+/// # Errors
+/// `TooLarge` beyond [`MAX_MESSAGE`].
+pub fn prefix(compressed: bool, length: usize) -> Result<[u8; FRAME_PREFIX]> {
+    let announced = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE).ok_or_else(|| {
         let text = format!("the response has {length} bytes, a gRPC message holds at most {MAX_MESSAGE}");
         Error::new(Kind::TooLarge, text)
-    })
+    })?;
+    let [a, b, c, d] = announced.to_be_bytes();
+    Ok([u8::from(compressed), a, b, c, d])
 }
 
 struct Encoder<'a> {
@@ -124,11 +127,10 @@ impl<'a> Encoder<'a> {
         let raw = self.outputs.iter().map(|output| output.raw().len());
         let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
         let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
-        let prefix = announced(length)?;
+        let prefix = prefix(false, length)?;
         let mut buffer = BytesMut::with_capacity(length - large + if framed { FRAME_PREFIX } else { 0 });
         if framed {
-            buffer.put_u8(0);
-            buffer.put_u32(prefix);
+            buffer.put_slice(&prefix);
         }
         self.put_head(&mut buffer);
         let mut chunks = Chunks::new();

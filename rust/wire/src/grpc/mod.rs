@@ -30,7 +30,7 @@ pub use ask::encode_call;
 pub use bounds::check_fields;
 pub use config::config;
 pub use decode::decode;
-pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, response};
+pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, prefix, response};
 pub use message::{Envelope, MessageDecoder};
 pub use messages::{RequestMessage, TensorMessage};
 #[cfg(test)]
