@@ -1,7 +1,7 @@
 //! Compressed bodies and messages.
 
 use bytes::Bytes;
-use penstock_core::{Chunks, Error, Kind, Result};
+use penstock_core::{BodyChunks, Error, Kind, Result};
 use penstock_wire::coding::{self, Bounds, Coding, Inflater};
 
 /// What we read, as `Accept-Encoding` has it.
@@ -14,8 +14,8 @@ pub(crate) const ACCEPTED_MESSAGES: &str = "identity,zstd,gzip,deflate";
 ///
 /// # Errors
 /// `Internal` for a coding that is only read.
-pub(crate) fn compress(coding: Coding, chunks: &[Bytes]) -> Result<Chunks> {
-    Ok(Chunks::from_iter([Bytes::from(coding::compress(coding, chunks)?)]))
+pub(crate) fn compress(coding: Coding, chunks: &[Bytes]) -> Result<BodyChunks> {
+    Ok(BodyChunks::from_iter([Bytes::from(coding::compress(coding, chunks)?)]))
 }
 
 /// The bytes as they were, of which there may be at most `most`.

@@ -8,7 +8,7 @@ use crate::{
 use bytes::{Buf as _, Bytes, BytesMut};
 use h2::{RecvStream, client::SendRequest};
 use http::{HeaderMap, Request, StatusCode};
-use penstock_core::{Chunks, Error, Kind};
+use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
     Answer, Limits,
     coding::Coding,
@@ -51,7 +51,7 @@ pub(crate) struct Reply {
 pub(crate) async fn open(
     send: SendRequest<Bytes>,
     request: Request<()>,
-    chunks: Chunks,
+    chunks: BodyChunks,
     max_answer: usize,
 ) -> Result<Reply> {
     let mut send = send.ready().await.map_err(|error| unsent(&error))?;

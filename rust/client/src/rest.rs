@@ -9,7 +9,7 @@ use crate::{
     request::model_path,
 };
 use bytes::Bytes;
-use penstock_core::{Chunks, Error, Kind};
+use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
     Answer, Call, Limits,
     coding::Coding,
@@ -42,7 +42,7 @@ struct Outgoing<'a> {
     content_type: Option<&'a str>,
     json_len: Option<usize>,
     compression: Option<Coding>,
-    body: Chunks,
+    body: BodyChunks,
     /// Whether it may be sent again after a connection was lost.
     idempotent: bool,
     /// Whether the caller wants all of the answer's headers.
@@ -118,7 +118,7 @@ impl Rest {
             content_type: Some("application/json"),
             json_len: None,
             compression: None,
-            body: Chunks::from_iter([Bytes::from(body)]),
+            body: BodyChunks::from_iter([Bytes::from(body)]),
             idempotent: ask.is_idempotent(),
             all_headers: false,
         };

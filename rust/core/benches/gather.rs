@@ -1,4 +1,4 @@
-//! Joining 32 requests into one batch, and parting its outputs again: the one copy that batching adds.
+//! BatchRules 32 requests into one batch, and parting its outputs again: the one copy that batching adds.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use penstock_core::{

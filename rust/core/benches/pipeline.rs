@@ -3,7 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use penstock_core::{
-    Desk, Inputs, Model, Result,
+    CompletionQueue, Inputs, Model, Result,
     batch::gather::Outputs,
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, request, run_closure, values},
@@ -24,7 +24,7 @@ fn double(inputs: Inputs, _rows: usize) -> Result<Outputs> {
 }
 
 /// The time in which `callers` closed loops get `requests` answers.
-fn answered(runtime: &Runtime, model: &Arc<Model>, desk: &Desk, callers: usize, requests: u64) -> Duration {
+fn answered(runtime: &Runtime, model: &Arc<Model>, desk: &CompletionQueue, callers: usize, requests: u64) -> Duration {
     runtime.block_on(async {
         let start = Instant::now();
         let calls: Vec<_> = (0..callers as u64)
@@ -50,7 +50,7 @@ fn round_trips(criterion: &mut Criterion) {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     let model = Arc::new(Model::new(fp32_spec("double", &[Some(WIDTH)], Some(batching(32))), &Metrics::default()));
     let threads = run_closure(&model, double);
-    let desk = Desk::new();
+    let desk = CompletionQueue::new();
     let own = desk.clone();
     runtime.spawn(async move { own.run().await });
 

@@ -27,7 +27,7 @@ pub struct Bounds {
 
 /// A request that wants to wait, as the bounds see it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Newcomer {
+pub(crate) struct Candidate {
     pub(crate) load: Load,
     /// Counted from 0.
     pub(crate) level: usize,
@@ -38,7 +38,7 @@ impl Load {
     /// That of one request.
     pub(crate) fn of(request: &InferRequest) -> Self {
         let tensors: usize = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
-        let body = request.asked.as_ref().and_then(|asked| asked.http.as_ref()).map_or(0, |http| http.body.len());
+        let body = request.raw.as_ref().and_then(|asked| asked.http.as_ref()).map_or(0, |http| http.body.len());
         Self { requests: 1, rows: request.rows, bytes: tensors + body }
     }
 }

@@ -4,7 +4,7 @@
 //! are as C's `%f` and `%d` have them, because that is what clients parse.
 
 use crate::{
-    AnswerPlan, Buffer, Datatype, Error, InferResponse, Kind, ModelSpec, RequestedOutput, Result, Shape, Tensor,
+    Buffer, Datatype, Error, InferResponse, Kind, ModelSpec, RequestedOutput, ResponsePlan, Result, Shape, Tensor,
     TensorSpec, bytes_tensor,
 };
 use std::{cmp::Ordering, fmt::Write as _};
@@ -27,7 +27,7 @@ pub fn check(output: &TensorSpec) -> Result<()> {
 }
 
 /// Whether an answer has outputs to classify.
-pub fn is_asked(plan: &AnswerPlan) -> bool {
+pub fn is_asked(plan: &ResponsePlan) -> bool {
     plan.outputs.as_ref().is_some_and(|outputs| outputs.iter().any(|output| output.classes > 0))
 }
 
@@ -35,7 +35,7 @@ pub fn is_asked(plan: &AnswerPlan) -> bool {
 ///
 /// # Errors
 /// `InvalidInput` as [`check`], and for an output of more than [`MAX_CLASSIFIED`] elements.
-pub fn apply(spec: &ModelSpec, plan: &AnswerPlan, response: &mut InferResponse) -> Result<()> {
+pub fn apply(spec: &ModelSpec, plan: &ResponsePlan, response: &mut InferResponse) -> Result<()> {
     let asked = plan.outputs.iter().flatten().filter(|output| output.classes > 0);
     for &RequestedOutput { index, classes, .. } in asked {
         let (Some(declared), Some(tensor)) = (spec.outputs.get(index), response.outputs.get_mut(index)) else {
@@ -162,10 +162,10 @@ mod tests {
             outputs: smallvec![tensor],
             parameters: Vec::new(),
             timings: Timings::default(),
-            told: None,
+            head: None,
         };
         let output = RequestedOutput { classes, ..RequestedOutput::new(0, false) };
-        let plan = AnswerPlan { outputs: Some(smallvec![output]), ..AnswerPlan::default() };
+        let plan = ResponsePlan { outputs: Some(smallvec![output]), ..ResponsePlan::default() };
         assert!(is_asked(&plan));
         apply(spec, &plan, &mut response)?;
         let found = &response.outputs[0];

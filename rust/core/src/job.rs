@@ -10,7 +10,7 @@ mod traced;
 
 use self::answers::Answers;
 use crate::{
-    Error, InferRequest, InferResponse, Kind, ModelSpec, OwnAnswer, Parameters, Result, RowFailures, Timings,
+    Error, InferRequest, InferResponse, Kind, ModelSpec, Parameters, RequestOutput, Result, RowFailures, Timings,
     batch::{
         gather::{Outputs, scatter_padded},
         policy::Reason,
@@ -18,7 +18,7 @@ use crate::{
     metrics::{InterpreterTimes, ModelMetrics},
     queue::{Answered, Queue},
     reply::{CancelProbe, Reply},
-    resources::Grant,
+    resources::ResourceGuard,
     sequence::SequenceId,
     trace::BatchTrace,
 };
@@ -57,7 +57,7 @@ pub struct BatchOutput {
     /// The rows that failed alone. What `outputs` has in their places is ignored; if all failed, it may be empty.
     pub failed: RowFailures,
     /// The outputs of each request by itself, or why it failed, in place of `outputs`.
-    pub apart: Option<Vec<Result<OwnAnswer>>>,
+    pub per_request: Option<Vec<Result<RequestOutput>>>,
     /// Parameters for every caller's answer.
     pub parameters: Parameters,
     /// Where the time at the interpreter went.
@@ -85,7 +85,7 @@ pub struct Job {
     /// What it costs, where rows have a cost.
     cost: Option<u64>,
     /// What it holds of the server's resources.
-    grant: Option<Grant>,
+    grant: Option<ResourceGuard>,
     cut_at: Instant,
     /// Whether others wait for it to begin.
     entering: bool,
@@ -134,7 +134,7 @@ impl Job {
     }
 
     /// The same, which holds that until it is answered.
-    pub(crate) fn holding(mut self, grant: Option<Grant>) -> Self {
+    pub(crate) fn holding(mut self, grant: Option<ResourceGuard>) -> Self {
         self.grant = grant;
         self
     }
@@ -228,7 +228,7 @@ impl Job {
         let mut answers = Answers::default();
         match result {
             Err(error) => parts.into_iter().for_each(|part| answers.push(part.reply, Err(error.clone()))),
-            Ok(BatchOutput { apart: Some(apart), parameters, .. }) => {
+            Ok(BatchOutput { per_request: Some(apart), parameters, .. }) => {
                 for (part, own) in parts.into_iter().zip(apart) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
                     answers.push(part.reply, own.map(|own| own.response(&parameters, timings)));
@@ -243,7 +243,7 @@ impl Job {
                     let parameters = parameters.clone();
                     answers.push(
                         part.reply,
-                        answer.map_or(Ok(InferResponse { outputs, parameters, timings, told: None }), Err),
+                        answer.map_or(Ok(InferResponse { outputs, parameters, timings, head: None }), Err),
                     );
                 }
             }

@@ -10,9 +10,9 @@ use crate::{
         gather::RowKey,
         policy::{State, View},
     },
+    compatible::BatchRules,
     fair::Turns,
     job::Part,
-    joining::Joining,
     priority::{Levels, Place},
     sequence::{Broken, SequenceId, Step},
 };
@@ -32,7 +32,7 @@ pub(crate) struct Lane {
     /// Whether it waits for its turn to take resources.
     pub(crate) in_line: bool,
     /// The number of waiting requests from which on a parked instance wants to look again.
-    pub(crate) ring_at: usize,
+    pub(crate) notify_at: usize,
     /// Sequences that are over, whose state the instance still holds.
     pub(crate) over: Vec<SequenceId>,
     /// Whether requests are steps of sequences: no two of one sequence share a batch.
@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     turns: Option<Box<Turns>>,
     /// Levels whose late requests are delayed.
     delaying: Vec<usize>,
-    joining: Joining,
+    joining: BatchRules,
 }
 
 /// Which requests to take.
@@ -84,12 +84,12 @@ impl Lane {
             parked: 0,
             timed: 0,
             in_line: false,
-            ring_at: 1,
+            notify_at: 1,
             over: Vec::new(),
             in_sequence,
             turns: spec.queueing.fair.as_ref().map(|_| Box::new(Turns::new(spec.queueing.priorities))),
             delaying,
-            joining: Joining::new(spec),
+            joining: BatchRules::new(spec),
         }
     }
 
@@ -127,23 +127,23 @@ impl Lane {
     }
 
     /// Puts those that are late behind those of their level that are not, where it is so declared.
-    pub(crate) fn fall_back(&mut self, now_ns: u64) {
+    pub(crate) fn demote_overdue(&mut self, now_ns: u64) {
         for level in &self.delaying {
             self.waiting.delay(*level, |pending| pending.falls_back_ns <= now_ns);
         }
     }
 
     /// An instance that waits for that many requests, or for a batch that costs enough, is to be rung from here on.
-    pub(crate) fn ring_from(&mut self, requests: usize) {
+    pub(crate) fn notify_from(&mut self, requests: usize) {
         // What the next one costs is not known.
-        self.ring_at = if self.joining.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
+        self.notify_at = if self.joining.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
     }
 
     /// Whether a request that has come is for a parked instance to look at now. What the last one said that looked
     /// counts only while it looks again by itself: it may have a batch by now.
-    pub(crate) fn wants_ring(&self) -> bool {
+    pub(crate) fn wants_notify(&self) -> bool {
         let awaits_more = self.timed > 0 || self.in_line;
-        self.parked > 0 && (!awaits_more || self.waiting.len() >= self.ring_at)
+        self.parked > 0 && (!awaits_more || self.waiting.len() >= self.notify_at)
     }
 
     /// What the policy sees of it.
@@ -158,7 +158,7 @@ impl Lane {
         while count < max_size
             && let Some(pending) = alike.next()
         {
-            if !together.is_near(pending) {
+            if !together.in_window(pending) {
                 continue;
             }
             count += 1;
@@ -203,7 +203,7 @@ impl Lane {
             }
             // Who is passed over keeps the rest of its sequence from going.
             let is_next = self.is_next(next, &mut steps);
-            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) || !together.is_near(next) {
+            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) || !together.in_window(next) {
                 place.skip();
                 continue;
             }

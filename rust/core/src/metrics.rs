@@ -1,13 +1,13 @@
 //! Every metric, named in one place. Handles are made once per model; a request only adds to them.
 
-mod keeper;
-mod kept;
-mod own;
+mod user;
 
-pub use kept::{Change, DEFAULT_BUCKETS, Kept, Labels, MOST_LABELS, Observations, check_grows};
-pub use own::{MOST_SERIES, Unkept};
+pub use user::{
+    Change, DEFAULT_BUCKETS, Labels, MAX_LABELS, MAX_SERIES, MetricRejected, MetricUpdate, Observations,
+    check_increment,
+};
 
-use self::{keeper::Keeper, own::Own};
+use self::user::{Recorder, UserRegistry};
 use crate::{Kind, ModelSpec, Protocol, batch::policy::Reason, statistics::Statistics};
 use prometheus_client::{
     encoding::{
@@ -82,7 +82,7 @@ pub struct Metrics {
     registry: Mutex<Registry>,
     /// Of the metrics that handlers keep, whose names have no prefix.
     handlers: Registry,
-    own: Arc<Own>,
+    user: Arc<UserRegistry>,
     requests: Family<RequestLabels, Counter>,
     batches: Family<BatchLabels, Counter>,
     abandoned: Family<ModelLabels, Counter>,
@@ -131,13 +131,13 @@ impl fmt::Debug for Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let own = Arc::new(Own::default());
+        let user = Arc::new(UserRegistry::default());
         let mut handlers = Registry::default();
-        handlers.register_collector(Box::new(Arc::clone(&own)));
+        handlers.register_collector(Box::new(Arc::clone(&user)));
         let metrics = Self {
             registry: Mutex::new(Registry::with_prefix("penstock")),
             handlers,
-            own,
+            user,
             requests: Family::default(),
             batches: Family::default(),
             abandoned: Family::default(),
@@ -278,7 +278,7 @@ impl Metrics {
                     .clone()
             }),
             requests: self.requests.clone(),
-            keeper: Keeper::new(self.custom.clone(), Arc::clone(&self.own), Arc::clone(&spec.buckets)),
+            recorder: Recorder::new(self.custom.clone(), Arc::clone(&self.user), Arc::clone(&spec.buckets)),
             restarts: self.restarts.clone(),
             processes: self.processes.clone(),
             abandoned: self.abandoned.get_or_create(&labels).clone(),
@@ -336,7 +336,7 @@ impl Metrics {
 pub struct ModelMetrics {
     labels: ModelLabels,
     requests: Family<RequestLabels, Counter>,
-    keeper: Keeper,
+    recorder: Recorder,
     restarts: Family<RestartLabels, Counter>,
     processes: Family<ModelLabels, Gauge>,
     served: [Counter; 3],

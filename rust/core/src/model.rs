@@ -1,12 +1,13 @@
 //! A served model: its declaration, queue, metrics and readiness.
 
 use crate::{
-    Answering, Changes, Desk, Error, InferRequest, InferResponse, Kind, ModelSpec, Pieces, Result, Ticket, Wording,
+    Changes, CompletionQueue, Error, ErrorTexts, InferRequest, InferResponse, Kind, ModelSpec, ResponseFuture,
+    ResponseStream, Result, Ticket,
     batch::gather::{concatenate_outputs, split},
     cache::Cache,
+    handover::Replaced,
     metrics::{Metrics, ModelMetrics},
     queue::Queue,
-    successor::Replaced,
 };
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -42,7 +43,7 @@ pub struct Model {
     refusal: Mutex<Arc<str>>,
     cache: Option<Arc<Cache>>,
     /// Who is told of changes, and what is said of it, in the table that it is in.
-    table: OnceLock<(Arc<Changes>, Arc<Wording>)>,
+    table: OnceLock<(Arc<Changes>, Arc<ErrorTexts>)>,
     /// Those that it took the place of.
     pub(crate) replaced: Replaced,
 }
@@ -97,8 +98,8 @@ impl Model {
     }
 
     /// Tells `changes` from now on of each change. A model is in one table only; were it in two, the first is told.
-    pub(crate) fn belongs_to(&self, changes: Arc<Changes>, wording: Arc<Wording>) {
-        let _ = self.table.set((changes, wording));
+    pub(crate) fn belongs_to(&self, changes: Arc<Changes>, error_texts: Arc<ErrorTexts>) {
+        let _ = self.table.set((changes, error_texts));
     }
 
     /// Changes whether it takes requests.
@@ -148,7 +149,7 @@ impl Model {
     /// `Unsupported`, with what to call instead.
     pub fn check_answers_once(&self) -> Result<()> {
         // Whether an open model has one answer is for its handler to say, request by request.
-        if self.spec.streams && !self.spec.open {
+        if self.spec.streams && !self.spec.raw_requests {
             return Err(Error::new(
                 Kind::Unsupported,
                 format!(
@@ -164,7 +165,7 @@ impl Model {
     ///
     /// # Errors
     /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
-    pub fn stream(&self, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
+    pub fn stream(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseStream> {
         self.spec.check_whole(&request, "streams")?;
         match self.spec.sequences.is_some().then(|| self.holder(&request)).transpose()?.flatten() {
             Some(holder) => holder.queue.submit_stream(request, desk),
@@ -177,7 +178,7 @@ impl Model {
     ///
     /// # Errors
     /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
-    pub async fn infer(&self, request: InferRequest, desk: Option<&Desk>) -> Result<InferResponse> {
+    pub async fn infer(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<InferResponse> {
         self.begin(request, desk)?.await
     }
 
@@ -185,10 +186,10 @@ impl Model {
     ///
     /// # Errors
     /// What the queue refuses.
-    pub fn begin(&self, request: InferRequest, desk: Option<&Desk>) -> Result<Answering<'_>> {
+    pub fn begin(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
         if self.spec.streams {
             let pieces = self.stream(request, desk)?;
-            return Ok(Answering::Other(Box::pin(self.only_answer(pieces))));
+            return Ok(ResponseFuture::Other(Box::pin(self.only_answer(pieces))));
         }
         // A step of a sequence is never parted; the queue says that it has too many rows.
         if self.spec.sequences.is_some() {
@@ -196,18 +197,18 @@ impl Model {
                 self.spec.check_whole(&request, "computes")?;
             }
             let Some(holder) = self.holder(&request)? else {
-                return self.queue.submit(request, desk).map(Answering::Ticket);
+                return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
             };
             let ticket = holder.queue.submit(request, desk)?;
             // Its instances end with the last who holds it.
-            return Ok(Answering::Other(Box::pin(async move { (ticket.await, holder).0 })));
+            return Ok(ResponseFuture::Other(Box::pin(async move { (ticket.await, holder).0 })));
         }
         let max_rows = self.spec.most_rows(&request)?;
         if max_rows == 0 || request.rows <= max_rows {
-            return self.queue.submit(request, desk).map(Answering::Ticket);
+            return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
         }
         let tickets = self.submit_parts(request, max_rows, desk)?;
-        Ok(Answering::Other(Box::pin(self.joined(tickets))))
+        Ok(ResponseFuture::Other(Box::pin(self.joined(tickets))))
     }
 }
 
@@ -217,13 +218,18 @@ impl Model {
         let why = self.refusal();
         let why = why.as_deref().unwrap_or_default();
         match self.table.get() {
-            Some((_, wording)) => wording.not_ready(&self.spec.name, why),
-            None => Wording::default().not_ready(&self.spec.name, why),
+            Some((_, error_texts)) => error_texts.not_ready(&self.spec.name, why),
+            None => ErrorTexts::default().not_ready(&self.spec.name, why),
         }
     }
 
     /// Parts a request that is larger than a batch.
-    fn submit_parts(&self, request: InferRequest, max_rows: usize, desk: Option<&Desk>) -> Result<Vec<Ticket>> {
+    fn submit_parts(
+        &self,
+        request: InferRequest,
+        max_rows: usize,
+        desk: Option<&CompletionQueue>,
+    ) -> Result<Vec<Ticket>> {
         let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));
         if request.rows > most {
             return Err(Error::invalid(format!(
@@ -231,7 +237,17 @@ impl Model {
                 request.rows, self.spec.name
             )));
         }
-        let InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin, .. } = request;
+        let InferRequest {
+            inputs,
+            rows,
+            metadata: caller,
+            deadline,
+            protocol,
+            schedule,
+            takes_memory,
+            context: origin,
+            ..
+        } = request;
         split(inputs, rows, max_rows)
             .into_iter()
             .zip((0..).step_by(max_rows))
@@ -241,13 +257,13 @@ impl Model {
                 let part = InferRequest {
                     inputs,
                     rows,
-                    caller,
+                    metadata: caller,
                     deadline,
                     protocol,
                     schedule,
                     takes_memory,
-                    origin,
-                    asked: None,
+                    context: origin,
+                    raw: None,
                 };
                 self.queue.submit(part, desk)
             })
@@ -270,7 +286,7 @@ impl Model {
         Ok(answer)
     }
 
-    async fn only_answer(&self, mut pieces: Pieces) -> Result<InferResponse> {
+    async fn only_answer(&self, mut pieces: ResponseStream) -> Result<InferResponse> {
         let wrong = |count: &str| {
             Error::handler(format!(
                 "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",

@@ -12,7 +12,7 @@ use self::tuning::Notes;
 pub use self::tuning::{Knobs, Note, Report};
 pub use crate::work::{Pulled, Work};
 use crate::{
-    Claim, Error, InferRequest, Inputs, ModelSpec, Result,
+    Error, InferRequest, Inputs, ModelSpec, ResourceShare, Result,
     admission::{Bounds, Load},
     batch::{
         drain::Drain,
@@ -45,17 +45,17 @@ pub struct Queue {
     fixed_rows: bool,
     inner: Mutex<Inner>,
     /// One for each lane.
-    bells: Box<[Bell]>,
+    notifiers: Box<[Notify]>,
     /// To what a batch needs of the server's resources.
-    claim: OnceLock<Claim>,
+    claim: OnceLock<ResourceShare>,
 }
 
 /// Wakes the instances of a lane.
 #[derive(Debug, Default)]
-struct Bell {
+struct Notify {
     work: Condvar,
     /// Counts rings, for an instance that watches for them instead of sleeping.
-    rings: AtomicUsize,
+    count: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Queue {
                 draining: false,
                 closed: false,
             }),
-            bells: (0..lanes).map(|_| Bell::default()).collect(),
+            notifiers: (0..lanes).map(|_| Notify::default()).collect(),
             claim: OnceLock::new(),
             spec,
         }
@@ -132,9 +132,9 @@ impl Queue {
     }
 
     /// Wakes an idle instance of a lane.
-    pub(crate) fn ring(&self, lane: usize) {
-        self.bells[lane].rings.fetch_add(1, Ordering::Release);
-        self.bells[lane].work.notify_one();
+    pub(crate) fn notify(&self, lane: usize) {
+        self.notifiers[lane].count.fetch_add(1, Ordering::Release);
+        self.notifiers[lane].work.notify_one();
     }
 
     /// The next batch of a model without sequences, as soon as the policy says so. Blocks. `None` when the
@@ -169,7 +169,7 @@ impl Queue {
 
     /// `enters`: whether the instance tells when its batch begins.
     fn next_until(self: &Arc<Self>, instance: usize, end_ns: u64, enters: bool) -> Pulled {
-        let index = instance % self.bells.len();
+        let index = instance % self.notifiers.len();
         let mut inner = self.lock();
         let mut watched = false;
         loop {
@@ -177,21 +177,21 @@ impl Queue {
                 return Pulled::Work(Work::Batch(job));
             }
             let now_ns = self.now_ns();
-            if let Some(over) = self.tidy(&mut inner, index, now_ns) {
+            if let Some(over) = self.expire_sequences(&mut inner, index, now_ns) {
                 return Pulled::Work(Work::Over(over));
             }
             let lapse_ns = inner.sequences.as_ref().map_or(u64::MAX, Table::lapse_ns);
             let (draining, closed) = (inner.draining, inner.closed);
             let lane = &mut inner.lanes[index];
-            lane.fall_back(now_ns);
+            lane.demote_overdue(now_ns);
             let most = lane.policy.largest();
             let view = lane.view(most, draining);
             let decision = decide(now_ns, &lane.policy, &view);
             let (grant, decision) = match self.take_resources(lane, index, decision) {
                 Ok(taken) => taken,
-                Err(rings) => {
+                Err(wakeups) => {
                     drop(inner);
-                    rings.ring();
+                    wakeups.notify();
                     inner = self.lock();
                     continue;
                 }
@@ -213,37 +213,37 @@ impl Queue {
                     lane.policy.started(now_ns);
                     // What was left may be enough for another idle instance; one that was in line with this one waits
                     // for what comes next now.
-                    let ring = lane.parked > 0 && (grant.is_some() || !lane.waiting.is_empty());
+                    let notify = lane.parked > 0 && (grant.is_some() || !lane.waiting.is_empty());
                     drop(inner);
-                    if ring {
-                        self.ring(index);
+                    if notify {
+                        self.notify(index);
                     }
                     let job = Job::new(Arc::clone(self), index, parts, reason);
                     return Pulled::Work(Work::Batch(job.costing(cost).holding(grant).capped(most).entering(enters)));
                 }
                 Decision::Wait { .. } if closed && view.requests == 0 => {
                     // Whoever was in line when the rest was taken has nothing to wait for either.
-                    let ring = self.claim.get().is_some() && lane.parked > 0;
+                    let notify = self.claim.get().is_some() && lane.parked > 0;
                     drop(inner);
-                    if ring {
-                        self.ring(index);
+                    if notify {
+                        self.notify(index);
                     }
                     return Pulled::Closed;
                 }
                 Decision::Wait { .. } if now_ns >= end_ns => {
-                    let rings = self.leave_line(lane, index);
+                    let wakeups = self.leave_line(lane, index);
                     drop(inner);
-                    rings.ring();
+                    wakeups.notify();
                     return Pulled::Nothing;
                 }
                 Decision::Wait { until_ns, requests } => {
-                    lane.ring_from(requests);
+                    lane.notify_from(requests);
                     lane.parked += 1;
                     let timed = usize::from(until_ns.is_some());
                     lane.timed += timed;
-                    if until_ns.is_none() && !watched && lane.policy.is_brisk() {
+                    if until_ns.is_none() && !watched && lane.policy.is_fast() {
                         // Asleep it would be back in tens of microseconds, many times what a brisk batch takes.
-                        let seen = self.bells[index].rings.load(Ordering::Acquire);
+                        let seen = self.notifiers[index].count.load(Ordering::Acquire);
                         drop(inner);
                         self.watch(index, seen);
                         watched = true;
@@ -261,7 +261,7 @@ impl Queue {
 
     /// Sleeps until the lane is rung, or that time.
     fn park<'a>(&self, inner: MutexGuard<'a, Inner>, lane: usize, until_ns: u64, now_ns: u64) -> MutexGuard<'a, Inner> {
-        let work = &self.bells[lane].work;
+        let work = &self.notifiers[lane].work;
         if until_ns == u64::MAX {
             return work.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
@@ -272,7 +272,7 @@ impl Queue {
     /// Waits for a ring, awake and not for long. Gives the core to any other thread that wants it.
     fn watch(&self, lane: usize, seen: usize) {
         let end = Instant::now() + WATCH;
-        while self.bells[lane].rings.load(Ordering::Acquire) == seen && Instant::now() < end {
+        while self.notifiers[lane].count.load(Ordering::Acquire) == seen && Instant::now() < end {
             for _ in 0..32 {
                 std::hint::spin_loop();
             }
@@ -314,7 +314,7 @@ impl Queue {
     /// From now on nothing waits for company, and no sequence begins.
     pub fn drain(&self) {
         self.lock().draining = true;
-        self.ring_all();
+        self.notify_all();
     }
 
     /// Refuses new requests; instances end when what waits is computed.
@@ -324,7 +324,7 @@ impl Queue {
         let unanswered = std::mem::take(&mut inner.warming);
         drop(inner);
         drop(unanswered);
-        self.ring_all();
+        self.notify_all();
     }
 
     /// Whether it was closed.
@@ -340,7 +340,7 @@ impl Queue {
         let Some(table) = sequences else { return };
         let lane = instance % lanes.len();
         let dropped = lanes[lane].forget(table.of_instance(lane));
-        self.bury(&mut inner, dropped, now_ns);
+        self.reject_dropped(&mut inner, dropped, now_ns);
         // Their state is gone already.
         inner.lanes[lane].over.clear();
     }
@@ -352,8 +352,8 @@ impl Queue {
         inner.sequences.as_ref().map_or(0, |table| table.of_instance(lane).len())
     }
 
-    fn ring_all(&self) {
-        self.bells.iter().for_each(|bell| bell.work.notify_all());
+    fn notify_all(&self) {
+        self.notifiers.iter().for_each(|notify| notify.work.notify_all());
     }
 
     /// Answers everything that waits with `error`, and closes. Returns how many there were.
@@ -389,11 +389,11 @@ impl Queue {
     }
 
     /// For models with sequences: drops what is dead, and takes the sequences that are over.
-    fn tidy(&self, inner: &mut Inner, lane: usize, now_ns: u64) -> Option<Vec<SequenceId>> {
+    fn expire_sequences(&self, inner: &mut Inner, lane: usize, now_ns: u64) -> Option<Vec<SequenceId>> {
         inner.sequences.as_ref()?;
         self.lapse(inner, now_ns);
         let dropped = inner.lanes[lane].sweep(now_ns);
-        self.bury(inner, dropped, now_ns);
+        self.reject_dropped(inner, dropped, now_ns);
         let over = std::mem::take(&mut inner.lanes[lane].over);
         (!over.is_empty()).then_some(over)
     }
@@ -409,7 +409,7 @@ impl Queue {
         self.metrics.sequences_lapsed.inc_by(lapsed.len() as u64);
         for (lane, id) in lapsed {
             inner.lanes[lane].over.push(id);
-            self.ring(lane);
+            self.notify(lane);
         }
     }
 
@@ -419,17 +419,17 @@ impl Queue {
         let mut dropped = Dropped::default();
         let taken = inner.lanes[lane].take(Want { rows, key, joins }, now_ns, &mut dropped);
         self.metrics.queue_depth.dec_by(taken.parts.len() as i64);
-        self.bury(inner, dropped, now_ns);
+        self.reject_dropped(inner, dropped, now_ns);
         taken
     }
 
-    fn bury(&self, inner: &mut Inner, dropped: Dropped, now_ns: u64) {
+    fn reject_dropped(&self, inner: &mut Inner, dropped: Dropped, now_ns: u64) {
         let Inner { lanes, sequences, .. } = inner;
         if let Some(table) = sequences {
             for broken in &dropped.broken {
                 if let Some(lane) = table.broke(now_ns, broken) {
                     lanes[lane].over.push(broken.id.clone());
-                    self.ring(lane);
+                    self.notify(lane);
                 }
             }
             self.metrics.sequences.set(table.len() as i64);

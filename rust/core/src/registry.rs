@@ -1,10 +1,10 @@
 //! The table of all models: what serves, what is on its way out, and what is known of the rest.
 
+mod error_texts;
 mod routed;
-mod wording;
 
+pub use error_texts::ErrorTexts;
 pub use routed::Routed;
-pub use wording::Wording;
 
 use crate::{
     Changes, Error, IndexEntry, Kind, Model, Note, Readiness, Result,
@@ -31,7 +31,7 @@ pub struct Registry {
     /// Whether any of their routes has a path of V2's inference.
     infers: AtomicBool,
     changes: Arc<Changes>,
-    wording: Arc<Wording>,
+    error_texts: Arc<ErrorTexts>,
 }
 
 #[derive(Debug, Default)]
@@ -58,10 +58,10 @@ struct Leaving {
 }
 
 impl Registry {
-    /// A table without models, of which is said what `wording` has.
+    /// A table without models, of which is said what `error_texts` has.
     #[must_use]
-    pub fn saying(wording: Wording) -> Self {
-        Self { wording: Arc::new(wording), ..Self::default() }
+    pub fn with_error_texts(error_texts: ErrorTexts) -> Self {
+        Self { error_texts: Arc::new(error_texts), ..Self::default() }
     }
 
     /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
@@ -106,7 +106,7 @@ impl Registry {
         for model in &left {
             let same = entry.serving.iter().find(|new| new.spec().version == model.spec().version);
             if let Some(successor) = same.or_else(|| entry.serving.last()) {
-                successor.succeed(model);
+                successor.take_over(model);
             }
         }
         table.leaving.retain(|leaving| leaving.queue.strong_count() > 0);
@@ -153,7 +153,7 @@ impl Registry {
     pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let table = self.read();
         let Some(entry) = table.models.get(name) else {
-            return Err(self.wording.unknown(name));
+            return Err(self.error_texts.unknown(name));
         };
         let found = match version {
             Some(version) => entry.serving.iter().find(|model| &*model.spec().version == version),
@@ -245,8 +245,8 @@ impl Registry {
     }
 
     /// Lets go of versions that were taken out of the table for others, and whose sequences are over.
-    pub fn tidy(&self) {
-        self.all().iter().for_each(|model| model.let_go());
+    pub fn drop_drained(&self) {
+        self.all().iter().for_each(|model| model.drop_drained());
     }
 
     /// The queues of versions that were taken out of the table and have not ended yet.
@@ -263,7 +263,7 @@ impl Registry {
     }
 
     fn adopt(&self, model: &Model) {
-        model.belongs_to(Arc::clone(&self.changes), Arc::clone(&self.wording));
+        model.belongs_to(Arc::clone(&self.changes), Arc::clone(&self.error_texts));
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table> {

@@ -1,10 +1,10 @@
 //! The way home of a request: a [`Ticket`] that the caller awaits and a [`Reply`] that travels with
 //! the request and answers it exactly once, even when it is dropped. A request with many answers has
-//! [`Pieces`] in place of the ticket.
+//! [`ResponseStream`] in place of the ticket.
 
 use crate::{
-    Desk, Error, InferResponse, Kind, Result,
-    stream::{Channel, Piece, Pieces, channel},
+    CompletionQueue, Error, InferResponse, Kind, Result,
+    stream::{Channel, ResponseChunk, ResponseStream, channel},
 };
 use std::{
     future::Future,
@@ -72,7 +72,7 @@ pub struct Ticket {
 }
 
 /// A caller that is known to another process: what this one can see of it.
-pub trait Presence: std::fmt::Debug + Send + Sync {
+pub trait RemoteClient: std::fmt::Debug + Send + Sync {
     /// Whether it has left.
     fn has_left(&self) -> bool;
 }
@@ -81,7 +81,7 @@ pub trait Presence: std::fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 enum Home {
     /// In another process, which hears of them in its own way.
-    Elsewhere(Arc<dyn Presence>),
+    Elsewhere(Arc<dyn RemoteClient>),
     /// Exactly one.
     Once(Arc<Slot>),
     /// Any number.
@@ -93,7 +93,7 @@ enum Home {
 #[derive(Debug)]
 pub struct Reply {
     home: Option<Home>,
-    desk: Option<Desk>,
+    desk: Option<CompletionQueue>,
 }
 
 /// Tells, from anywhere, whether the caller has left.
@@ -101,14 +101,14 @@ pub struct Reply {
 pub struct CancelProbe(Home);
 
 /// A new pair. With a `desk`, answers are handed out on that desk's own thread.
-pub fn reply(desk: Option<Desk>) -> (Reply, Ticket) {
+pub fn reply(desk: Option<CompletionQueue>) -> (Reply, Ticket) {
     let slot =
         Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), fate: AtomicU8::new(0), watcher: Mutex::new(None) });
     (Reply { home: Some(Home::Once(Arc::clone(&slot))), desk }, Ticket { slot })
 }
 
 /// A new pair for any number of answers. With a `desk`, its thread is the one that reads them.
-pub fn replies(desk: Option<Desk>) -> (Reply, Pieces) {
+pub fn replies(desk: Option<CompletionQueue>) -> (Reply, ResponseStream) {
     let (channel, pieces) = channel();
     (Reply { home: Some(Home::Many(channel)), desk }, pieces)
 }
@@ -138,14 +138,14 @@ impl Reply {
                 }
             }
             Some(Home::Many(channel)) => {
-                channel.push(result.map(|response| Piece { response, last: true }), self.desk.as_ref());
+                channel.push(result.map(|response| ResponseChunk { response, last: true }), self.desk.as_ref());
             }
             Some(Home::Elsewhere(_)) | None => {}
         }
     }
 
     /// The reply to a caller of another process. What is sent with it goes nowhere.
-    pub fn elsewhere(caller: Arc<dyn Presence>) -> Self {
+    pub fn elsewhere(caller: Arc<dyn RemoteClient>) -> Self {
         Self { home: Some(Home::Elsewhere(caller)), desk: None }
     }
 
@@ -177,7 +177,7 @@ impl Reply {
         }
     }
 
-    pub(crate) fn desk(&self) -> Option<&Desk> {
+    pub(crate) fn desk(&self) -> Option<&CompletionQueue> {
         self.desk.as_ref()
     }
 }

@@ -3,7 +3,9 @@
 mod headers;
 
 pub use self::headers::Headers;
-use crate::{Asked, Error, ModelSpec, Origin, Result, Schedule, Tensor, Told, bytes_tensor, spec::names};
+use crate::{
+    Error, ModelSpec, RawRequest, RequestContext, ResponseHead, Result, Schedule, Tensor, bytes_tensor, spec::names,
+};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -55,7 +57,7 @@ impl Protocol {
 
 /// What the caller sent beside tensors. Collected only for handlers that ask for it.
 #[derive(Clone, Debug, Default)]
-pub struct CallerInfo {
+pub struct RequestMetadata {
     /// The request's id, empty if it has none.
     pub id: String,
     /// Custom parameters; the reserved ones are taken out.
@@ -74,7 +76,7 @@ pub struct InferRequest {
     /// The size of the batch axis; 1 for models without one.
     pub rows: usize,
     /// What else the caller sent; `None` when the handler does not ask.
-    pub caller: Option<Box<CallerInfo>>,
+    pub metadata: Option<Box<RequestMetadata>>,
     /// When the answer is worth nothing any more.
     pub deadline: Option<Instant>,
     /// Which door it came through.
@@ -84,9 +86,9 @@ pub struct InferRequest {
     /// Its caller takes over the memory of outputs that are its own alone; others are shared, so that they can be sent.
     pub takes_memory: bool,
     /// Who it is; `None` when nobody asks.
-    pub origin: Option<Box<Origin>>,
+    pub context: Option<Box<RequestContext>>,
     /// What an open model is told; `None` for any other.
-    pub asked: Option<Box<Asked>>,
+    pub raw: Option<Box<RawRequest>>,
 }
 
 /// How an output is to be sent.
@@ -111,7 +113,7 @@ impl RequestedOutput {
 
 /// The parts of a request that only the answer's encoder needs.
 #[derive(Clone, Debug, Default)]
-pub struct AnswerPlan {
+pub struct ResponsePlan {
     /// The request's id, empty if it has none.
     pub id: String,
     /// The outputs to send, in that order; `None` for all in declaration order.
@@ -122,8 +124,8 @@ pub struct AnswerPlan {
     pub base64: bool,
 }
 
-impl AnswerPlan {
-    /// The outputs to send by themselves, as [`CallerInfo`] has them.
+impl ResponsePlan {
+    /// The outputs to send by themselves, as [`RequestMetadata`] has them.
     pub fn asked(&self) -> Option<Box<[usize]>> {
         self.outputs.as_ref().map(|outputs| outputs.iter().map(|output| output.index).collect())
     }
@@ -150,7 +152,7 @@ pub struct InferResponse {
     /// Where the time went.
     pub timings: Timings,
     /// What an open model tells beside the outputs; `None` for any other.
-    pub told: Option<Box<Told>>,
+    pub head: Option<Box<ResponseHead>>,
 }
 
 /// An input as a protocol hands it over, once its bytes are in place.
@@ -190,13 +192,13 @@ impl InferRequest {
         Ok(Self {
             inputs,
             rows: 1,
-            caller: None,
+            metadata: None,
             deadline: None,
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
-            origin: None,
-            asked: None,
+            context: None,
+            raw: None,
         })
     }
 
@@ -248,7 +250,7 @@ fn check_text(name: &str, tensor: &Tensor) -> Result<()> {
 
 impl InferResponse {
     /// The outputs to send, in order, with how. Those that the handler left out are not among them.
-    pub fn selected(&self, plan: &AnswerPlan) -> SmallVec<[(RequestedOutput, &Tensor); 4]> {
+    pub fn selected(&self, plan: &ResponsePlan) -> SmallVec<[(RequestedOutput, &Tensor); 4]> {
         let is_there = |(_, tensor): &(RequestedOutput, &Tensor)| !tensor.is_absent();
         match &plan.outputs {
             Some(requested) => {
@@ -266,4 +268,4 @@ impl InferResponse {
 }
 
 /// The bytes of an answer: small parts joined, large tensors as they lie in memory.
-pub type Chunks = SmallVec<[Bytes; 2]>;
+pub type BodyChunks = SmallVec<[Bytes; 2]>;

@@ -17,7 +17,7 @@ use std::{
 
 /// What a model needs for each batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Needs {
+pub struct ResourceRequest {
     /// Resources, and how much of each.
     pub amounts: Vec<(Arc<str>, u64)>,
     /// How often it begins, against other models that wait for the same.
@@ -53,7 +53,7 @@ struct Waiting {
 
 /// A model's claim to what it needs.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ResourceShare {
     resources: Arc<Resources>,
     needs: Arc<[(usize, u64)]>,
     stride: f64,
@@ -65,7 +65,7 @@ pub struct Claim {
 
 /// What an instance holds while it computes a batch. It is given back when this is dropped.
 #[must_use = "it is given back when it is dropped"]
-pub(crate) struct Grant {
+pub(crate) struct ResourceGuard {
     resources: Arc<Resources>,
     needs: Arc<[(usize, u64)]>,
 }
@@ -73,32 +73,32 @@ pub(crate) struct Grant {
 /// Lanes that may begin now.
 #[must_use = "they wait to be rung"]
 #[derive(Debug, Default)]
-pub(crate) struct Rings(Vec<(Arc<Queue>, usize)>);
+pub(crate) struct Wakeups(Vec<(Arc<Queue>, usize)>);
 
-impl Rings {
+impl Wakeups {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Wakes them. No queue may be locked here.
-    pub(crate) fn ring(self) {
-        self.0.into_iter().for_each(|(queue, lane)| queue.ring_parked(lane));
+    pub(crate) fn notify(self) {
+        self.0.into_iter().for_each(|(queue, lane)| queue.notify_parked(lane));
     }
 }
 
-impl fmt::Debug for Grant {
+impl fmt::Debug for ResourceGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Grant").field(&self.needs).finish()
+        f.debug_tuple("ResourceGuard").field(&self.needs).finish()
     }
 }
 
-impl Drop for Grant {
+impl Drop for ResourceGuard {
     fn drop(&mut self) {
         let mut inner = self.resources.lock();
         self.needs.iter().for_each(|&(index, amount)| inner.free[index] += amount);
-        let rings = inner.who_may();
+        let wakeups = inner.who_may();
         drop(inner);
-        rings.ring();
+        wakeups.notify();
     }
 }
 
@@ -114,7 +114,7 @@ impl Resources {
     ///
     /// # Errors
     /// `InvalidInput` that names the resource which is not there, or of which there is too little.
-    pub fn claim(self: &Arc<Self>, model: &str, needs: &Needs) -> Result<Claim> {
+    pub fn claim(self: &Arc<Self>, model: &str, needs: &ResourceRequest) -> Result<ResourceShare> {
         let find = |(name, amount): &(Arc<str>, u64)| match self.names.iter().position(|(known, _)| known == name) {
             None => {
                 let names: Vec<_> = self.names.iter().map(|(name, _)| format!("'{name}'")).collect();
@@ -129,7 +129,7 @@ impl Resources {
             }
             Some(index) => Ok((index, *amount)),
         };
-        Ok(Claim {
+        Ok(ResourceShare {
             needs: needs.amounts.iter().map(find).collect::<Result<_>>()?,
             stride: 1.0 / needs.weight,
             id: self.next.fetch_add(1, Atomic::Relaxed),
@@ -145,7 +145,7 @@ impl Resources {
 
 impl Inner {
     /// Those whose turn it is, and who have what they need.
-    fn who_may(&mut self) -> Rings {
+    fn who_may(&mut self) -> Wakeups {
         self.waiting.sort_by(|one, other| one.turn.partial_cmp(&other.turn).unwrap_or(Ordering::Equal));
         let mut left = self.free.clone();
         let may = |one: &&Waiting| {
@@ -155,7 +155,7 @@ impl Inner {
             enough
         };
         let chosen: Vec<_> = self.waiting.iter().filter(may).map(|one| (Weak::clone(&one.queue), one.lane)).collect();
-        Rings(chosen.into_iter().filter_map(|(queue, lane)| Some((queue.upgrade()?, lane))).collect())
+        Wakeups(chosen.into_iter().filter_map(|(queue, lane)| Some((queue.upgrade()?, lane))).collect())
     }
 
     /// What is left for a turn, when those before it have theirs.
@@ -168,9 +168,9 @@ impl Inner {
     }
 }
 
-impl Claim {
+impl ResourceShare {
     /// Takes what a batch needs; or has this lane wait for its turn, which is when it is rung.
-    pub(crate) fn take(&self, queue: &Arc<Queue>, lane: usize) -> Option<Grant> {
+    pub(crate) fn take(&self, queue: &Arc<Queue>, lane: usize) -> Option<ResourceGuard> {
         let mut inner = self.resources.lock();
         let mut own = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let in_line = inner.waiting.iter().find(|one| one.claim == self.id && one.lane == lane);
@@ -189,23 +189,23 @@ impl Claim {
         (inner.turn, *own) = (inner.turn.max(turn), turn + self.stride);
         // Its other lanes have their turn later, too.
         inner.waiting.iter_mut().filter(|one| one.claim == self.id).for_each(|one| one.turn = *own);
-        Some(Grant { resources: Arc::clone(&self.resources), needs: Arc::clone(&self.needs) })
+        Some(ResourceGuard { resources: Arc::clone(&self.resources), needs: Arc::clone(&self.needs) })
     }
 
     /// The lane has nothing to begin any more. Those who may begin in its place are to be rung.
-    pub(crate) fn leave(&self, lane: usize) -> Rings {
+    pub(crate) fn leave(&self, lane: usize) -> Wakeups {
         let mut inner = self.resources.lock();
         inner.waiting.retain(|one| one.claim != self.id || one.lane != lane);
         inner.who_may()
     }
 }
 
-impl Drop for Claim {
+impl Drop for ResourceShare {
     fn drop(&mut self) {
         let mut inner = self.resources.lock();
         inner.waiting.retain(|one| one.claim != self.id);
-        let rings = inner.who_may();
+        let wakeups = inner.who_may();
         drop(inner);
-        rings.ring();
+        wakeups.notify();
     }
 }

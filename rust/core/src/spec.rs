@@ -2,7 +2,8 @@
 //! checked against it before anything is allocated for their tensors.
 
 use crate::{
-    Datatype, Error, Fallback, Needs, Queueing, Ragged, Result, Route, RowCost, Sequences, Window, cache::Caching,
+    Datatype, Error, Fallback, Queueing, Ragged, ResourceRequest, Result, Route, RowCost, Sequences, Window,
+    cache::Caching,
 };
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ pub struct Batching {
     pub padding: Padding,
     /// Whether inputs are kept until a batch is answered, to run it again in halves if it was too large for the
     /// memory.
-    pub split_on_memory: bool,
+    pub retry_on_oom: bool,
     /// What rows cost, and how much a batch may; `None` where it is bounded by rows alone.
     pub cost: Option<RowCost>,
     /// Which lengths share a batch, where rows may differ in length; `None` for all.
@@ -67,7 +68,7 @@ pub struct Batching {
     /// The latency that batches are to keep for nearly all requests, in nanoseconds.
     pub target_ns: Option<u64>,
     /// Whether a request is refused that could not be answered within it.
-    pub refuses_late: bool,
+    pub reject_late: bool,
     /// What a batch of several requests may be expected to take, in nanoseconds; `None` for any time.
     pub max_duration_ns: Option<u64>,
 }
@@ -103,11 +104,11 @@ impl Batching {
             oversize: Oversize::Refuse,
             sizes: Vec::new(),
             padding: Padding::default(),
-            split_on_memory: false,
+            retry_on_oom: false,
             cost: None,
             window: None,
             target_ns: None,
-            refuses_late: false,
+            reject_late: false,
             max_duration_ns: None,
         }
     }
@@ -159,7 +160,7 @@ pub struct ModelSpec {
     /// How its answers are kept; `None` for not at all.
     pub cache: Option<Caching>,
     /// What it needs of the server's resources for each batch; `None` for nothing.
-    pub needs: Option<Needs>,
+    pub resources: Option<ResourceRequest>,
     /// How many batches may be computed at once.
     pub instances: usize,
     /// Whether the handler asks for the request's headers, parameters and id.
@@ -168,10 +169,10 @@ pub struct ModelSpec {
     pub streams: bool,
     /// Names of histograms that its handlers keep, and the ascending bounds of their buckets.
     pub buckets: Arc<[(String, Vec<f64>)]>,
-    /// Whether outputs may have other shapes than they declare.
-    pub any_shape: bool,
+    /// Whether outputs must have the shapes that they declare.
+    pub check_shapes: bool,
     /// Whether it takes requests as they are: any tensors, each request by itself. It declares no inputs and outputs.
-    pub open: bool,
+    pub raw_requests: bool,
     /// Whether it takes what V2 does not allow: `null` for a float that is no number, datatypes in lower case, and over
     /// gRPC any version. For open models only.
     pub lenient: bool,
@@ -197,13 +198,13 @@ impl Default for ModelSpec {
             queueing: Queueing::default(),
             sequences: None,
             cache: None,
-            needs: None,
+            resources: None,
             instances: 1,
             wants_context: false,
             streams: false,
             buckets: Arc::new([]),
-            any_shape: false,
-            open: false,
+            check_shapes: true,
+            raw_requests: false,
             lenient: false,
             routes: Vec::new(),
             fallback: None,
@@ -215,7 +216,7 @@ impl ModelSpec {
     /// Whether its tensors begin with an axis of rows that requests share. Batches of an open model are of whole
     /// requests, and what it declares is for readers.
     pub fn has_batch_axis(&self) -> bool {
-        self.batching.is_some() && !self.open
+        self.batching.is_some() && !self.raw_requests
     }
 
     /// The most rows in a batch; 0 without a batch axis, as the protocol's `max_batch_size` has it.
@@ -229,9 +230,9 @@ impl ModelSpec {
     }
 
     /// Whether a batch that is too large for the memory is run again in halves.
-    pub fn splits_on_memory(&self) -> bool {
+    pub fn retries_on_oom(&self) -> bool {
         // The steps of sequences are all of different ones, and streams may have answered in part.
-        self.batching.as_ref().is_some_and(|batching| batching.split_on_memory)
+        self.batching.as_ref().is_some_and(|batching| batching.retry_on_oom)
             && self.sequences.is_none()
             && !self.streams
     }
@@ -275,7 +276,7 @@ impl ModelSpec {
     /// # Errors
     /// `InvalidInput` that names the input, what was given and what is expected.
     pub fn check_input(&self, index: usize, datatype: Datatype, shape: &[usize]) -> Result<()> {
-        if self.open {
+        if self.raw_requests {
             return Ok(());
         }
         let spec = &self.inputs[index];

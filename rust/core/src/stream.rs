@@ -1,11 +1,11 @@
-//! The way home of a request with any number of answers: [`Pieces`] that its caller reads, and a
+//! The way home of a request with any number of answers: [`ResponseStream`] that its caller reads, and a
 //! bounded channel that its handler fills.
 //!
 //! The channel is what pauses a handler whose caller reads slowly: nothing beyond [`ROOM`] pieces is
 //! kept. The caller takes all that is there at once, so that a fast handler costs it one lock and one
 //! wake for many pieces.
 
-use crate::{Desk, Error, InferResponse, Kind, Result};
+use crate::{CompletionQueue, Error, InferResponse, Kind, Result};
 use std::{
     collections::VecDeque,
     future::poll_fn,
@@ -17,12 +17,12 @@ use std::{
     time::Duration,
 };
 
-/// Pieces that wait for a caller before its handler is paused.
+/// ResponseStream that wait for a caller before its handler is paused.
 const ROOM: usize = 64;
 
 /// One of the answers to a request.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct ResponseChunk {
     /// The answer.
     pub response: InferResponse,
     /// Whether its handler said that it is the last one. A stream may also end without such a piece.
@@ -31,7 +31,7 @@ pub struct Piece {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Result<Piece>>,
+    waiting: VecDeque<Result<ResponseChunk>>,
     waker: Option<Waker>,
     /// Woken when a full stream has room again and when the caller leaves: a handler that does not block.
     producer: Option<Waker>,
@@ -49,21 +49,21 @@ pub(crate) struct Channel {
 /// The answers to one request, in order. Dropping it tells the handler that nobody reads any more.
 #[must_use = "dropping the pieces abandons the request"]
 #[derive(Debug)]
-pub struct Pieces {
+pub struct ResponseStream {
     channel: Arc<Channel>,
     /// Taken out of the channel, and not read yet.
-    ready: VecDeque<Result<Piece>>,
+    ready: VecDeque<Result<ResponseChunk>>,
 }
 
 /// A new pair of ends.
-pub(crate) fn channel() -> (Arc<Channel>, Pieces) {
+pub(crate) fn channel() -> (Arc<Channel>, ResponseStream) {
     let channel = Arc::new(Channel::default());
-    (Arc::clone(&channel), Pieces { channel, ready: VecDeque::new() })
+    (Arc::clone(&channel), ResponseStream { channel, ready: VecDeque::new() })
 }
 
 impl Channel {
     /// Adds a piece; an error, and a piece that is the last, end the stream. After the end nothing is added.
-    pub(crate) fn push(&self, piece: Result<Piece>, desk: Option<&Desk>) {
+    pub(crate) fn push(&self, piece: Result<ResponseChunk>, desk: Option<&CompletionQueue>) {
         let mut state = self.lock();
         if state.ended {
             return;
@@ -74,7 +74,7 @@ impl Channel {
     }
 
     /// Ends the stream without a further piece.
-    pub(crate) fn end(&self, desk: Option<&Desk>) {
+    pub(crate) fn end(&self, desk: Option<&CompletionQueue>) {
         let mut state = self.lock();
         state.ended = true;
         wake(state, desk);
@@ -122,19 +122,19 @@ fn wake_producer(channel: &Channel, state: MutexGuard<'_, State>) {
     producer.into_iter().for_each(Waker::wake);
 }
 
-fn wake(mut state: MutexGuard<'_, State>, desk: Option<&Desk>) {
+fn wake(mut state: MutexGuard<'_, State>, desk: Option<&CompletionQueue>) {
     let waker = state.waker.take();
     drop(state);
     match (waker, desk) {
-        (Some(waker), Some(desk)) => desk.wake_later(waker),
+        (Some(waker), Some(desk)) => desk.wake_deferred(waker),
         (Some(waker), None) => waker.wake(),
         (None, _) => {}
     }
 }
 
-impl Pieces {
+impl ResponseStream {
     /// The next piece; `None` at the end.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece>>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
         if let Some(piece) = self.ready.pop_front() {
             return Poll::Ready(Some(piece));
         }
@@ -159,12 +159,12 @@ impl Pieces {
     }
 
     /// The next piece; `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<Piece>> {
+    pub async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 }
 
-impl Drop for Pieces {
+impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.channel.left.store(true, Ordering::Release);
         // With the lock, so that a handler between its look and its wait is not missed.
@@ -181,8 +181,8 @@ pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
 mod tests {
     use super::*;
 
-    fn piece(last: bool) -> Result<Piece> {
-        Ok(Piece { response: InferResponse::default(), last })
+    fn piece(last: bool) -> Result<ResponseChunk> {
+        Ok(ResponseChunk { response: InferResponse::default(), last })
     }
 
     #[tokio::test]

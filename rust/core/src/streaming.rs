@@ -1,22 +1,22 @@
 //! A batch whose answers come in pieces, while it is computed. Rows end independently.
 
 mod apart;
-mod piece;
+mod row_chunk;
 
-pub use self::piece::RowPiece;
+pub use self::row_chunk::RowChunk;
 
 use crate::{
-    Error, Job, OwnAnswer, Parameter, Parameters, Result, RowFailures, Timings,
+    Error, Job, Parameter, Parameters, RequestOutput, Result, RowFailures, Timings,
     batch::gather::{Outputs, scatter_padded},
     metrics::InterpreterTimes,
     reply::Reply,
     statistics::ResponseOutcome,
-    stream::{Channel, Piece, stalled},
+    stream::{Channel, ResponseChunk, stalled},
 };
 use std::time::{Duration, Instant};
 
 /// How long a handler is paused for one caller that does not read, before that caller is let go.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A batch that is being answered in pieces.
 #[must_use = "a stream that is dropped fails its callers"]
@@ -76,9 +76,10 @@ impl Streaming {
             if self.open_rows[caller] == 0 {
                 continue;
             }
-            let has_room = self.reply(caller).channel().is_none_or(|channel| channel.wait_for_room(PATIENCE));
+            let has_room =
+                self.reply(caller).channel().is_none_or(|channel| channel.wait_for_room(SLOW_READER_TIMEOUT));
             if !has_room {
-                let error = stalled(&self.job.spec().name, PATIENCE);
+                let error = stalled(&self.job.spec().name, SLOW_READER_TIMEOUT);
                 self.close(caller, Err(error));
             }
         }
@@ -89,7 +90,7 @@ impl Streaming {
     pub fn give_up_full(&mut self) {
         for caller in 0..self.open_rows.len() {
             if self.open_rows[caller] > 0 && self.reply(caller).channel().is_some_and(Channel::is_full) {
-                let error = stalled(&self.job.spec().name, PATIENCE);
+                let error = stalled(&self.job.spec().name, SLOW_READER_TIMEOUT);
                 self.close(caller, Err(error));
             }
         }
@@ -118,7 +119,7 @@ impl Streaming {
     }
 
     /// One piece for a caller, unless its stream is over.
-    fn push_to(&mut self, caller: usize, own: OwnAnswer, parameters: &Parameters, last: bool, now: Instant) {
+    fn push_to(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
         if self.open_rows[caller] > 0 {
             self.push(caller, own, parameters, last, now);
             if last {
@@ -132,7 +133,7 @@ impl Streaming {
     ///
     /// # Errors
     /// `Handler` for outputs that are not as declared, or for another number of pieces than of rows.
-    pub fn send_rows(&mut self, pieces: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
+    pub fn send_rows(&mut self, pieces: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
         if pieces.len() != self.job.padded() {
             return Err(Error::handler(format!(
                 "model '{}' yielded a list of {} pieces for a batch of {} rows",
@@ -143,11 +144,11 @@ impl Streaming {
         }
         for (place, piece) in pieces.into_iter().take(self.rows.len()).enumerate() {
             let (outputs, ends) = match piece {
-                RowPiece::Nothing => continue,
-                RowPiece::More(outputs) => (Some(outputs), false),
-                RowPiece::Last(outputs) => (Some(outputs), true),
-                RowPiece::End => (None, true),
-                RowPiece::Fail(error) => {
+                RowChunk::Nothing => continue,
+                RowChunk::More(outputs) => (Some(outputs), false),
+                RowChunk::Last(outputs) => (Some(outputs), true),
+                RowChunk::End => (None, true),
+                RowChunk::Fail(error) => {
                     self.fail_row(place, &error);
                     continue;
                 }
@@ -215,18 +216,18 @@ impl Streaming {
             parameters.push(("row".to_owned(), Parameter::Int(i64::try_from(index).unwrap_or(i64::MAX))));
         }
         let outputs: Outputs = outputs.into_iter().map(crate::Tensor::into_shared).collect();
-        self.push(caller, OwnAnswer::from(outputs), &parameters, ends && alone, Instant::now());
+        self.push(caller, RequestOutput::from(outputs), &parameters, ends && alone, Instant::now());
         Ok(())
     }
 
-    fn push(&mut self, caller: usize, own: OwnAnswer, parameters: &Parameters, last: bool, now: Instant) {
+    fn push(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
         let left = self.reply(caller).is_abandoned();
         self.count(caller, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
         let part = &self.job.parts()[caller];
         let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
         if let Some(channel) = part.reply.channel() {
             let response = own.response(parameters, timings);
-            channel.push(Ok(Piece { response, last }), part.reply.desk());
+            channel.push(Ok(ResponseChunk { response, last }), part.reply.desk());
         }
     }
 

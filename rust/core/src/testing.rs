@@ -72,12 +72,12 @@ pub fn request(tensor: Tensor) -> InferRequest {
     InferRequest {
         inputs: smallvec![Some(tensor)],
         rows,
-        caller: None,
+        metadata: None,
         deadline: None,
         protocol: Protocol::InProcess,
         schedule: Schedule::default(),
         takes_memory: false,
-        origin: None,
-        asked: None,
+        context: None,
+        raw: None,
     }
 }

@@ -1,6 +1,6 @@
 //! What a request carries that is traced, and what a batch tells of it. How spans are written is not known here.
 
-use crate::{Kind, ModelSpec, Origin, job::Part, metrics::InterpreterTimes};
+use crate::{Kind, ModelSpec, RequestContext, job::Part, metrics::InterpreterTimes};
 use std::{
     fmt,
     sync::Arc,
@@ -80,7 +80,7 @@ pub(crate) struct BatchTrace {
 impl BatchTrace {
     /// Nothing, if none of the requests is traced.
     pub(crate) fn of(parts: &[Part]) -> Option<Box<Self>> {
-        let traced = parts.iter().find_map(|part| traced(part.request.origin.as_deref()))?;
+        let traced = parts.iter().find_map(|part| traced(part.request.context.as_deref()))?;
         let ids = SpanIds { trace: traced.ids.trace, span: traced.recorder.new_span() };
         Some(Box::new(Self {
             ids: Some(ids),
@@ -89,7 +89,7 @@ impl BatchTrace {
     }
 }
 
-pub(crate) fn traced(origin: Option<&Origin>) -> Option<&Arc<Traced>> {
+pub(crate) fn traced(origin: Option<&RequestContext>) -> Option<&Arc<Traced>> {
     origin?.trace.as_ref()
 }
 

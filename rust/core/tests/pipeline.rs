@@ -1,7 +1,7 @@
 //! Queue, batch, gather, scatter and reply together, with a closure in place of a handler.
 
 use penstock_core::{
-    Batching, Desk, Error, Kind, Model, Oversize,
+    Batching, CompletionQueue, Error, Kind, Model, Oversize,
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, request, run_closure, values},
 };
@@ -37,7 +37,7 @@ fn every_caller_gets_its_own_rows() {
     let model = model(Some(batching(4)), 1024);
     let threads = run_closure(&model, double);
     runtime().block_on(async {
-        let desk = Desk::new();
+        let desk = CompletionQueue::new();
         let own = desk.clone();
         tokio::spawn(async move { own.run().await });
         let calls = (0..200u32).map(|index| {

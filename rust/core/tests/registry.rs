@@ -1,6 +1,6 @@
 //! What a table of models finds, and what it says of what it does not find.
 
-use penstock_core::{Model, ModelSpec, Readiness, Registry, Wording, metrics::Metrics};
+use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, metrics::Metrics};
 use std::sync::Arc;
 
 fn registry(lenient: bool) -> Registry {
@@ -16,7 +16,8 @@ fn registry(lenient: bool) -> Registry {
 
 #[test]
 fn a_table_says_what_it_was_told_to() {
-    let registry = Registry::saying(Wording { unknown: "no {name}".into(), not_ready: "{name} is away".into() });
+    let registry =
+        Registry::with_error_texts(ErrorTexts { unknown: "no {name}".into(), not_ready: "{name} is away".into() });
     let spec = ModelSpec { name: "m".into(), ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &Metrics::default()));
     assert_eq!(model.admit().unwrap_err().message(), "model 'm' is not ready");

@@ -1,7 +1,7 @@
 //! What the instances of several models share: never more is held than there is, all comes back, and none starves.
 
 use penstock_core::{
-    BatchOutput, Job, Kind, Model, ModelSpec, Needs, Readiness, Resources,
+    BatchOutput, Job, Kind, Model, ModelSpec, Readiness, ResourceRequest, Resources,
     metrics::Metrics,
     queue::{Pulled, Work},
     testing::{fp32, fp32_spec, request, run_closure},
@@ -21,15 +21,15 @@ fn resources(has: &[(&str, u64)]) -> Arc<Resources> {
     Arc::new(Resources::new(has.iter().map(|&(name, amount)| (name.into(), amount))))
 }
 
-fn needs(amounts: &[(&str, u64)], weight: f64) -> Needs {
-    Needs { amounts: amounts.iter().map(|&(name, amount)| (name.into(), amount)).collect(), weight }
+fn needs(amounts: &[(&str, u64)], weight: f64) -> ResourceRequest {
+    ResourceRequest { amounts: amounts.iter().map(|&(name, amount)| (name.into(), amount)).collect(), weight }
 }
 
 /// A model of one row a call.
-fn model(resources: &Arc<Resources>, needs: Needs, instances: usize) -> Arc<Model> {
-    let spec = ModelSpec { needs: Some(needs), instances, max_queue: 10_000, ..fp32_spec("m", &[Some(1)], None) };
+fn model(resources: &Arc<Resources>, needs: ResourceRequest, instances: usize) -> Arc<Model> {
+    let spec = ModelSpec { resources: Some(needs), instances, max_queue: 10_000, ..fp32_spec("m", &[Some(1)], None) };
     let model = Model::new(spec, &Metrics::default());
-    model.queue().limit(resources.claim("m", model.spec().needs.as_ref().unwrap()).unwrap());
+    model.queue().limit(resources.claim("m", model.spec().resources.as_ref().unwrap()).unwrap());
     model.set_readiness(Readiness::Ready);
     Arc::new(model)
 }

@@ -87,7 +87,7 @@ proptest! {
         // Without a second try, callers may be told to come back.
         let most = if split { most } else { 8 };
         let padding = if zeros { Padding::Zeros } else { Padding::Repeat };
-        let batching = Batching { sizes: sizes.clone(), padding, split_on_memory: split, ..batching(8) };
+        let batching = Batching { sizes: sizes.clone(), padding, retry_on_oom: split, ..batching(8) };
         let seen = ask(batching, most, &callers);
         prop_assert!(sizes.is_empty() || seen.iter().all(|size| sizes.contains(size)), "{seen:?}");
     }

@@ -217,7 +217,7 @@ async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
     // Who found the first one before may still begin there, and goes on by the second one.
     found.infer(step(2, 2.0, true, false), None).await.unwrap();
     drop(found);
-    registry.tidy();
+    registry.drop_drained();
     for id in [1, 2] {
         second.infer(step(id, 3.0, false, false), None).await.unwrap();
     }
@@ -227,14 +227,14 @@ async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
     for id in [1, 2] {
         second.infer(step(id, 5.0, false, true), None).await.unwrap();
     }
-    registry.tidy();
+    registry.drop_drained();
     assert!(first_queue.upgrade().is_some(), "the first form of sequence 1 is still silent there");
     assert_eq!(second.active_sequences(), 1);
     let refused = second.infer(step(2, 6.0, false, false), None).await.unwrap_err();
     assert!(refused.message().contains("must begin with sequence_start"), "{}", refused.message());
     registry.swap("stateful", vec![], &[]);
     drop(second);
-    registry.tidy();
+    registry.drop_drained();
     threads.into_iter().flatten().for_each(|thread| thread.join().unwrap());
 }
 

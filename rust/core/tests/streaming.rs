@@ -1,7 +1,7 @@
 //! Batches that are answered in pieces, with a closure as the handler.
 
 use penstock_core::{
-    Error, InferRequest, Job, Kind, Model, ModelSpec, Parameter, Piece, Readiness, RowPiece, Streaming,
+    Error, InferRequest, Job, Kind, Model, ModelSpec, Parameter, Readiness, ResponseChunk, RowChunk, Streaming,
     metrics::{InterpreterTimes, Metrics},
     testing::{batching, fp32, fp32_spec, request, values},
 };
@@ -36,7 +36,7 @@ fn end((model, instance): (Arc<Model>, thread::JoinHandle<()>)) {
     instance.join().unwrap();
 }
 
-fn told(piece: &Piece) -> (Vec<f32>, bool) {
+fn told(piece: &ResponseChunk) -> (Vec<f32>, bool) {
     (values(&piece.response.outputs[0]), piece.last)
 }
 
@@ -61,9 +61,9 @@ async fn a_piece_for_all_goes_to_each_with_its_own_rows() {
 async fn rows_of_one_caller_come_one_by_one_and_end_independently() {
     let served = serve(Some(8), |streaming| {
         let one = |value| smallvec![fp32(&[1, 1], &[value])];
-        streaming.send_rows(vec![RowPiece::More(one(1.0)), RowPiece::Last(one(2.0))], &Vec::new())?;
-        streaming.send_rows(vec![RowPiece::Nothing, RowPiece::More(one(3.0))], &Vec::new())?;
-        streaming.send_rows(vec![RowPiece::End, RowPiece::Nothing], &Vec::new())?;
+        streaming.send_rows(vec![RowChunk::More(one(1.0)), RowChunk::Last(one(2.0))], &Vec::new())?;
+        streaming.send_rows(vec![RowChunk::Nothing, RowChunk::More(one(3.0))], &Vec::new())?;
+        streaming.send_rows(vec![RowChunk::End, RowChunk::Nothing], &Vec::new())?;
         assert!(!streaming.is_wanted());
         Ok(())
     });

@@ -1,7 +1,7 @@
 //! Calls before a model takes requests: one instance answers them, and nothing counts them.
 
 use penstock_core::{
-    Error, InferRequest, Model, Pieces, Queueing, Result, SequenceId, Sequences, Step,
+    Error, InferRequest, Model, Queueing, ResponseStream, Result, SequenceId, Sequences, Step,
     metrics::Metrics,
     queue::Work,
     testing::{batching, fp32, fp32_spec, request, run_closure},
@@ -20,7 +20,7 @@ fn model(instances: usize) -> (Arc<Model>, Metrics) {
     (Arc::new(Model::new(spec, &metrics)), metrics)
 }
 
-async fn end(mut pieces: Pieces) -> Result<usize> {
+async fn end(mut pieces: ResponseStream) -> Result<usize> {
     let mut count = 0;
     while let Some(piece) = pieces.next().await {
         piece?;
@@ -32,7 +32,7 @@ async fn end(mut pieces: Pieces) -> Result<usize> {
 #[tokio::test]
 async fn every_instance_answers_what_is_meant_for_it_and_nothing_is_counted() {
     let (model, metrics) = model(3);
-    let asked: Vec<Pieces> = (0..3).map(|instance| model.queue().warm_up(instance, rows(2)).unwrap()).collect();
+    let asked: Vec<ResponseStream> = (0..3).map(|instance| model.queue().warm_up(instance, rows(2)).unwrap()).collect();
     let threads = run_closure(&model, |mut inputs, _| Ok(inputs.drain(..).flatten().collect()));
     for pieces in asked {
         assert_eq!(end(pieces).await.unwrap(), 1);

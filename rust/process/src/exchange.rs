@@ -24,11 +24,11 @@ pub(crate) fn answer(
 ) -> Result<Computed, End> {
     match read(process, frame, descriptor, job) {
         Some(Answer::Done { outputs, failed, parameters, times }) => {
-            Ok(Ok(BatchOutput { outputs, failed, apart: None, parameters, times }))
+            Ok(Ok(BatchOutput { outputs, failed, per_request: None, parameters, times }))
         }
         Some(Answer::Apart { each, parameters, times: Some(times) }) => {
             let apart = Some(each.into_iter().map(Into::into).collect());
-            Ok(Ok(BatchOutput { apart, parameters, times, ..BatchOutput::default() }))
+            Ok(Ok(BatchOutput { per_request: apart, parameters, times, ..BatchOutput::default() }))
         }
         Some(Answer::Failed(error)) => Ok(Err(error)),
         _ => Err(End::Broken),
@@ -50,7 +50,7 @@ pub(crate) fn stream(
         let (frame, descriptor) = next;
         let piece = match read(process, &frame, descriptor, streaming.job()) {
             Some(Answer::Done { outputs, failed, parameters, times }) => {
-                let output = BatchOutput { outputs, failed, apart: None, parameters, times };
+                let output = BatchOutput { outputs, failed, per_request: None, parameters, times };
                 return Ok(refused.map_or(Ok(output), Err));
             }
             Some(Answer::Failed(error)) => return Ok(Err(refused.unwrap_or(error))),

@@ -1,12 +1,12 @@
 //! What handlers did to their metrics, on its way from a process.
 
 use crate::pack::{Reader, Writer};
-use penstock_core::metrics::{Change, Kept, Observations};
+use penstock_core::metrics::{Change, MetricUpdate, Observations};
 
 /// Writes changes.
-pub(crate) fn write_kept(out: &mut Writer, kept: &[Kept]) {
+pub(crate) fn write_kept(out: &mut Writer, kept: &[MetricUpdate]) {
     out.number(kept.len() as u64);
-    for Kept { name, labels, change } in kept {
+    for MetricUpdate { name, labels, change } in kept {
         out.text(name);
         out.number(labels.len() as u64);
         for (label, value) in labels {
@@ -32,11 +32,11 @@ fn tagged(out: &mut Writer, tag: u8, value: f64) {
 }
 
 /// Reads them; `None` if they are broken, or not what a handler could do.
-pub(crate) fn read_kept(from: &mut Reader<'_>) -> Option<Vec<Kept>> {
+pub(crate) fn read_kept(from: &mut Reader<'_>) -> Option<Vec<MetricUpdate>> {
     (0..from.count()?).map(|_| one(from)).collect()
 }
 
-fn one(from: &mut Reader<'_>) -> Option<Kept> {
+fn one(from: &mut Reader<'_>) -> Option<MetricUpdate> {
     let name = from.text()?;
     let labels = (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?;
     let (tag, value) = (from.byte()?, f64::from_bits(from.number()?));
@@ -50,7 +50,7 @@ fn one(from: &mut Reader<'_>) -> Option<Kept> {
         }
         _ => return None,
     };
-    let kept = Kept { name, labels, change };
+    let kept = MetricUpdate { name, labels, change };
     kept.check().is_ok().then_some(kept)
 }
 
@@ -59,15 +59,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn round(kept: &[Kept]) -> Option<Vec<Kept>> {
+    fn round(kept: &[MetricUpdate]) -> Option<Vec<MetricUpdate>> {
         let mut out = Writer::default();
         write_kept(&mut out, kept);
         let mut from = Reader(&out.0);
         read_kept(&mut from).filter(|_| from.0.is_empty())
     }
 
-    fn kept(change: Change) -> Kept {
-        Kept { name: "hits".to_owned(), labels: vec![("kind".to_owned(), "ü".to_owned())], change }
+    fn kept(change: Change) -> MetricUpdate {
+        MetricUpdate { name: "hits".to_owned(), labels: vec![("kind".to_owned(), "ü".to_owned())], change }
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             assert!(round(&[kept(Change::Custom(value))]).is_none());
             assert!(round(&[kept(Change::Observe(Observations { counts: vec![1], sum: value }))]).is_none());
         }
-        assert!(round(&[Kept { name: "penstock_x".to_owned(), ..kept(Change::Add(1.0)) }]).is_none());
+        assert!(round(&[MetricUpdate { name: "penstock_x".to_owned(), ..kept(Change::Add(1.0)) }]).is_none());
     }
 
     proptest! {

@@ -5,11 +5,11 @@ use crate::{
     reply::{read_error, write_error},
 };
 use bytes::Bytes;
-use penstock_core::{Asked, HttpRequest, Told};
+use penstock_core::{HttpRequest, RawRequest, ResponseHead};
 
 /// Writes what an open model is told of a request.
-pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
-    let Some(Asked { names, outputs, parameters, nested, binary, http }) = asked else { return out.byte(0) };
+pub(crate) fn write_asked(out: &mut Writer, asked: Option<&RawRequest>) {
+    let Some(RawRequest { names, outputs, parameters, nested, binary, http }) = asked else { return out.byte(0) };
     out.byte(1);
     write_names(out, names);
     out.byte(u8::from(outputs.is_some()));
@@ -33,7 +33,7 @@ pub(crate) fn write_asked(out: &mut Writer, asked: Option<&Asked>) {
 }
 
 /// Reads what [`write_asked`] wrote; the outer `None` for anything else.
-pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<Asked>>> {
+pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<RawRequest>>> {
     if from.byte()? == 0 {
         return Some(None);
     }
@@ -43,7 +43,7 @@ pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<Asked>>> {
     let nested = (0..from.count()?).map(|_| usize::try_from(from.number()?).ok()).collect::<Option<_>>()?;
     let binary = from.byte()? != 0;
     let http = if from.byte()? == 0 { None } else { Some(Box::new(read_http(from)?)) };
-    Some(Some(Box::new(Asked { names, outputs, parameters, nested, binary, http })))
+    Some(Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, http })))
 }
 
 fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
@@ -59,8 +59,8 @@ fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
 }
 
 /// Writes what an open model tells.
-pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
-    let Some(Told { names, status, headers, body, id }) = told else { return out.byte(0) };
+pub(crate) fn write_told(out: &mut Writer, told: Option<&ResponseHead>) {
+    let Some(ResponseHead { names, status, headers, body, id }) = told else { return out.byte(0) };
     out.byte(1);
     write_names(out, names);
     out.number((*status).into());
@@ -72,7 +72,7 @@ pub(crate) fn write_told(out: &mut Writer, told: Option<&Told>) {
 }
 
 /// Reads what [`write_told`] wrote; the outer `None` for anything else.
-pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<Told>>> {
+pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<ResponseHead>>> {
     if from.byte()? == 0 {
         return Some(None);
     }
@@ -81,7 +81,7 @@ pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<Told>>> {
     let headers = from.headers()?;
     let body = if from.byte()? == 0 { None } else { Some(Bytes::copy_from_slice(from.bytes()?)) };
     let id = if from.byte()? == 0 { None } else { Some(from.text()?.into_boxed_str()) };
-    Some(Some(Box::new(Told { names, status, headers, body, id })))
+    Some(Some(Box::new(ResponseHead { names, status, headers, body, id })))
 }
 
 fn write_names(out: &mut Writer, names: &[Box<str>]) {
@@ -114,7 +114,7 @@ mod tests {
             body: Bytes::from_static(b"\xff"),
             refused: Some(Error::new(Kind::Timeout, "late")),
         };
-        let one = Asked {
+        let one = RawRequest {
             names: names(&["x", ""]),
             outputs: Some(names(&["y"])),
             parameters: Box::new([vec![("p".to_owned(), Parameter::Int(1))], Vec::new()]),
@@ -122,7 +122,7 @@ mod tests {
             binary: true,
             http: None,
         };
-        for asked in [one, Asked { http: Some(Box::new(http)), ..Asked::default() }, Asked::default()] {
+        for asked in [one, RawRequest { http: Some(Box::new(http)), ..RawRequest::default() }, RawRequest::default()] {
             let mut out = Writer::default();
             write_asked(&mut out, Some(&asked));
             let mut from = Reader(&out.0);
@@ -136,8 +136,8 @@ mod tests {
     fn what_is_told_round_trips() {
         let headers = [("a", "b")].into_iter().collect();
         let body = Some(Bytes::from_static(b"no"));
-        let told = Told { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
-        for told in [None, Some(Told::default()), Some(told)] {
+        let told = ResponseHead { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
+        for told in [None, Some(ResponseHead::default()), Some(told)] {
             let mut out = Writer::default();
             write_told(&mut out, told.as_ref());
             let mut from = Reader(&out.0);

@@ -8,7 +8,7 @@ use crate::{
     tensors::Placed,
 };
 use bytes::Bytes;
-use penstock_core::metrics::Kept;
+use penstock_core::metrics::MetricUpdate;
 use std::{
     ops::Range,
     os::fd::OwnedFd,
@@ -73,7 +73,11 @@ impl Returned {
 
 impl Answers {
     /// Reads the answer that a frame speaks of; `None` for one that is not as it must be.
-    pub(crate) fn read(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<(Answer<Outputs>, Vec<Kept>)> {
+    pub(crate) fn read(
+        &mut self,
+        frame: &Frame,
+        descriptor: Option<OwnedFd>,
+    ) -> Option<(Answer<Outputs>, Vec<MetricUpdate>)> {
         let region = self.region(frame, descriptor)?;
         let len = usize::try_from(frame.length).ok()?;
         // Copied first: the process could change what was already checked.

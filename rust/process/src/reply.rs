@@ -8,8 +8,8 @@ use crate::{
     tensors::{Placed, Places, describe, describe_absent, placed},
 };
 use penstock_core::{
-    BatchOutput, Error, Kind, OwnAnswer, Parameters, Result, RowFailures, RowPiece, Tensor,
-    metrics::{InterpreterTimes, Kept},
+    BatchOutput, Error, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures, Tensor,
+    metrics::{InterpreterTimes, MetricUpdate},
 };
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub(crate) enum Answer<T> {
     /// One for all rows; with `last` there is none after it.
     Piece { outputs: T, parameters: Parameters, last: bool },
     /// One for each row.
-    Rows { rows: Vec<RowPiece<T>>, parameters: Parameters },
+    Rows { rows: Vec<RowChunk<T>>, parameters: Parameters },
     /// One for each request, made by itself: the last of the batch, which took that long, or a piece.
-    Apart { each: Vec<RowPiece<OwnAnswer<T>>>, parameters: Parameters, times: Option<InterpreterTimes> },
+    Apart { each: Vec<RowChunk<RequestOutput<T>>>, parameters: Parameters, times: Option<InterpreterTimes> },
     /// All streams are over, well.
     EndAll,
 }
@@ -64,7 +64,7 @@ impl Packed {
 }
 
 /// Describes an answer.
-pub(crate) fn pack(answer: Answer<Outputs>, kept: &[Kept]) -> Packed {
+pub(crate) fn pack(answer: Answer<Outputs>, kept: &[MetricUpdate]) -> Packed {
     let mut packing = Packing::default();
     write_kept(&mut packing.out, kept);
     match answer {
@@ -136,25 +136,25 @@ impl Packing {
         }
     }
 
-    fn own(&mut self, own: OwnAnswer) {
+    fn own(&mut self, own: RequestOutput) {
         self.out.parameters(&own.parameters);
-        write_told(&mut self.out, own.told.as_deref());
+        write_told(&mut self.out, own.head.as_deref());
         self.outputs(own.outputs);
     }
 
-    fn row<T>(&mut self, row: RowPiece<T>, write: impl FnOnce(&mut Self, T)) {
+    fn row<T>(&mut self, row: RowChunk<T>, write: impl FnOnce(&mut Self, T)) {
         match row {
-            RowPiece::Nothing => self.out.byte(0),
-            RowPiece::More(answer) => {
+            RowChunk::Nothing => self.out.byte(0),
+            RowChunk::More(answer) => {
                 self.out.byte(1);
                 write(self, answer);
             }
-            RowPiece::Last(answer) => {
+            RowChunk::Last(answer) => {
                 self.out.byte(2);
                 write(self, answer);
             }
-            RowPiece::End => self.out.byte(3),
-            RowPiece::Fail(error) => {
+            RowChunk::End => self.out.byte(3),
+            RowChunk::Fail(error) => {
                 self.out.byte(4);
                 write_error(&mut self.out, &error);
             }
@@ -170,7 +170,7 @@ pub(crate) fn write_error(out: &mut Writer, error: &Error) {
 }
 
 /// Reads an answer's description; `None` if it is broken.
-pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<Kept>)> {
+pub(crate) fn unpack(description: &[u8]) -> Option<(Answer<PlacedOutputs>, Vec<MetricUpdate>)> {
     let mut from = Reader(description);
     let kept = read_kept(&mut from)?;
     let answer = match from.byte()? {
@@ -223,18 +223,18 @@ fn outputs(from: &mut Reader<'_>) -> Option<PlacedOutputs> {
     (0..from.count()?).map(|_| placed(from)).collect()
 }
 
-fn own(from: &mut Reader<'_>) -> Option<OwnAnswer<PlacedOutputs>> {
+fn own(from: &mut Reader<'_>) -> Option<RequestOutput<PlacedOutputs>> {
     let (parameters, told) = (from.parameters()?, read_told(from)?);
-    Some(OwnAnswer { outputs: outputs(from)?, parameters, told })
+    Some(RequestOutput { outputs: outputs(from)?, parameters, head: told })
 }
 
-fn row<T>(from: &mut Reader<'_>, read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Option<RowPiece<T>> {
+fn row<T>(from: &mut Reader<'_>, read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Option<RowChunk<T>> {
     Some(match from.byte()? {
-        0 => RowPiece::Nothing,
-        1 => RowPiece::More(read(from)?),
-        2 => RowPiece::Last(read(from)?),
-        3 => RowPiece::End,
-        4 => RowPiece::Fail(read_error(from)?),
+        0 => RowChunk::Nothing,
+        1 => RowChunk::More(read(from)?),
+        2 => RowChunk::Last(read(from)?),
+        3 => RowChunk::End,
+        4 => RowChunk::Fail(read_error(from)?),
         _ => return None,
     })
 }
@@ -265,7 +265,7 @@ impl Answer<Outputs> {
     /// The last answer of a batch.
     pub(crate) fn of(result: Result<BatchOutput>) -> Self {
         match result {
-            Ok(BatchOutput { apart: Some(apart), parameters, times, .. }) => {
+            Ok(BatchOutput { per_request: Some(apart), parameters, times, .. }) => {
                 Self::Apart { each: apart.into_iter().map(Into::into).collect(), parameters, times: Some(times) }
             }
             Ok(BatchOutput { outputs, failed, parameters, times, .. }) => {

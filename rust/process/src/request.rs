@@ -55,7 +55,7 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
     }
     trace(&mut out, job.trace());
     let mut places = Places::default();
-    let joins = parts.len() > 1 && !job.spec().open;
+    let joins = parts.len() > 1 && !job.spec().raw_requests;
     out.number(inputs(job) as u64);
     let mut places_of = Vec::new();
     each_input(job, |tensors| {
@@ -80,13 +80,13 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> Written {
 /// How many inputs are written of a batch: those of all its requests, if these are handed on as they are.
 fn inputs(job: &Job) -> usize {
     let mut counts = job.parts().iter().map(|part| part.request.inputs.len());
-    if job.spec().open { counts.sum() } else { counts.next().unwrap_or(0) }
+    if job.spec().raw_requests { counts.sum() } else { counts.next().unwrap_or(0) }
 }
 
 /// The tensors of each of them, in order: one of every request, whose rows are joined; or the only one.
 fn each_input<'j>(job: &'j Job, mut input: impl FnMut(&mut dyn Iterator<Item = &'j Tensor>)) {
     let parts = job.parts();
-    if job.spec().open {
+    if job.spec().raw_requests {
         parts.iter().flat_map(|part| &part.request.inputs).for_each(|tensor| input(&mut tensor.iter()));
         return;
     }
@@ -117,15 +117,15 @@ fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
             sequence(out, &step.id);
         }
     }
-    match &request.origin {
+    match &request.context {
         None => out.byte(0),
         Some(origin) => {
             out.byte(1);
             out.text(&origin.id);
         }
     }
-    write_asked(out, request.asked.as_deref());
-    let Some(caller) = &request.caller else { return out.byte(0) };
+    write_asked(out, request.raw.as_deref());
+    let Some(caller) = &request.metadata else { return out.byte(0) };
     out.byte(1);
     out.text(&caller.id);
     out.headers(&caller.headers);
@@ -217,7 +217,7 @@ impl Written {
 mod tests {
     use super::*;
     use penstock_core::{
-        Asked, CallerInfo, ModelSpec, Origin, Parameter, Schedule, Step,
+        ModelSpec, Parameter, RawRequest, RequestContext, RequestMetadata, Schedule, Step,
         metrics::Metrics,
         queue::{Pulled, Queue, Work},
         testing::{batching, fp32, fp32_spec, request, values},
@@ -225,11 +225,11 @@ mod tests {
     use proptest::prelude::*;
     use std::{sync::Arc, time::Duration};
 
-    fn caller(id: &str) -> Option<Box<CallerInfo>> {
+    fn caller(id: &str) -> Option<Box<RequestMetadata>> {
         let parameters =
             vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
         let headers = [("x", "y")].into_iter().collect();
-        Some(Box::new(CallerInfo { id: id.to_owned(), parameters, headers, outputs: Some(Box::new([1, 0])) }))
+        Some(Box::new(RequestMetadata { id: id.to_owned(), parameters, headers, outputs: Some(Box::new([1, 0])) }))
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
         let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
         let first = InferRequest {
-            caller: caller("one"),
-            origin: Some(Box::new(Origin { id: "ü".to_owned(), trace: None })),
+            metadata: caller("one"),
+            context: Some(Box::new(RequestContext { id: "ü".to_owned(), trace: None })),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
             schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), ..Schedule::default() },
             ..request(fp32(&[2, 2], &[1., 2., 3., 4.]))
@@ -259,14 +259,14 @@ mod tests {
         assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
         let [(first, first_reply), (second, second_reply)] = &requests[..] else { panic!("two requests") };
         assert_eq!((first.rows, second.rows), (2, 1));
-        assert_eq!(first.origin.as_ref().map(|origin| &*origin.id), Some("ü"));
+        assert_eq!(first.context.as_ref().map(|origin| &*origin.id), Some("ü"));
         assert_eq!(trace.as_deref(), job.trace());
         assert_eq!(trace.map(|trace| trace.state).as_deref(), Some("a=b"));
-        assert!(second.origin.is_none());
-        assert_eq!(format!("{:?}", first.caller), format!("{:?}", caller("one")));
+        assert!(second.context.is_none());
+        assert_eq!(format!("{:?}", first.metadata), format!("{:?}", caller("one")));
         assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), ..Schedule::default() });
         assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));
-        assert!(second.caller.is_none() && second.deadline.is_none());
+        assert!(second.metadata.is_none() && second.deadline.is_none());
 
         drop(two);
         assert!(!written.tell_who_left(&job, &region));
@@ -278,14 +278,14 @@ mod tests {
 
     #[test]
     fn requests_as_they_are_keep_their_own_tensors() {
-        let spec = ModelSpec { inputs: Vec::new(), open: true, ..fp32_spec("m", &[], Some(batching(8))) };
+        let spec = ModelSpec { inputs: Vec::new(), raw_requests: true, ..fp32_spec("m", &[], Some(batching(8))) };
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
         let of = |tensors: &[(&str, &[usize], &[f32])]| {
             let names = tensors.iter().map(|&(name, ..)| name.into()).collect();
             InferRequest {
                 inputs: tensors.iter().map(|&(_, shape, values)| Some(fp32(shape, values))).collect(),
-                asked: Some(Box::new(Asked { names, ..Asked::default() })),
+                raw: Some(Box::new(RawRequest { names, ..RawRequest::default() })),
                 rows: 1,
                 ..request(fp32(&[], &[0.0]))
             }
@@ -306,7 +306,7 @@ mod tests {
         let read: Vec<Vec<Vec<usize>>> = requests.iter().map(|(request, _)| shapes(request)).collect();
         assert_eq!(read, [vec![vec![2], vec![]], vec![], vec![vec![1, 1]]]);
         assert_eq!(values(requests[0].0.inputs[1].as_ref().unwrap()), [3.]);
-        assert_eq!(*requests[2].0.asked.as_ref().unwrap().names, ["c".into()]);
+        assert_eq!(*requests[2].0.raw.as_ref().unwrap().names, ["c".into()]);
         job.finish(Err(penstock_core::Error::handler("enough")));
     }
 

@@ -10,7 +10,7 @@ use crate::{
     slots::Slots,
     socket::{Received, Socket},
 };
-use penstock_core::{BatchOutput, OwnAnswer, Parameters, Result, RowPiece, SequenceId, metrics::Kept};
+use penstock_core::{BatchOutput, Parameters, RequestOutput, Result, RowChunk, SequenceId, metrics::MetricUpdate};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::{
     fs::File,
@@ -161,7 +161,7 @@ impl Worker {
     ///
     /// # Errors
     /// The server is gone, or there is no memory for the answer.
-    pub fn done(&mut self, result: Result<BatchOutput>, kept: &[Kept]) -> io::Result<()> {
+    pub fn done(&mut self, result: Result<BatchOutput>, kept: &[MetricUpdate]) -> io::Result<()> {
         let packed = pack(Answer::of(result), kept);
         let (frame, descriptor) = self.write(Kind::Done, &packed)?;
         // Outputs may be inputs that were handed back.
@@ -196,7 +196,13 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn piece(&mut self, outputs: Outputs, parameters: &Parameters, last: bool, kept: &[Kept]) -> io::Result<()> {
+    pub fn piece(
+        &mut self,
+        outputs: Outputs,
+        parameters: &Parameters,
+        last: bool,
+        kept: &[MetricUpdate],
+    ) -> io::Result<()> {
         self.send_piece(Answer::Piece { outputs, parameters: parameters.clone(), last }, kept)
     }
 
@@ -204,7 +210,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
+    pub fn rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters, kept: &[MetricUpdate]) -> io::Result<()> {
         self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, kept)
     }
 
@@ -212,7 +218,12 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::done`].
-    pub fn apart(&mut self, each: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters, kept: &[Kept]) -> io::Result<()> {
+    pub fn apart(
+        &mut self,
+        each: Vec<RowChunk<RequestOutput>>,
+        parameters: &Parameters,
+        kept: &[MetricUpdate],
+    ) -> io::Result<()> {
         self.send_piece(Answer::Apart { each, parameters: parameters.clone(), times: None }, kept)
     }
 
@@ -224,7 +235,7 @@ impl Worker {
         self.send_piece(Answer::EndAll, &[])
     }
 
-    fn send_piece(&mut self, answer: Answer<Outputs>, kept: &[Kept]) -> io::Result<()> {
+    fn send_piece(&mut self, answer: Answer<Outputs>, kept: &[MetricUpdate]) -> io::Result<()> {
         self.credit = self.credit.saturating_sub(1);
         self.send(Kind::Piece, 0, &pack(answer, kept))
     }

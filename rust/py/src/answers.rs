@@ -1,7 +1,7 @@
 //! `penstock.Answers`: what a handler returns that answers each request of a batch by itself.
 
 use crate::{definition::ArrayForm, errors, hand_out, rows};
-use penstock_core::{ModelSpec, OwnAnswer, Result};
+use penstock_core::{ModelSpec, RequestOutput, Result};
 use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 
 /// Whether a handler returned them.
@@ -20,7 +20,7 @@ pub(crate) fn tensors(
     spec: &ModelSpec,
     forms: &[ArrayForm],
     answers: Bound<'_, PyAny>,
-) -> Result<Vec<Result<OwnAnswer>>> {
+) -> Result<Vec<Result<RequestOutput>>> {
     let py = answers.py();
     let take = || -> PyResult<Vec<Bound<'_, PyAny>>> {
         let each = answers.getattr(intern!(py, "each"))?.cast_into::<PyTuple>()?;
@@ -31,7 +31,7 @@ pub(crate) fn tensors(
     drop(answers);
     let one = |answer: Bound<'_, PyAny>| match rows::is_exception(&answer) {
         true => Err(rows::failure(spec, &answer)),
-        false => hand_out::tensors(spec, forms, answer).map(OwnAnswer::from),
+        false => hand_out::tensors(spec, forms, answer).map(RequestOutput::from),
     };
     Ok(each.into_iter().map(one).collect())
 }

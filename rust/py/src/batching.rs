@@ -50,10 +50,10 @@ impl DeclaredBatching {
             oversize: if declared.oversize == "split" { Oversize::Split } else { Oversize::Refuse },
             sizes: declared.sizes,
             padding: if declared.pad == "zeros" { Padding::Zeros } else { Padding::Repeat },
-            split_on_memory: declared.split_on_memory,
+            retry_on_oom: declared.split_on_memory,
             cost,
             target_ns: declared.target_p99.map(|target| (target * 1e9) as u64),
-            refuses_late: declared.refuse_late,
+            reject_late: declared.refuse_late,
             max_duration_ns: declared.max_duration.map(|duration| (duration * 1e9) as u64),
             window: declared.window.map(|window| match window {
                 DeclaredWindow::Edges(edges) => Window::Edges(edges),

@@ -45,7 +45,7 @@ pub(crate) fn call(
     Ok(BatchOutput {
         outputs,
         failed,
-        apart,
+        per_request: apart,
         parameters: context.map(|context| context.get().take_answer()).unwrap_or_default(),
         times: InterpreterTimes {
             handler,
@@ -66,7 +66,7 @@ pub(crate) fn arguments<'py>(
     job: &mut Job,
     inputs: Inputs,
 ) -> PyResult<Arguments<'py>> {
-    if job.spec().open {
+    if job.spec().raw_requests {
         return open::arguments(py, handling, sequences, job);
     }
     let arrays = inputs.into_iter().zip(&handling.inputs).map(|(input, form)| match input {

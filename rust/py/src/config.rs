@@ -1,7 +1,7 @@
 //! `penstock.config.ServerConfig` read into the server's own configuration.
 
 use crate::errors::startup;
-use penstock_core::{Resources, Wording};
+use penstock_core::{ErrorTexts, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
     Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
@@ -106,12 +106,12 @@ impl ServerConfig {
     }
 
     /// What all models share, and what is said of those that do not answer.
-    pub(crate) fn shared(&self) -> (Resources, Wording) {
+    pub(crate) fn shared(&self) -> (Resources, ErrorTexts) {
         let resources = Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)));
         let Self { unknown_model_text, unready_model_text, .. } = self;
         (
             resources,
-            Wording { unknown: unknown_model_text.as_str().into(), not_ready: unready_model_text.as_str().into() },
+            ErrorTexts { unknown: unknown_model_text.as_str().into(), not_ready: unready_model_text.as_str().into() },
         )
     }
 

@@ -7,8 +7,8 @@ use crate::{
     sequences::{SequenceInfo, Sequences},
 };
 use penstock_core::{
-    CallerInfo, CancelProbe, Job, ModelSpec, Parameters, Schedule, TraceText,
-    metrics::{Change, Kept, Labels, ModelMetrics, check_grows},
+    CancelProbe, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
+    metrics::{Change, Labels, MetricUpdate, ModelMetrics, check_increment},
 };
 use pyo3::{
     exceptions::{PyRuntimeError, PyValueError},
@@ -25,7 +25,7 @@ use std::{
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct RequestInfo {
-    caller: CallerInfo,
+    caller: RequestMetadata,
     spec: Arc<ModelSpec>,
     #[pyo3(get)]
     rows: usize,
@@ -110,13 +110,13 @@ impl Context {
     /// The context of one batch.
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
-        let keeps = spec.splits_on_memory() || spec.open;
+        let keeps = spec.retries_on_oom() || spec.raw_requests;
         let requests = job
             .parts_mut()
             .iter_mut()
             .map(|part| {
                 // A batch that may have to run again is asked for it again, and a request that is handed on as it is has it too.
-                let caller = if keeps { part.request.caller.clone() } else { part.request.caller.take() };
+                let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
                 let caller = caller.map(|caller| *caller).unwrap_or_default();
                 let (rows, until) = (part.request.rows, part.request.deadline);
                 let Schedule { priority, step, .. } = &mut part.request.schedule;
@@ -124,7 +124,7 @@ impl Context {
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 let (probe, spec) = (part.probe(), Arc::clone(&spec));
-                let asked = part.request.asked.as_ref().and_then(|asked| asked.outputs.clone());
+                let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
                 Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, asked })
             })
             .collect::<PyResult<_>>()?;
@@ -137,8 +137,8 @@ impl Context {
     fn carried(&self) -> Carried {
         let requests = || self.requests.iter().map(Py::get);
         let caller = match &self.requests[..] {
-            [one] => CallerInfo { parameters: Parameters::new(), ..one.get().caller.clone() },
-            _ => CallerInfo::default(),
+            [one] => RequestMetadata { parameters: Parameters::new(), ..one.get().caller.clone() },
+            _ => RequestMetadata::default(),
         };
         Carried {
             audience: Audience {
@@ -268,8 +268,8 @@ impl Context {
 
     #[pyo3(signature = (name, value = 1.0))]
     fn counter(&self, py: Python<'_>, name: &str, value: f64) -> PyResult<()> {
-        check_grows(name, value).map_err(PyValueError::new_err)?;
-        let kept = Kept { name: name.to_owned(), labels: Labels::new(), change: Change::Custom(value) };
+        check_increment(name, value).map_err(PyValueError::new_err)?;
+        let kept = MetricUpdate { name: name.to_owned(), labels: Labels::new(), change: Change::Custom(value) };
         self.metrics().keep(py, kept)
     }
 }

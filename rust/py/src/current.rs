@@ -23,7 +23,7 @@ impl Current {
     /// Nothing, if nobody asked for it when the requests came. To be called before the context takes what it needs.
     pub(crate) fn of(job: &Job) -> Option<Arc<Self>> {
         let ids: Vec<_> =
-            job.parts().iter().filter_map(|part| Some(part.request.origin.as_ref()?.id.clone())).collect();
+            job.parts().iter().filter_map(|part| Some(part.request.context.as_ref()?.id.clone())).collect();
         (!ids.is_empty()).then(|| Arc::new(Self { spec: Arc::clone(job.spec()), ids }))
     }
 
@@ -58,7 +58,7 @@ impl Drop for Computing {
 /// From now on requests say who they are.
 #[pyfunction]
 pub(crate) fn want_origins() {
-    penstock_core::want_origins();
+    penstock_core::enable_request_contexts();
 }
 
 /// What this thread computes now: a model, its version, and the ids of the requests.

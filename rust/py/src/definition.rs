@@ -11,7 +11,7 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Datatype, Document, Fairness, Level, ModelSpec, Needs, Overdue, Queueing, Ragged, Sequences, TensorSpec,
+    Datatype, Document, Fairness, Level, ModelSpec, Overdue, Queueing, Ragged, ResourceRequest, Sequences, TensorSpec,
     VersionPolicy, cache::Caching,
 };
 use pyo3::prelude::*;
@@ -191,7 +191,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         inputs,
         outputs,
         max_queue: definition.max_queue.max(1),
-        needs: definition.resources.map(|DeclaredNeeds { amounts, weight }| Needs {
+        resources: definition.resources.map(|DeclaredNeeds { amounts, weight }| ResourceRequest {
             amounts: amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect(),
             weight,
         }),
@@ -203,8 +203,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         wants_context: definition.wants_context || definition.open,
         streams: definition.streams,
         buckets: definition.buckets.into(),
-        any_shape: definition.any_shape,
-        open: definition.open,
+        check_shapes: !definition.any_shape,
+        raw_requests: definition.open,
         lenient: definition.lenient,
         routes: open::routes(py, &name, &definition.routes)?,
         fallback: definition.fallback.map(open::fallback),

@@ -39,7 +39,7 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
             log_traceback(py, spec, raised);
             let class = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
             let error = Error::handler(format!("model '{}' failed: {class}", spec.name));
-            if class == OUT_OF_MEMORY && spec.splits_on_memory() { error.of_a_too_large_batch() } else { error }
+            if class == OUT_OF_MEMORY && spec.retries_on_oom() { error.of_a_too_large_batch() } else { error }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use penstock_core::{
     ModelSpec,
-    metrics::{Kept, Labels, ModelMetrics, Unkept},
+    metrics::{Labels, MetricRejected, MetricUpdate, ModelMetrics},
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -24,10 +24,10 @@ impl HandlerMetrics {
         Self { spec, metrics }
     }
 
-    pub(crate) fn keep(&self, py: Python<'_>, kept: Kept) -> PyResult<()> {
+    pub(crate) fn keep(&self, py: Python<'_>, kept: MetricUpdate) -> PyResult<()> {
         match self.metrics.keep(kept) {
             Ok(()) => Ok(()),
-            Err(Unkept::Wrong(text)) => Err(PyValueError::new_err(text)),
+            Err(MetricRejected::Wrong(text)) => Err(PyValueError::new_err(text)),
             // A metric that is not kept is no reason to fail a request.
             Err(unkept) => self.metrics.tell(&unkept).map_or(Ok(()), |line| self.warn(py, &line)),
         }
@@ -44,12 +44,12 @@ impl HandlerMetrics {
 impl HandlerMetrics {
     #[pyo3(signature = (name, /, value = 1.0, **labels))]
     fn counter(&self, py: Python<'_>, name: &str, value: f64, labels: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        self.keep(py, Kept::counter(name, value, read(name, labels)?).map_err(PyValueError::new_err)?)
+        self.keep(py, MetricUpdate::counter(name, value, read(name, labels)?).map_err(PyValueError::new_err)?)
     }
 
     #[pyo3(signature = (name, /, value, **labels))]
     fn gauge(&self, py: Python<'_>, name: &str, value: f64, labels: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        self.keep(py, Kept::gauge(name, value, read(name, labels)?).map_err(PyValueError::new_err)?)
+        self.keep(py, MetricUpdate::gauge(name, value, read(name, labels)?).map_err(PyValueError::new_err)?)
     }
 
     #[pyo3(signature = (name, /, value, **labels))]
@@ -62,7 +62,7 @@ impl HandlerMetrics {
     ) -> PyResult<()> {
         let one = value.extract::<f64>().map(|one| vec![one]);
         let values = one.or_else(|_| value.extract::<Vec<f64>>()).map_err(|_| no_numbers(name, value))?;
-        let kept = Kept::histogram(name, &values, read(name, labels)?, self.metrics.buckets(name));
+        let kept = MetricUpdate::histogram(name, &values, read(name, labels)?, self.metrics.buckets(name));
         self.keep(py, kept.map_err(PyValueError::new_err)?)
     }
 }

@@ -139,7 +139,7 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
     let inputs = match waited < LATE_FROM || !job.has_room() {
         true => inputs,
         // Nothing is copied, and whoever else waits for the interpreter would have it meanwhile.
-        false if job.spec().open => job.admit_late_joiners(inputs),
+        false if job.spec().raw_requests => job.admit_late_joiners(inputs),
         false => detached(py, || job.admit_late_joiners(inputs)),
     };
     job.entered();

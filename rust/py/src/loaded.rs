@@ -9,7 +9,7 @@ use crate::{
     peers::Peers,
     processes, warm,
 };
-use penstock_core::{Model, ModelSpec, Readiness, Registry, Resources, Wording, metrics::Metrics, queue::Queue};
+use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
 use penstock_process::Fleet;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
@@ -48,11 +48,11 @@ impl Loaded {
     pub(crate) fn new(
         py: Python<'_>,
         definitions: Vec<(ModelSpec, Arc<Handling>)>,
-        (resources, wording): (Resources, Wording),
+        (resources, wording): (Resources, ErrorTexts),
     ) -> PyResult<Self> {
         forks::begin();
         let resources = Arc::new(resources);
-        let (registry, metrics) = (Arc::new(Registry::saying(wording)), Arc::new(Metrics::default()));
+        let (registry, metrics) = (Arc::new(Registry::with_error_texts(wording)), Arc::new(Metrics::default()));
         let mut starting = Vec::new();
         for (spec, handling) in definitions {
             let model = limited(py, spec, &metrics, &resources)?;
@@ -179,7 +179,7 @@ impl Drop for Loaded {
 fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<Resources>) -> PyResult<Arc<Model>> {
     let model = Model::new(spec, metrics);
     let spec = model.spec();
-    if let Some(needs) = &spec.needs {
+    if let Some(needs) = &spec.resources {
         let claim = resources.claim(&spec.name, needs);
         model.queue().limit(claim.map_err(|error| startup(py, "LoadError", error.message()))?);
     }

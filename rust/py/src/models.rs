@@ -68,7 +68,7 @@ impl Models {
 
     fn leaving(&self, py: Python<'_>) -> usize {
         // The last reference to a model may go here.
-        detached(py, || self.0.registry.tidy());
+        detached(py, || self.0.registry.drop_drained());
         self.0.registry.leaving().len()
     }
 

@@ -1,7 +1,7 @@
 //! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
 
 use crate::{answers, definition::Handling, errors, hand_out, open, stream::Outputs};
-use penstock_core::{Error, ModelSpec, OwnAnswer, Result, RowFailures};
+use penstock_core::{Error, ModelSpec, RequestOutput, Result, RowFailures};
 use pyo3::{
     exceptions::PyBaseException,
     prelude::*,
@@ -17,7 +17,7 @@ pub(crate) struct Parted {
     /// The rows that failed.
     pub(crate) failed: RowFailures,
     /// In place of both, what each request is answered.
-    pub(crate) apart: Option<Vec<Result<OwnAnswer>>>,
+    pub(crate) apart: Option<Vec<Result<RequestOutput>>>,
 }
 
 /// The exception of each row that failed.
@@ -33,7 +33,7 @@ pub(crate) fn tensors(
     handling: &Handling,
     returned: PyResult<Bound<'_, PyAny>>,
 ) -> Result<Parted> {
-    if spec.open {
+    if spec.raw_requests {
         return Ok(Parted { apart: Some(open::parted(py, spec, handling, returned)?), ..Parted::default() });
     }
     let forms = &handling.outputs;

@@ -16,7 +16,7 @@ use crate::{
     sequences::Sequences,
 };
 use penstock_core::{
-    Error, Inputs, Job, ModelSpec, Parameters, Result, RowPiece, Shape, Tensor, metrics::InterpreterTimes,
+    Error, Inputs, Job, ModelSpec, Parameters, Result, RowChunk, Shape, Tensor, metrics::InterpreterTimes,
 };
 use pyo3::{
     intern,
@@ -149,7 +149,7 @@ pub(crate) fn send(
 ) -> Result<()> {
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
     let spec = streaming.job().spec().clone();
-    if spec.open {
+    if spec.raw_requests {
         return streaming.send_apart(open::pieces(&spec, handling, piece)?, &parameters);
     }
     if answers::are(&piece) {
@@ -188,7 +188,7 @@ pub(crate) fn raised(
     error: PyErr,
 ) -> Result<()> {
     let spec = streaming.job().spec().clone();
-    if spec.open || !rows::is_raised(py, &spec, &error) {
+    if spec.raw_requests || !rows::is_raised(py, &spec, &error) {
         return Err(errors::from_handler(py, &spec, &error));
     }
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
@@ -214,19 +214,19 @@ fn part(
 
 /// One row's part of a list: None for nothing at this step, `Final` for the end of the row, an exception for
 /// its failure.
-fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowPiece> {
+fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowChunk> {
     if item.is_none() {
-        return Ok(RowPiece::Nothing);
+        return Ok(RowChunk::Nothing);
     }
     if rows::is_exception(&item) {
-        return Ok(RowPiece::Fail(rows::failure(spec, &item)));
+        return Ok(RowChunk::Fail(rows::failure(spec, &item)));
     }
     let (item, last) = unwrapped(item, spec)?;
-    let Some(item) = item else { return Ok(RowPiece::End) };
+    let Some(item) = item else { return Ok(RowChunk::End) };
     let outputs = hand_out::tensors(spec, &handling.outputs, item)?;
     let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
     let outputs = outputs.collect::<Result<Outputs>>()?;
-    Ok(if last { RowPiece::Last(outputs) } else { RowPiece::More(outputs) })
+    Ok(if last { RowChunk::Last(outputs) } else { RowChunk::More(outputs) })
 }
 
 /// What a piece holds, and whether it is `penstock.Final`; nothing for a `Final` without outputs.

@@ -4,7 +4,7 @@
 //! of instance it is, what is warm afterwards is what requests meet.
 
 use crate::{attach::detached, errors::startup, instance::SIGNALS_EVERY};
-use penstock_core::{Error, Model, Pieces, Result};
+use penstock_core::{Error, Model, ResponseStream, Result};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::sync::Mutex;
 
@@ -23,14 +23,14 @@ pub(crate) fn warm_up(definition: &Bound<'_, PyAny>, model: &Model, stopping: im
     Ok(())
 }
 
-fn start(model: &Model, body: &[u8], json_length: usize) -> Result<Vec<Pieces>> {
+fn start(model: &Model, body: &[u8], json_length: usize) -> Result<Vec<ResponseStream>> {
     (0..model.spec().instances)
         .map(|instance| model.queue().warm_up(instance, penstock_server::sample(model.spec(), body, json_length)?))
         .collect()
 }
 
 /// Waits until every instance has answered, and says how it went.
-fn read_to_end(py: Python<'_>, answers: Vec<Pieces>, stopping: impl Fn() -> bool) -> PyResult<Result<()>> {
+fn read_to_end(py: Python<'_>, answers: Vec<ResponseStream>, stopping: impl Fn() -> bool) -> PyResult<Result<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

@@ -7,7 +7,7 @@ use crate::{
     guard::RequestGuard,
     observed::Record,
 };
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Piece, Pieces, Result, classify};
+use penstock_core::{Error, InferResponse, Kind, Model, ResponseChunk, ResponsePlan, ResponseStream, Result, classify};
 use penstock_wire::Decoded;
 use std::{
     future::{Future, poll_fn},
@@ -26,7 +26,7 @@ pub(crate) struct Answers {
     expiry: Option<Pin<Box<Sleep>>>,
     record: Record,
     /// What the answers' encoder needs.
-    pub(crate) plan: AnswerPlan,
+    pub(crate) plan: ResponsePlan,
     _guard: RequestGuard,
     _in_flight: InFlight,
 }
@@ -36,7 +36,7 @@ enum Source {
     /// A model that answers once.
     Once(Pin<Box<dyn Future<Output = Result<InferResponse>> + Send>>),
     /// A model that streams.
-    Many(Pieces),
+    Many(ResponseStream),
     Ended,
 }
 
@@ -85,12 +85,13 @@ impl Answers {
     }
 
     /// The next answer; `None` at the end. After an error there is none.
-    pub(crate) fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Piece>>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
         let next = match &mut self.source {
             Source::Ended => return Poll::Ready(None),
-            Source::Once(answer) => {
-                answer.as_mut().poll(cx).map(|answer| Some(answer.map(|response| Piece { response, last: true })))
-            }
+            Source::Once(answer) => answer
+                .as_mut()
+                .poll(cx)
+                .map(|answer| Some(answer.map(|response| ResponseChunk { response, last: true }))),
             Source::Many(pieces) => pieces.poll_next(cx),
         };
         let next = match next {
@@ -130,7 +131,7 @@ impl Answers {
         expired
     }
 
-    fn classified(&self, mut piece: Piece) -> Result<Piece> {
+    fn classified(&self, mut piece: ResponseChunk) -> Result<ResponseChunk> {
         if classify::is_asked(&self.plan) {
             classify::apply(self.model().spec(), &self.plan, &mut piece.response)?;
         }
@@ -138,7 +139,7 @@ impl Answers {
     }
 
     /// As [`Answers::poll_next`].
-    pub(crate) async fn next(&mut self) -> Option<Result<Piece>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 

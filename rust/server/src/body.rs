@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use penstock_core::Chunks;
+use penstock_core::BodyChunks;
 use std::{
     pin::Pin,
     sync::Arc,
@@ -18,9 +18,9 @@ use std::{
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Known in full.
-    Chunks {
+    BodyChunks {
         /// What is left to send, last first.
-        reversed: Chunks,
+        reversed: BodyChunks,
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
         /// The memory of a large answer, counted until its last byte is sent.
@@ -32,20 +32,20 @@ pub(crate) enum Body {
 
 impl Body {
     /// A body without trailers.
-    pub(crate) fn new(chunks: Chunks) -> Self {
+    pub(crate) fn new(chunks: BodyChunks) -> Self {
         Self::with_trailers(chunks, None)
     }
 
     /// A body whose trailers follow it.
-    pub(crate) fn with_trailers(mut chunks: Chunks, trailers: Option<HeaderMap>) -> Self {
+    pub(crate) fn with_trailers(mut chunks: BodyChunks, trailers: Option<HeaderMap>) -> Self {
         chunks.reverse();
-        Self::Chunks { reversed: chunks, trailers, held: None }
+        Self::BodyChunks { reversed: chunks, trailers, held: None }
     }
 
     /// Takes the chunks out of a body that is known in full and has no trailers.
-    pub(crate) fn take_chunks(&mut self) -> Option<Chunks> {
+    pub(crate) fn take_chunks(&mut self) -> Option<BodyChunks> {
         match self {
-            Self::Chunks { reversed, trailers: None, .. } => {
+            Self::BodyChunks { reversed, trailers: None, .. } => {
                 let mut chunks = std::mem::take(reversed);
                 chunks.reverse();
                 Some(chunks)
@@ -57,14 +57,14 @@ impl Body {
     /// Bytes of a body that is known in full; 0 for one that is made while it is sent.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Chunks { reversed, .. } => reversed.iter().map(Bytes::len).sum(),
+            Self::BodyChunks { reversed, .. } => reversed.iter().map(Bytes::len).sum(),
             Self::Streamed(..) => 0,
         }
     }
 
     /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
     pub(crate) fn holding(mut self, answer: Option<HeldAnswer>) -> Self {
-        if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
+        if let (Self::BodyChunks { held, .. }, Some(answer)) = (&mut self, answer) {
             *held = Some(Arc::new(answer));
         }
         self
@@ -72,7 +72,7 @@ impl Body {
 
     /// Gives the memory that it is counted as to who sends it.
     pub(crate) fn take_held(&mut self) -> Option<Arc<HeldAnswer>> {
-        if let Self::Chunks { held, .. } = self { held.take() } else { None }
+        if let Self::BodyChunks { held, .. } = self { held.take() } else { None }
     }
 
     /// The same body; one that is made while it is sent keeps its connection from counting as idle.
@@ -85,7 +85,7 @@ impl Body {
 
     /// No bytes at all.
     pub(crate) fn empty() -> Self {
-        Self::new(Chunks::new())
+        Self::new(BodyChunks::new())
     }
 }
 
@@ -101,7 +101,7 @@ impl HttpBody for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
-            Self::Chunks { reversed, trailers, .. } => Poll::Ready(match reversed.pop() {
+            Self::BodyChunks { reversed, trailers, .. } => Poll::Ready(match reversed.pop() {
                 Some(chunk) => Some(Ok(Frame::data(chunk))),
                 None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
             }),
@@ -111,14 +111,14 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Chunks { reversed, trailers, .. } => reversed.is_empty() && trailers.is_none(),
+            Self::BodyChunks { reversed, trailers, .. } => reversed.is_empty() && trailers.is_none(),
             Self::Streamed(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Chunks { .. } => SizeHint::with_exact(self.bytes() as u64),
+            Self::BodyChunks { .. } => SizeHint::with_exact(self.bytes() as u64),
             Self::Streamed(body, _) => body.size_hint(),
         }
     }

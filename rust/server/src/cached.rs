@@ -9,7 +9,7 @@ use crate::{access::Access, front::Context, offload};
 use http::HeaderMap;
 use penstock_core::{
     InferRequest, InferResponse, Model, Result,
-    cache::{Asked, Cache, Identity, Key, Lead},
+    cache::{Cache, Identity, Key, Lead, Lookup},
 };
 use penstock_wire::cached as wire;
 use std::{
@@ -37,14 +37,14 @@ pub(crate) async fn infer(
     let level = model.spec().queueing.level(request.schedule.priority);
     let (request, key) = key(model, request, identity(model, &context.app.config.access, headers)).await?;
     let lead = match cache.ask(key, level, start) {
-        Asked::Answer(response) => return hit(response),
-        Asked::Lead(lead) => Some(lead),
-        Asked::Follow(other) => match other.await {
+        Lookup::Answer(response) => return hit(response),
+        Lookup::Lead(lead) => Some(lead),
+        Lookup::Follow(other) => match other.await {
             Ok(response) => return hit(response),
             // Its own request may fare better.
             Err(_) => None,
         },
-        Asked::Alone => None,
+        Lookup::Alone => None,
     };
     let elsewhere = Elsewhere::of(context, model, &key);
     if let Some(elsewhere) = &elsewhere

@@ -4,7 +4,8 @@ use crate::{cached, fair, front::Context, headers::visible, offload, shared_memo
 use futures_util::future::Either;
 use http::HeaderMap;
 use penstock_core::{
-    AnswerPlan, Answering, Error, InferResponse, Kind, Model, Origin, Result, are_origins_wanted, classify,
+    Error, InferResponse, Kind, Model, RequestContext, ResponseFuture, ResponsePlan, Result, classify,
+    request_contexts_enabled,
 };
 use penstock_wire::Decoded;
 use std::{
@@ -16,7 +17,7 @@ use std::{
 pub(crate) const LATE: Duration = Duration::from_millis(1);
 
 /// What an inference ends with: what its encoder needs, and the outputs.
-type Computed = Result<(AnswerPlan, InferResponse)>;
+type Computed = Result<(ResponsePlan, InferResponse)>;
 
 /// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
 ///
@@ -60,7 +61,7 @@ async fn compute_shared(
 /// A request that is in the queue, or about to be found in a cache.
 struct Begun<'a> {
     model: &'a Model,
-    answering: Answering<'a>,
+    answering: ResponseFuture<'a>,
     deadline: Option<Instant>,
     /// How long it may wait in the queue.
     limit: Option<Duration>,
@@ -73,10 +74,10 @@ fn begin<'a>(
     mut decoded: Decoded,
     deadline: Option<Instant>,
     headers: &'a HeaderMap,
-) -> (Result<Begun<'a>>, AnswerPlan) {
+) -> (Result<Begun<'a>>, ResponsePlan) {
     identify(&mut decoded);
     let Decoded { mut request, plan, .. } = decoded;
-    if let Some(caller) = &mut request.caller {
+    if let Some(caller) = &mut request.metadata {
         caller.headers = visible(headers);
     }
     request.deadline = deadline;
@@ -86,7 +87,7 @@ fn begin<'a>(
     let leave = InFlight(model);
     let answering = match model.cache() {
         None => model.begin(request, context.desk.as_ref()),
-        Some(cache) => Ok(Answering::Other(Box::pin(cached::infer(context, (model, cache), request, headers)))),
+        Some(cache) => Ok(ResponseFuture::Other(Box::pin(cached::infer(context, (model, cache), request, headers)))),
     };
     let begun = answering.map(|answering| Begun { model, answering, deadline, limit, _leave: leave });
     (begun, plan)
@@ -113,13 +114,13 @@ impl Begun<'_> {
 
 /// Has a request say who it is, if anybody wants to know.
 pub(crate) fn identify(decoded: &mut Decoded) {
-    if are_origins_wanted() && decoded.request.origin.is_none() {
-        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone(), trace: None }));
+    if request_contexts_enabled() && decoded.request.context.is_none() {
+        decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace: None }));
     }
 }
 
 /// The largest elements in place of a tensor, where that was asked for.
-async fn classified(model: &Model, plan: AnswerPlan, mut response: InferResponse) -> Computed {
+async fn classified(model: &Model, plan: ResponsePlan, mut response: InferResponse) -> Computed {
     if !classify::is_asked(&plan) {
         return Ok((plan, response));
     }
@@ -130,14 +131,18 @@ async fn classified(model: &Model, plan: AnswerPlan, mut response: InferResponse
 }
 
 /// Gives an answer the id that its model told.
-fn rename(plan: &mut AnswerPlan, response: &mut InferResponse) {
-    if let Some(id) = response.told.as_mut().and_then(|told| told.id.take()) {
+fn rename(plan: &mut ResponsePlan, response: &mut InferResponse) {
+    if let Some(id) = response.head.as_mut().and_then(|told| told.id.take()) {
         plan.id = id.into();
     }
 }
 
 /// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
-async fn within_queue(model: &Model, limit: Option<Duration>, answer: &mut Answering<'_>) -> Result<InferResponse> {
+async fn within_queue(
+    model: &Model,
+    limit: Option<Duration>,
+    answer: &mut ResponseFuture<'_>,
+) -> Result<InferResponse> {
     let Some(limit) = limit else { return answer.await };
     match tokio::time::timeout(limit + LATE, &mut *answer).await {
         Ok(answer) => answer,

@@ -38,7 +38,7 @@ impl HeaderPattern {
                     "header '{name}' is forwarded as a parameter, and that name is reserved, expected a request without it"
                 )));
             }
-            let Some(caller) = &mut decoded.request.caller else { continue };
+            let Some(caller) = &mut decoded.request.metadata else { continue };
             let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
             caller.parameters.retain(|(known, _)| known != name);
             caller.parameters.push((name.to_owned(), Parameter::String(values.join(", "))));

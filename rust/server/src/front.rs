@@ -16,7 +16,7 @@ use axum::Router;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION};
 use http_body::Body as HttpBody;
-use penstock_core::{Desk, Error, Kind, Protocol, Result};
+use penstock_core::{CompletionQueue, Error, Kind, Protocol, Result};
 use std::{convert::Infallible, error::Error as StdError, sync::Arc};
 use tower::ServiceExt as _;
 
@@ -25,7 +25,7 @@ use tower::ServiceExt as _;
 pub(crate) struct Context {
     pub(crate) app: Arc<App>,
     /// `None` where there is no I/O thread: a call in this process.
-    pub(crate) desk: Option<Desk>,
+    pub(crate) desk: Option<CompletionQueue>,
     /// Where answers are shared with other servers; not for calls in this process.
     pub(crate) remote: Option<Arc<Remote>>,
     /// Whether only programs on this machine come through here.
@@ -89,7 +89,7 @@ impl<B> Incoming for B where
 }
 
 impl Front {
-    pub(crate) fn new(app: Arc<App>, desk: Option<Desk>, served: Served) -> Self {
+    pub(crate) fn new(app: Arc<App>, desk: Option<CompletionQueue>, served: Served) -> Self {
         let remote = desk.as_ref().and_then(|_| Remote::new(&app));
         let context = Context { app, desk, remote, local: served.local };
         Self {

@@ -1,4 +1,4 @@
-//! The threads that do I/O. Each has a runtime and a [`Desk`] of its own, and a connection stays on
+//! The threads that do I/O. Each has a runtime and a [`CompletionQueue`] of its own, and a connection stays on
 //! one of them: a request wakes no other thread but its model's.
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     listen::{Bound, BoundSocket, SocketFile, StartError},
     log_events::Events,
 };
-use penstock_core::Desk;
+use penstock_core::CompletionQueue;
 use std::{
     io,
     net::TcpStream as StdTcpStream,
@@ -91,7 +91,7 @@ impl IoThreads {
             let run = move || {
                 let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
                 runtime.block_on(async move {
-                    let desk = Desk::new();
+                    let desk = CompletionQueue::new();
                     let fronts =
                         served.iter().map(|&served| Front::new(Arc::clone(&app), Some(desk.clone()), served)).collect();
                     let builder = Arc::new(builder(&app.config.limits));

@@ -2,7 +2,7 @@
 
 use crate::{access_log::Entry, app::App, config::LogLevel, rest::told_error as refusal, spans::RequestTrace};
 use http::{HeaderMap, HeaderValue};
-use penstock_core::{Error, Kind, Model, Protocol, Result, Timings, Told};
+use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Result, Timings};
 use penstock_wire::{Decoded, grpc::timeout};
 use std::{
     sync::Arc,
@@ -206,7 +206,7 @@ impl Record {
         let status = (self.status)(&self.app, error);
         match error {
             None if let Some(told) = self.told => {
-                let refused = refusal(&Told { status: told, ..Told::default() });
+                let refused = refusal(&ResponseHead { status: told, ..ResponseHead::default() });
                 observed.told(&self.model, (&self.id, told.into()), self.timings, refused.as_ref());
             }
             None => observed.served(&self.model, &self.id, status, self.timings),

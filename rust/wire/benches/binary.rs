@@ -3,7 +3,7 @@
 mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use penstock_core::{AnswerPlan, ModelSpec};
+use penstock_core::{ModelSpec, ResponsePlan};
 use penstock_wire::{
     Decoded, Limits,
     rest::{self, EncodeOptions},
@@ -46,7 +46,7 @@ fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("binary encode");
     for shape in [SMALL.as_slice(), &LARGE] {
         let (spec, answer) = (spec(shape.len()), response(shape, &floats(shape)));
-        let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+        let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
         group.bench_function(BenchmarkId::from_parameter(format!("{shape:?}")), |bencher| {
             bencher.iter(|| rest::encode(&spec, &plan, black_box(&answer), &EncodeOptions::default()).expect("valid"));
         });

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput};
-use penstock_core::AnswerPlan;
+use penstock_core::ResponsePlan;
 use penstock_wire::{
     Limits,
     generated::inference::{ModelInferRequest, model_infer_request::InferInputTensor},
@@ -65,7 +65,7 @@ fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("grpc encode");
     for shape in SHAPES {
         let (spec, answer) = (spec(shape.len()), response(shape, &floats(shape)));
-        let plan = AnswerPlan::default();
+        let plan = ResponsePlan::default();
         group.bench_function(BenchmarkId::new("penstock", format!("{shape:?}")), |bencher| {
             bencher.iter(|| grpc::encode_framed(&spec, &plan, black_box(&answer)).expect("valid"));
         });

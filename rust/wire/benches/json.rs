@@ -3,7 +3,7 @@
 mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use penstock_core::AnswerPlan;
+use penstock_core::ResponsePlan;
 use penstock_wire::{
     Limits,
     rest::{self, EncodeOptions},
@@ -57,7 +57,7 @@ fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("json encode");
     for shape in SHAPES {
         let (spec, message) = (spec(shape.len()), message(shape));
-        let (plan, options) = (AnswerPlan::default(), EncodeOptions::default());
+        let (plan, options) = (ResponsePlan::default(), EncodeOptions::default());
         let answer = response(shape, &message.inputs[0].data);
         let json = serde_json::to_vec(&message).expect("plain data");
         group.throughput(Throughput::Bytes(json.len() as u64));

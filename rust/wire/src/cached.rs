@@ -97,7 +97,7 @@ pub fn decode(
         parameters.push((name, value));
     }
     let age = now.duration_since(computed).unwrap_or_default();
-    bytes.is_empty().then(|| (InferResponse { outputs, parameters, timings: Timings::default(), told: None }, age))
+    bytes.is_empty().then(|| (InferResponse { outputs, parameters, timings: Timings::default(), head: None }, age))
 }
 
 fn number(body: &mut Vec<u8>, number: u64) {
@@ -152,7 +152,7 @@ mod tests {
             ("e".to_owned(), Parameter::String("\u{e9}".to_owned())),
         ];
         let outputs = test_spec::add().outputs.iter().map(|_| tensor.clone()).collect();
-        InferResponse { outputs, parameters, timings: Timings::default(), told: None }
+        InferResponse { outputs, parameters, timings: Timings::default(), head: None }
     }
 
     fn read(rows: usize, number: u8, bytes: Vec<u8>) -> Option<(InferResponse, Duration)> {

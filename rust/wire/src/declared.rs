@@ -1,6 +1,6 @@
 //! What a request is decoded against: its model's declaration, or, for an open model, what it declares itself.
 
-use penstock_core::{Asked, Datatype, Error, Kind, ModelSpec, Parameters, Result, TensorSpec};
+use penstock_core::{Datatype, Error, Kind, ModelSpec, Parameters, RawRequest, Result, TensorSpec};
 use std::ops::Deref;
 
 /// The most bytes of a name that a request gives a tensor.
@@ -26,7 +26,7 @@ pub(crate) struct Own {
 
 impl Own {
     fn new(spec: &ModelSpec) -> Self {
-        Self { spec: spec.of_itself(Vec::new(), Vec::new()), parameters: Vec::new(), nested: Vec::new() }
+        Self { spec: spec.for_raw_request(Vec::new(), Vec::new()), parameters: Vec::new(), nested: Vec::new() }
     }
 }
 
@@ -43,7 +43,7 @@ impl Deref for Declared<'_> {
 
 impl<'s> Declared<'s> {
     pub(crate) fn new(spec: &'s ModelSpec) -> Self {
-        if spec.open { Self::ByRequest(Box::new(Own::new(spec))) } else { Self::ByModel(spec) }
+        if spec.raw_requests { Self::ByRequest(Box::new(Own::new(spec))) } else { Self::ByModel(spec) }
     }
 
     /// The index of the input of that name, which is at `place` in the request. The last name that is given at a place
@@ -141,14 +141,14 @@ impl<'s> Declared<'s> {
     }
 
     /// What an open model is told beside the tensors, which came as raw bytes if they are `binary`.
-    pub(crate) fn asked(self, binary: bool) -> Option<Box<Asked>> {
+    pub(crate) fn asked(self, binary: bool) -> Option<Box<RawRequest>> {
         let Self::ByRequest(own) = self else { return None };
         let Own { spec, parameters, nested } = *own;
         let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
         let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
         let names = names(spec.inputs);
         let (parameters, nested) = (parameters.into(), nested.into());
-        Some(Box::new(Asked { names, outputs, parameters, nested, binary, http: None }))
+        Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, http: None }))
     }
 }
 
@@ -157,7 +157,7 @@ impl<'s> Declared<'s> {
 /// # Errors
 /// `Unsupported`, with what to call instead.
 pub(crate) fn refuse_open(spec: &ModelSpec, what: &str) -> Result<()> {
-    if !spec.open {
+    if !spec.raw_requests {
         return Ok(());
     }
     let text = format!("model '{}' declares no inputs, so {what}: call infer, or a route of its own", spec.name);
@@ -182,12 +182,14 @@ mod tests {
         Decoded, Limits, grpc,
         rest::{self, EncodeOptions, bodies},
     };
-    use penstock_core::{AnswerPlan, Batching, Buffer, InferResponse, Parameter, RequestedOutput, Tensor, Told};
+    use penstock_core::{
+        Batching, Buffer, InferResponse, Parameter, RequestedOutput, ResponseHead, ResponsePlan, Tensor,
+    };
     use smallvec::smallvec;
 
     fn open() -> ModelSpec {
         let batching = Some(Batching::new(8));
-        ModelSpec { name: "m".into(), open: true, wants_context: true, batching, ..ModelSpec::default() }
+        ModelSpec { name: "m".into(), raw_requests: true, wants_context: true, batching, ..ModelSpec::default() }
     }
 
     fn read(json: &str, tail: &[u8]) -> Result<Decoded> {
@@ -198,7 +200,7 @@ mod tests {
     }
 
     fn shown(decoded: &Decoded) -> Vec<(&str, Datatype, &[usize], &[u8])> {
-        let names = decoded.request.asked.as_ref().unwrap().names.iter();
+        let names = decoded.request.raw.as_ref().unwrap().names.iter();
         let tensors = decoded.request.inputs.iter().flatten();
         names.zip(tensors).map(|(name, t)| (&**name, t.datatype(), t.shape(), t.as_slice())).collect()
     }
@@ -214,14 +216,14 @@ mod tests {
             [("b", Datatype::Int8, &[2, 1][..], &[7, 8][..]), ("a", Datatype::Bytes, &[], b"\x01\0\0\0x"),]
         );
         let Decoded { request, plan, .. } = decoded;
-        let asked = request.asked.unwrap();
+        let asked = request.raw.unwrap();
         assert_eq!(asked.outputs.as_deref(), Some(&["r".into(), "q".into()][..]));
         assert_eq!(*asked.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
         assert!(asked.binary && asked.http.is_none());
         assert_eq!(plan.outputs, Some(smallvec![RequestedOutput::new(0, false), RequestedOutput::new(1, true)]));
         // Its rows are not told apart.
-        assert_eq!((request.rows, request.caller.unwrap().id.as_str()), (1, "i"));
-        assert!(!read(r#"{"inputs":[]}"#, &[]).unwrap().request.asked.unwrap().binary);
+        assert_eq!((request.rows, request.metadata.unwrap().id.as_str()), (1, "i"));
+        assert!(!read(r#"{"inputs":[]}"#, &[]).unwrap().request.raw.unwrap().binary);
     }
 
     #[test]
@@ -246,7 +248,7 @@ mod tests {
             format!(r#"{{"name":"{name}","datatype":"INT8","shape":{shape},"data":{data}}}"#)
         };
         let of = |inputs: &[String]| {
-            let asked = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.asked.unwrap();
+            let asked = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.raw.unwrap();
             asked.nested.to_vec()
         };
         let [flat, nested] = [tensor("x", "[2,1]", " [ 1,2]"), tensor("y", "[2,1]", " [ [1], [2]]")];
@@ -334,7 +336,7 @@ mod tests {
         let message = ModelInferRequest { inputs: inputs.to_vec(), outputs, ..Default::default() };
         let decoded = read(message.clone()).unwrap();
         assert_eq!(shown(&decoded), [("y", Datatype::Int8, &[2][..], &[1, 255][..])]);
-        let asked = decoded.request.asked.unwrap();
+        let asked = decoded.request.raw.unwrap();
         assert_eq!(asked.outputs.as_deref(), Some(&["o".into()][..]));
         assert_eq!(*asked.parameters, [vec![("own".to_owned(), Parameter::String("y".to_owned()))]]);
         assert!(!asked.binary);
@@ -343,7 +345,7 @@ mod tests {
         let inputs = vec![tensor("y", "INT8", None), tensor("x", "UINT8", None)];
         let decoded = read(ModelInferRequest { inputs, raw_input_contents: raw, ..Default::default() }).unwrap();
         assert_eq!(shown(&decoded).iter().map(|one| one.0).collect::<Vec<_>>(), ["y", "x"]);
-        assert!(decoded.request.asked.unwrap().binary);
+        assert!(decoded.request.raw.unwrap().binary);
 
         let refused = |inputs: Vec<InferInputTensor>| {
             read(ModelInferRequest { inputs, ..message.clone() }).unwrap_err().message().to_owned()
@@ -360,17 +362,17 @@ mod tests {
     fn answer() -> InferResponse {
         let tensor =
             |value: u8| Tensor::new(Datatype::Uint8, smallvec![1], Buffer::Shared(vec![value].into())).unwrap();
-        let told = Told { names: Box::new(["b".into(), "a".into()]), ..Told::default() };
+        let told = ResponseHead { names: Box::new(["b".into(), "a".into()]), ..ResponseHead::default() };
         InferResponse {
             outputs: smallvec![tensor(1), tensor(2)],
-            told: Some(Box::new(told)),
+            head: Some(Box::new(told)),
             ..InferResponse::default()
         }
     }
 
     #[test]
     fn an_answer_has_the_names_that_it_tells() {
-        let (spec, plan, answer) = (open(), AnswerPlan::default(), answer());
+        let (spec, plan, answer) = (open(), ResponsePlan::default(), answer());
         let json = rest::encode(&spec, &plan, &answer, &EncodeOptions::default()).unwrap().chunks.concat();
         let outputs = r#"[{"name":"b","datatype":"UINT8","shape":[1],"data":[1]},{"name":"a","datatype":"UINT8","shape":[1],"data":[2]}]"#;
         let text = format!(r#"{{"model_name":"m","model_version":"1","outputs":{outputs}}}"#);

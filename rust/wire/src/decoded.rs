@@ -1,7 +1,7 @@
 //! What every decoder returns.
 
 use crate::Shared;
-use penstock_core::{AnswerPlan, InferRequest};
+use penstock_core::{InferRequest, ResponsePlan};
 use std::time::Duration;
 
 /// A request as it came off the wire, checked against its model.
@@ -10,7 +10,7 @@ pub struct Decoded {
     /// What goes to the queue.
     pub request: InferRequest,
     /// What stays behind for the answer's encoder.
-    pub plan: AnswerPlan,
+    pub plan: ResponsePlan,
     /// How long the caller said it would wait, from now.
     pub timeout: Option<Duration>,
     /// The tensors in shared memory, if the limits allow them. Its inputs are missing in the request

@@ -35,7 +35,7 @@ fn every_request_decodes_as_it_says() {
                     expected.outputs.clone().unwrap_or_else(|| names(&spec)),
                     "{label}"
                 );
-                if let Some(caller) = &decoded.request.caller {
+                if let Some(caller) = &decoded.request.metadata {
                     assert_eq!(caller.id, expected.id, "{label}");
                     assert_eq!(
                         sorted(caller.parameters.clone()),
@@ -166,7 +166,7 @@ fn response(spec: &ModelSpec, outputs: &[Tensor], parameters: &Map<String, Value
         outputs: made.collect(),
         parameters: golden::parameters(parameters),
         timings: penstock_core::Timings::default(),
-        told: None,
+        head: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Request};
-use penstock_core::{Chunks, Error, Kind};
+use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
     Answer, Call,
     grpc::{FRAME_PREFIX, encode_call},
@@ -34,7 +34,7 @@ pub(crate) struct Grpc {
 struct Outgoing {
     uri: String,
     headers: HeaderMap,
-    chunks: Chunks,
+    chunks: BodyChunks,
 }
 
 impl Grpc {
@@ -175,7 +175,12 @@ impl Grpc {
         Some(answered)
     }
 
-    fn outgoing(&self, method: &str, message: penstock_core::Result<Chunks>, how: &CallOptions) -> Result<Outgoing> {
+    fn outgoing(
+        &self,
+        method: &str,
+        message: penstock_core::Result<BodyChunks>,
+        how: &CallOptions,
+    ) -> Result<Outgoing> {
         let mut chunks = message.map_err(Failure::not_sent)?;
         let mut encoding = None;
         if let Some(coding) = self.options.compression.filter(|_| method == "ModelInfer") {
@@ -193,7 +198,7 @@ impl Grpc {
         Ok(outgoing)
     }
 
-    fn outgoing_to(&self, (service, method): (&str, &str), chunks: Chunks, how: &CallOptions) -> Outgoing {
+    fn outgoing_to(&self, (service, method): (&str, &str), chunks: BodyChunks, how: &CallOptions) -> Outgoing {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert("te", HeaderValue::from_static("trailers"));
         headers.insert("content-type", HeaderValue::from_static("application/grpc"));
@@ -229,14 +234,14 @@ impl Outgoing {
     }
 }
 
-fn framed(message: Bytes) -> penstock_core::Result<Chunks> {
+fn framed(message: Bytes) -> penstock_core::Result<BodyChunks> {
     prefixed(0, message)
 }
 
-fn prefixed(flag: u8, message: Bytes) -> penstock_core::Result<Chunks> {
+fn prefixed(flag: u8, message: Bytes) -> penstock_core::Result<BodyChunks> {
     let length = u32::try_from(message.len()).map_err(|_| Error::new(Kind::TooLarge, "the message is too long"))?;
     let mut prefix = BytesMut::with_capacity(FRAME_PREFIX);
     prefix.put_u8(flag);
     prefix.put_u32(length);
-    Ok(Chunks::from_iter([prefix.freeze(), message]))
+    Ok(BodyChunks::from_iter([prefix.freeze(), message]))
 }

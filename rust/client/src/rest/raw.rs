@@ -2,7 +2,7 @@
 
 use super::{Outgoing, Rest};
 use crate::{CallOptions, Raw, RawAnswer, failure::Result, http1::Framing};
-use penstock_core::Chunks;
+use penstock_core::BodyChunks;
 
 impl Rest {
     /// One attempt at a request whose answer is given back whatever its status.
@@ -14,7 +14,7 @@ impl Rest {
             content_type: None,
             json_len: None,
             compression: None,
-            body: Chunks::from_iter([raw.body.clone()]),
+            body: BodyChunks::from_iter([raw.body.clone()]),
             idempotent: raw.repeatable,
             all_headers: true,
         };

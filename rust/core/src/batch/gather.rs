@@ -102,7 +102,7 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
     let declared = &spec.outputs[index];
     check_datatype(spec, index, datatype)?;
     let batched = spec.batching.is_some();
-    if !spec.any_shape && !declared.fits(shape, batched) {
+    if spec.check_shapes && !declared.fits(shape, batched) {
         return Err(Error::handler(format!(
             "model '{}' returned output '{}' with shape {shape:?}, declared {}",
             spec.name,

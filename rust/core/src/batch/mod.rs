@@ -1,4 +1,4 @@
-//! Joining requests into batches: when to cut one ([`policy`]), what batches cost ([`cost`]), how fast the queue drains ([`drain`]), whether
+//! BatchRules requests into batches: when to cut one ([`policy`]), what batches cost ([`cost`]), how fast the queue drains ([`drain`]), whether
 //! answered callers come back ([`returns`]), what a target on the latency asks ([`target`]), and how rows are joined and parted ([`gather`]).
 
 pub mod cost;

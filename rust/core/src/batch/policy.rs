@@ -170,7 +170,7 @@ impl State {
     /// What counts of a batch's duration where so many instances computed at once.
     ///
     /// Handlers that hold the interpreter wait for one another: by their own clocks each is slow, and would be the slower
-    /// the more of them share what they wait for. Together they finish a batch in that part of the time.
+    /// the more of them share what they wait for. CandidateBatch they finish a batch in that part of the time.
     pub fn own_ns(&self, duration_ns: u64, computing: usize) -> u64 {
         if self.limits.max_duration_ns.is_some() { duration_ns / computing.max(1) as u64 } else { duration_ns }
     }
@@ -187,7 +187,7 @@ impl State {
     /// Whether batches are so short that the time a sleeping thread takes to wake up would show.
     ///
     /// Only while callers come nearly one by one: with more of them, the time to wake up gathers a batch.
-    pub fn is_brisk(&self) -> bool {
+    pub fn is_fast(&self) -> bool {
         self.requests_a_batch <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
     }
 
@@ -310,10 +310,10 @@ mod tests {
 
     #[test]
     fn a_model_is_brisk_when_its_batches_are_short_and_small() {
-        assert!(after(8, 1, 20_000).is_brisk());
-        assert!(!after(7, 1, 20_000).is_brisk(), "too few batches to know");
-        assert!(!after(8, 3, 20_000).is_brisk(), "several callers");
-        assert!(!after(8, 1, 200_000).is_brisk(), "long batches");
+        assert!(after(8, 1, 20_000).is_fast());
+        assert!(!after(7, 1, 20_000).is_fast(), "too few batches to know");
+        assert!(!after(8, 3, 20_000).is_fast(), "several callers");
+        assert!(!after(8, 1, 200_000).is_fast(), "long batches");
     }
 
     #[test]

@@ -36,8 +36,8 @@ impl Key {
         digest.number(request.inputs.len() as u64);
         request.inputs.iter().for_each(|input| digest.input(input.as_ref()));
         // A handler that asks for its caller may answer by anything that it learns there.
-        digest.number(u64::from(request.caller.is_some()));
-        if let Some(caller) = &request.caller {
+        digest.number(u64::from(request.metadata.is_some()));
+        if let Some(caller) = &request.metadata {
             let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_caller);
             digest.number(u64::from(apart));
             if apart {
@@ -145,7 +145,7 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, CallerInfo, Datatype, Protocol, Schedule, TensorSpec, aligned_zeroed, cache::Caching};
+    use crate::{Buffer, Datatype, Protocol, RequestMetadata, Schedule, TensorSpec, aligned_zeroed, cache::Caching};
     use proptest::prelude::*;
     use smallvec::SmallVec;
     use std::collections::HashSet;
@@ -167,21 +167,21 @@ mod tests {
         InferRequest {
             inputs,
             rows: 1,
-            caller: None,
+            metadata: None,
             deadline: None,
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
-            origin: None,
-            asked: None,
+            context: None,
+            raw: None,
         }
     }
 
     fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let headers = headers.iter().copied().collect();
-        let caller = CallerInfo { id: id.to_owned(), parameters, headers, outputs: None };
-        InferRequest { caller: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
+        let caller = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None };
+        InferRequest { metadata: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         assert_ne!(key(&one), key(&caller("1", &[("p", Parameter::Int(2))], &[("x", "y")])));
         let asking = |outputs: &[usize]| {
             let mut request = caller("1", &[("p", Parameter::Int(1))], &[]);
-            request.caller.as_mut().unwrap().outputs = Some(outputs.into());
+            request.metadata.as_mut().unwrap().outputs = Some(outputs.into());
             key(&request)
         };
         let keys = HashSet::from([key(&one), asking(&[]), asking(&[0]), asking(&[1]), asking(&[0, 1])]);

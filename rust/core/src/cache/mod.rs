@@ -6,5 +6,5 @@ mod store;
 
 pub use self::{
     key::{Identity, Key, checksum},
-    response::{Asked, Cache, Caching, Lead},
+    response::{Cache, Caching, Lead, Lookup},
 };

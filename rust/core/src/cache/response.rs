@@ -51,7 +51,7 @@ struct Flight {
 /// What a caller is to do.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-pub enum Asked {
+pub enum Lookup {
     /// Take this.
     Answer(InferResponse),
     /// Compute it, and tell the others.
@@ -80,24 +80,24 @@ impl Cache {
 
     /// Looks for an answer. `level` is the priority of who asks, counted from 0: nobody waits for a computation that
     /// is less urgent.
-    pub fn ask(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Asked {
+    pub fn ask(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Lookup {
         let mut inner = self.lock();
         match inner.store.find(&key, now) {
-            Found::Fresh(response) => return Asked::Answer(response),
+            Found::Fresh(response) => return Lookup::Answer(response),
             Found::Stale(bytes) => self.gone(Gone { entries: 1, bytes }),
             Found::Nothing => {}
         }
         match inner.flights.get_mut(&key) {
             None => {
                 inner.flights.insert(key, Flight { level, waiting: Vec::new() });
-                Asked::Lead(Lead { cache: Arc::clone(self), key, landed: false })
+                Lookup::Lead(Lead { cache: Arc::clone(self), key, landed: false })
             }
             Some(flight) if flight.level <= level && flight.waiting.len() < self.most_waiting => {
                 let (reply, ticket) = reply(None);
                 flight.waiting.push(reply);
-                Asked::Follow(ticket)
+                Lookup::Follow(ticket)
             }
-            Some(_) => Asked::Alone,
+            Some(_) => Lookup::Alone,
         }
     }
 
@@ -189,13 +189,13 @@ mod tests {
         let request = InferRequest {
             inputs,
             rows: 1,
-            caller: None,
+            metadata: None,
             deadline: None,
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
-            origin: None,
-            asked: None,
+            context: None,
+            raw: None,
         };
         Key::new(&ModelSpec::default(), &request, &identity)
     }
@@ -203,7 +203,7 @@ mod tests {
     fn answer(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(Bytes::from(vec![7; length]));
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
-        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), told: None }
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
     }
 
     fn cache(max_bytes: usize) -> Arc<Cache> {
@@ -213,14 +213,14 @@ mod tests {
 
     fn lead(cache: &Arc<Cache>, number: u8) -> Lead {
         match cache.ask(key(number), 1, Instant::now()) {
-            Asked::Lead(lead) => lead,
+            Lookup::Lead(lead) => lead,
             other => panic!("nobody computes it yet, and it is {other:?}"),
         }
     }
 
     fn follow(cache: &Arc<Cache>, number: u8, level: usize) -> Ticket {
         match cache.ask(key(number), level, Instant::now()) {
-            Asked::Follow(ticket) => ticket,
+            Lookup::Follow(ticket) => ticket,
             other => panic!("another computes it, and it is {other:?}"),
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         drop(left);
         lead.answered(&answer(3), Instant::now());
         assert_eq!(first.await.unwrap().outputs[0].as_slice(), [7; 3]);
-        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Asked::Answer(_)));
+        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Answer(_)));
         assert_eq!(cache.metrics().bytes.get(), cache.size().1 as i64);
     }
 
@@ -262,10 +262,10 @@ mod tests {
     fn nobody_waits_for_what_is_less_urgent_and_few_wait_at_all() {
         let cache = cache(1 << 20);
         let _lead = lead(&cache, 1);
-        assert!(matches!(cache.ask(key(1), 0, Instant::now()), Asked::Alone));
+        assert!(matches!(cache.ask(key(1), 0, Instant::now()), Lookup::Alone));
         let _both = (follow(&cache, 1, 1), follow(&cache, 1, 1));
-        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Asked::Alone));
-        assert!(matches!(cache.ask(key(2), 1, Instant::now()), Asked::Lead(_)));
+        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Alone));
+        assert!(matches!(cache.ask(key(2), 1, Instant::now()), Lookup::Lead(_)));
     }
 
     #[test]

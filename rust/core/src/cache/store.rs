@@ -126,7 +126,7 @@ pub(super) fn owned(response: &InferResponse) -> InferResponse {
     };
     let outputs = response.outputs.iter().map(copy).collect();
     // Nobody waited or computed for the next one who asks.
-    InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default(), told: None }
+    InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default(), head: None }
 }
 
 #[cfg(test)]
@@ -142,13 +142,13 @@ mod tests {
         let request = InferRequest {
             inputs,
             rows: 1,
-            caller: None,
+            metadata: None,
             deadline: None,
             protocol,
             schedule: Schedule::default(),
             takes_memory: false,
-            origin: None,
-            asked: None,
+            context: None,
+            raw: None,
         };
         Key::new(&ModelSpec::default(), &request, &identity)
     }
@@ -156,7 +156,7 @@ mod tests {
     fn answer(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(vec![7; length].into());
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
-        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), told: None }
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
     }
 
     fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Gone {

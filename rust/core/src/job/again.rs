@@ -11,14 +11,14 @@ use std::{sync::Arc, time::Duration};
 impl Job {
     /// The inputs of the whole batch. Those of a single request are handed on uncopied.
     pub fn gather(&mut self) -> Inputs {
-        if self.spec().open {
+        if self.spec().raw_requests {
             return Inputs::new();
         }
         if self.spec().is_ragged() {
             let spec = Arc::clone(self.spec());
             return ragged::gather(&spec, &mut self.parts, self.rows);
         }
-        let keeps = self.parts.len() > 1 && self.spec().splits_on_memory();
+        let keeps = self.parts.len() > 1 && self.spec().retries_on_oom();
         let mut inputs = if keeps {
             gather_copies(self.parts.iter().map(|part| &part.request.inputs), self.rows)
         } else {
@@ -55,7 +55,7 @@ impl Job {
         if self.parts.len() == 1 {
             return Some(error);
         }
-        if !self.spec().splits_on_memory() {
+        if !self.spec().retries_on_oom() {
             let Self { rows, .. } = *self;
             let text = format!(
                 "model '{}' had no memory for a batch of {rows} rows, the next ones have {most} at most",

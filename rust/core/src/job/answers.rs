@@ -1,11 +1,11 @@
 //! The answers of one batch on their way to the desks that hand them out.
 
-use crate::{Desk, InferResponse, Result, desk::Delivery, reply::Reply};
+use crate::{CompletionQueue, InferResponse, Result, completions::Delivery, reply::Reply};
 
 /// Answers of one batch, sorted by the desk that hands them out.
 #[derive(Default)]
 pub(super) struct Answers {
-    by_desk: Vec<(Desk, Vec<Delivery>)>,
+    by_desk: Vec<(CompletionQueue, Vec<Delivery>)>,
 }
 
 impl Answers {

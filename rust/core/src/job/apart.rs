@@ -2,7 +2,7 @@
 
 use super::{Job, Part};
 use crate::{
-    Error, OwnAnswer, Result, RowFailures, Tensor,
+    Error, RequestOutput, Result, RowFailures, Tensor,
     batch::gather::{Outputs, check_absent, check_datatype, check_output},
 };
 
@@ -11,10 +11,13 @@ impl Job {
     ///
     /// # Errors
     /// `Handler` for another number of answers than of requests.
-    pub(crate) fn checked_apart(&self, apart: Vec<Result<OwnAnswer>>) -> Result<(Vec<Result<OwnAnswer>>, RowFailures)> {
+    pub(crate) fn checked_apart(
+        &self,
+        apart: Vec<Result<RequestOutput>>,
+    ) -> Result<(Vec<Result<RequestOutput>>, RowFailures)> {
         self.check_answers(apart.len())?;
         let (mut first, mut failures) = (0, Vec::new());
-        let mut check = |(own, part): (Result<OwnAnswer>, &Part)| {
+        let mut check = |(own, part): (Result<RequestOutput>, &Part)| {
             let rows = part.request.rows;
             let checked = own.and_then(|own| self.checked_own(own, part));
             if let Err(error) = &checked
@@ -42,9 +45,9 @@ impl Job {
     }
 
     /// Checks what was made of one request.
-    pub(crate) fn checked_own(&self, own: OwnAnswer, part: &Part) -> Result<OwnAnswer> {
-        let own = match self.spec().open {
-            true => own.answering(&self.spec().name, part.request.asked.as_deref())?,
+    pub(crate) fn checked_own(&self, own: RequestOutput, part: &Part) -> Result<RequestOutput> {
+        let own = match self.spec().raw_requests {
+            true => own.select_outputs(&self.spec().name, part.request.raw.as_deref())?,
             false => {
                 self.check_declared(&own.outputs, part.request.rows)?;
                 own
@@ -53,7 +56,7 @@ impl Job {
         if part.request.takes_memory {
             return Ok(own);
         }
-        Ok(OwnAnswer { outputs: own.outputs.into_iter().map(Tensor::into_shared).collect(), ..own })
+        Ok(RequestOutput { outputs: own.outputs.into_iter().map(Tensor::into_shared).collect(), ..own })
     }
 
     /// Checks the outputs of a request of `rows` rows against the declaration.
@@ -66,10 +69,10 @@ impl Job {
                 let problem = format!("model '{model}' returned output '{output}' ragged, in an answer to one request");
                 return Err(Error::handler(problem));
             }
-            match spec.any_shape {
+            match spec.check_shapes {
                 _ if tensor.is_absent() => check_absent(spec, index)?,
-                true => check_datatype(spec, index, tensor.datatype())?,
-                false => check_output(spec, index, tensor.datatype(), tensor.shape(), rows)?,
+                false => check_datatype(spec, index, tensor.datatype())?,
+                true => check_output(spec, index, tensor.datatype(), tensor.shape(), rows)?,
             }
         }
         Ok(())

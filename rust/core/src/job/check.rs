@@ -10,9 +10,9 @@ use crate::{
 impl Job {
     /// Checks what a handler made of the batch. Requests that cannot be answered with it fail alone.
     pub(super) fn checked(&self, output: BatchOutput) -> Result<BatchOutput> {
-        if let Some(apart) = output.apart {
+        if let Some(apart) = output.per_request {
             let (apart, failed) = self.checked_apart(apart)?;
-            return Ok(BatchOutput { apart: Some(apart), failed, ..output });
+            return Ok(BatchOutput { per_request: Some(apart), failed, ..output });
         }
         output.failed.check(&self.spec().name, self.padded())?;
         if output.outputs.is_empty() && output.failed.are_all(self.rows) {

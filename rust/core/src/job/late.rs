@@ -15,7 +15,7 @@ impl Job {
                     && batching.sizes.is_empty()
                     && batching.cost.is_none()
                     && !self.spec().is_ragged()
-                    && !batching.split_on_memory
+                    && !batching.retry_on_oom
             })
     }
 
@@ -30,7 +30,7 @@ impl Job {
         }
         self.rows += late.iter().map(|part| part.request.rows).sum::<usize>();
         let mut sets = vec![inputs];
-        if !self.spec().open {
+        if !self.spec().raw_requests {
             sets.extend(late.iter_mut().map(|part| std::mem::take(&mut part.request.inputs)));
         }
         self.parts.append(&mut late);

@@ -23,7 +23,7 @@ impl Job {
         let requests: Vec<_> = self
             .parts
             .iter()
-            .filter_map(|part| Some((&**traced(part.request.origin.as_deref())?, part.waited)))
+            .filter_map(|part| Some((&**traced(part.request.context.as_deref())?, part.waited)))
             .collect();
         let Some((first, _)) = requests.first() else { return };
         let recorder = &first.recorder;

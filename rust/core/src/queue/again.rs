@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::{
-    admission::{Load, Newcomer},
+    admission::{Candidate, Load},
     batch::gather::{RowKey, row_key},
     job::Part,
 };
@@ -26,12 +26,12 @@ impl Queue {
         for Part { request, reply, waited } in parts.into_iter().rev() {
             let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
             let level = self.spec.queueing.level(request.schedule.priority);
-            let newcomer = Newcomer { load: Load::of(&request), level, client: request.schedule.client };
+            let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
             let arrived_ns = cut_ns.saturating_sub(super::nanoseconds(waited));
             lane_of.put_back(self.pending(request, reply, (key, newcomer), arrived_ns));
             self.metrics.queue_depth.inc();
         }
         drop(inner);
-        self.ring(lane);
+        self.notify(lane);
     }
 }

@@ -2,13 +2,13 @@
 
 use super::Queue;
 use crate::{
-    Desk, Error, InferRequest, Kind, Level, Overdue, Result,
-    admission::{Load, Newcomer},
+    CompletionQueue, Error, InferRequest, Kind, Level, Overdue, Result,
+    admission::{Candidate, Load},
     batch::gather::{RowKey, row_key},
     fair::Share,
     lane::Pending,
     reply::{Reply, Ticket, replies, reply},
-    stream::Pieces,
+    stream::ResponseStream,
 };
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Queue {
     /// # Errors
     /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
     /// model with sequences also `InvalidInput` if the request is no step of an active one.
-    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Ticket> {
+    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<Ticket> {
         let (reply, ticket) = reply(desk.cloned());
         self.enqueue(request, reply, desk)?;
         Ok(ticket)
@@ -30,13 +30,17 @@ impl Queue {
     ///
     /// # Errors
     /// As [`Queue::submit`].
-    pub fn submit_stream(self: &Arc<Self>, request: InferRequest, desk: Option<&Desk>) -> Result<Pieces> {
+    pub fn submit_stream(
+        self: &Arc<Self>,
+        request: InferRequest,
+        desk: Option<&CompletionQueue>,
+    ) -> Result<ResponseStream> {
         let (reply, pieces) = replies(desk.cloned());
         self.enqueue(request, reply, desk)?;
         Ok(pieces)
     }
 
-    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&Desk>) -> Result<()> {
+    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&CompletionQueue>) -> Result<()> {
         let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
         let now_ns = self.now_ns();
         let mut inner = self.lock();
@@ -44,7 +48,7 @@ impl Queue {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
         }
         let level = self.spec.queueing.level(request.schedule.priority);
-        let newcomer = Newcomer { load: Load::of(&request), level, client: request.schedule.client };
+        let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
         self.admit(&mut inner, Some(newcomer))?;
         inner.drain.began(now_ns);
         let index = self.route(&mut inner, &request, now_ns)?;
@@ -52,12 +56,12 @@ impl Queue {
         lane.policy.arrival(now_ns);
         lane.push(self.pending(request, reply, (key, newcomer), now_ns));
         self.metrics.queue_depth.inc();
-        let ring = lane.wants_ring();
+        let notify = lane.wants_notify();
         drop(inner);
-        if ring {
+        if notify {
             match desk {
-                Some(desk) => desk.ring_later(self, index),
-                None => self.ring(index),
+                Some(desk) => desk.notify_deferred(self, index),
+                None => self.notify(index),
             }
         }
         Ok(())
@@ -67,7 +71,7 @@ impl Queue {
         &self,
         request: InferRequest,
         reply: Reply,
-        (key, Newcomer { load, level, client }): (RowKey, Newcomer),
+        (key, Candidate { load, level, client }): (RowKey, Candidate),
         arrived_ns: u64,
     ) -> Pending {
         let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));

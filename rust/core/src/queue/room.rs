@@ -1,11 +1,11 @@
 //! Who may wait: the bounds, and the dead who make room.
 
 use super::{Inner, Queue};
-use crate::{Error, Kind, Result, admission::Newcomer};
+use crate::{Error, Kind, Result, admission::Candidate};
 use std::time::Duration;
 
 impl Queue {
-    /// Refuses what is sure to be refused. Asked before a body is read.
+    /// Refuses what is sure to be refused. RawRequest before a body is read.
     ///
     /// # Errors
     /// `Overloaded`, with a hint when to retry.
@@ -23,12 +23,12 @@ impl Queue {
         let now_ns = self.now_ns();
         for lane in 0..inner.lanes.len() {
             let dropped = inner.lanes[lane].sweep(now_ns);
-            self.bury(inner, dropped, now_ns);
+            self.reject_dropped(inner, dropped, now_ns);
         }
     }
 
     /// Refuses what the bounds do not allow: anything more, or this newcomer. The dead make room first.
-    pub(super) fn admit(&self, inner: &mut Inner, newcomer: Option<Newcomer>) -> Result<()> {
+    pub(super) fn admit(&self, inner: &mut Inner, newcomer: Option<Candidate>) -> Result<()> {
         if self.why_not(inner, newcomer).is_none() {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Queue {
         self.why_not(inner, newcomer).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
     }
 
-    fn why_not(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
+    fn why_not(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
         let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
         whole
             .or_else(|| self.late(inner, newcomer))
@@ -61,8 +61,8 @@ impl Queue {
     }
 
     /// Why this newcomer cannot be answered within the model's target, if that is to be refused. Anyone may wait alone.
-    fn late(&self, inner: &Inner, newcomer: Option<Newcomer>) -> Option<String> {
-        let batching = self.spec.batching.as_ref().filter(|batching| batching.refuses_late)?;
+    fn late(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
+        let batching = self.spec.batching.as_ref().filter(|batching| batching.reject_late)?;
         let (target, waiting) = (batching.target_ns?, inner.waiting().rows);
         let rows = waiting + newcomer.map_or(1, |newcomer| newcomer.load.rows);
         let takes = inner.lanes[0].policy.at_best_ns(rows);

@@ -4,25 +4,25 @@ use super::Queue;
 use crate::{
     batch::policy::Decision,
     lane::Lane,
-    resources::{Claim, Grant, Rings},
+    resources::{ResourceGuard, ResourceShare, Wakeups},
 };
 use std::sync::Arc;
 
 impl Queue {
     /// From now on a batch begins only when there is what this claims. Once, before the first batch.
-    pub fn limit(&self, claim: Claim) {
+    pub fn limit(&self, claim: ResourceShare) {
         let _ = self.claim.set(claim);
     }
 
     /// Wakes an instance of a lane that another thread has seen to wait.
-    pub(crate) fn ring_parked(&self, lane: usize) {
+    pub(crate) fn notify_parked(&self, lane: usize) {
         // It holds the lock from when it gets in line until it sleeps.
         drop(self.lock());
-        self.ring(lane);
+        self.notify(lane);
     }
 
     /// It does not wait for its turn any more. Whom to ring in its place.
-    pub(super) fn leave_line(&self, lane: &mut Lane, index: usize) -> Rings {
+    pub(super) fn leave_line(&self, lane: &mut Lane, index: usize) -> Wakeups {
         let claim = self.claim.get().filter(|_| std::mem::take(&mut lane.in_line));
         claim.map(|claim| claim.leave(index)).unwrap_or_default()
     }
@@ -36,11 +36,11 @@ impl Queue {
         lane: &mut Lane,
         index: usize,
         decision: Decision,
-    ) -> Result<(Option<Grant>, Decision), Rings> {
+    ) -> Result<(Option<ResourceGuard>, Decision), Wakeups> {
         let Some(claim) = self.claim.get() else { return Ok((None, decision)) };
         if !matches!(decision, Decision::Cut(..)) {
-            let rings = self.leave_line(lane, index);
-            return if rings.is_empty() { Ok((None, decision)) } else { Err(rings) };
+            let wakeups = self.leave_line(lane, index);
+            return if wakeups.is_empty() { Ok((None, decision)) } else { Err(wakeups) };
         }
         let grant = claim.take(self, index);
         lane.in_line = grant.is_none();

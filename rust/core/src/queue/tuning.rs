@@ -160,7 +160,7 @@ impl Queue {
         bounds.bytes = knobs.max_queue_bytes.unwrap_or(bounds.bytes);
         drop(inner);
         // What waits may be enough by now.
-        self.ring_all();
+        self.notify_all();
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! is counted nowhere.
 
 use super::{Inner, Queue, Work};
-use crate::{Error, InferRequest, Job, Kind, ModelSpec, Pieces, Queueing, Result, metrics::Metrics};
+use crate::{Error, InferRequest, Job, Kind, ModelSpec, Queueing, ResponseStream, Result, metrics::Metrics};
 use std::sync::Arc;
 
 impl Queue {
@@ -13,7 +13,7 @@ impl Queue {
     ///
     /// # Errors
     /// `InvalidInput` for what a request could not be either, `Unavailable` if the queue is closed.
-    pub fn warm_up(self: &Arc<Self>, instance: usize, request: InferRequest) -> Result<Pieces> {
+    pub fn warm_up(self: &Arc<Self>, instance: usize, request: InferRequest) -> Result<ResponseStream> {
         self.spec.check_whole(&request, "computes")?;
         let spec = Arc::new(ModelSpec { queueing: Queueing::default(), ..ModelSpec::clone(&self.spec) });
         let metrics = Arc::new(Metrics::default().model(&spec));
@@ -26,7 +26,7 @@ impl Queue {
         }
         inner.warming.push((instance, aside));
         drop(inner);
-        self.ring_all();
+        self.notify_all();
         Ok(pieces)
     }
 }

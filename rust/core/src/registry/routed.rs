@@ -26,12 +26,12 @@ pub enum Routed {
 }
 
 impl Registry {
-    /// Whether any model that serves has routes. Asked of every request that is for no built-in one.
+    /// Whether any model that serves has routes. RawRequest of every request that is for no built-in one.
     pub fn has_routes(&self) -> bool {
         self.routed.load(Ordering::Relaxed)
     }
 
-    /// Whether any of these names a path of V2's inference. Asked of every inference.
+    /// Whether any of these names a path of V2's inference. RawRequest of every inference.
     pub fn has_infer_routes(&self) -> bool {
         self.infers.load(Ordering::Relaxed)
     }
@@ -148,7 +148,13 @@ mod tests {
 
     fn model(name: &str, version: &str, routes: &[&str]) -> Arc<Model> {
         let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
-        let spec = ModelSpec { name: name.into(), version: version.into(), routes, open: true, ..ModelSpec::default() };
+        let spec = ModelSpec {
+            name: name.into(),
+            version: version.into(),
+            routes,
+            raw_requests: true,
+            ..ModelSpec::default()
+        };
         let model = Model::new(spec, &Metrics::default());
         model.set_readiness(Readiness::Ready);
         Arc::new(model)

@@ -1,7 +1,7 @@
-//! Pieces that a handler makes for each request by itself.
+//! ResponseStream that a handler makes for each request by itself.
 
-use super::{RowPiece, Streaming};
-use crate::{OwnAnswer, Parameters, Result};
+use super::{RowChunk, Streaming};
+use crate::{Parameters, RequestOutput, Result};
 use std::time::Instant;
 
 impl Streaming {
@@ -9,23 +9,23 @@ impl Streaming {
     ///
     /// # Errors
     /// `Handler` for another number of pieces than of callers.
-    pub fn send_apart(&mut self, apart: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters) -> Result<()> {
+    pub fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         self.job.check_answers(apart.len())?;
         let now = Instant::now();
         for (caller, piece) in apart.into_iter().enumerate() {
             match piece {
-                RowPiece::Nothing => {}
-                RowPiece::More(own) => self.send_own(caller, own, parameters, false, now),
-                RowPiece::Last(own) => self.send_own(caller, own, parameters, true, now),
-                RowPiece::End => self.close(caller, Ok(())),
-                RowPiece::Fail(error) => self.close(caller, Err(error)),
+                RowChunk::Nothing => {}
+                RowChunk::More(own) => self.send_own(caller, own, parameters, false, now),
+                RowChunk::Last(own) => self.send_own(caller, own, parameters, true, now),
+                RowChunk::End => self.close(caller, Ok(())),
+                RowChunk::Fail(error) => self.close(caller, Err(error)),
             }
         }
         self.resumed = now;
         Ok(())
     }
 
-    fn send_own(&mut self, caller: usize, own: OwnAnswer, parameters: &Parameters, last: bool, now: Instant) {
+    fn send_own(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
         match self.job.checked_own(own, &self.job.parts()[caller]) {
             Ok(own) => self.push_to(caller, own, parameters, last, now),
             Err(error) => self.close(caller, Err(error)),

@@ -8,7 +8,8 @@ use crate::{
     tensors::placed,
 };
 use penstock_core::{
-    CallerInfo, InferRequest, Inputs, Origin, Presence, Protocol, Reply, Schedule, SequenceId, Step, TraceText,
+    InferRequest, Inputs, Protocol, RemoteClient, Reply, RequestContext, RequestMetadata, Schedule, SequenceId, Step,
+    TraceText,
 };
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -22,7 +23,7 @@ struct Seen {
     flag: usize,
 }
 
-impl Presence for Seen {
+impl RemoteClient for Seen {
     fn has_left(&self) -> bool {
         self.region.flag(self.flag).is_some_and(|flag| flag.load(Ordering::Acquire) != 0)
     }
@@ -51,7 +52,7 @@ pub(crate) fn read_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec
     // Requests as they are have their own back.
     let mut left = inputs.len();
     for (request, asked) in
-        requests.iter_mut().rev().filter_map(|(request, _)| Some((&mut request.inputs, request.asked.as_ref()?)))
+        requests.iter_mut().rev().filter_map(|(request, _)| Some((&mut request.inputs, request.raw.as_ref()?)))
     {
         left = left.checked_sub(asked.names.len())?;
         *request = inputs.drain(left..).collect();
@@ -73,12 +74,12 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
     };
     let origin = match from.byte()? {
         0 => None,
-        _ => Some(Box::new(Origin { id: from.text()?, trace: None })),
+        _ => Some(Box::new(RequestContext { id: from.text()?, trace: None })),
     };
     let asked = read_asked(from)?;
     let caller = match from.byte()? {
         0 => None,
-        _ => Some(Box::new(CallerInfo {
+        _ => Some(Box::new(RequestMetadata {
             id: from.text()?,
             headers: from.headers()?,
             parameters: from.parameters()?,
@@ -90,7 +91,17 @@ fn read_request(from: &mut Reader<'_>, now: Instant) -> Option<InferRequest> {
     };
     let schedule = Schedule { priority, step, ..Schedule::default() };
     let (inputs, takes_memory) = (Inputs::new(), false);
-    Some(InferRequest { inputs, rows, caller, deadline, protocol, schedule, takes_memory, origin, asked })
+    Some(InferRequest {
+        inputs,
+        rows,
+        metadata: caller,
+        deadline,
+        protocol,
+        schedule,
+        takes_memory,
+        context: origin,
+        raw: asked,
+    })
 }
 
 fn read_sequence(from: &mut Reader<'_>) -> Option<SequenceId> {

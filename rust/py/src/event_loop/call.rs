@@ -92,7 +92,7 @@ impl Call {
         let result = parted.map(|Parted { outputs, failed, apart }| BatchOutput {
             outputs,
             failed,
-            apart,
+            per_request: apart,
             parameters: self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default(),
             times: self.times(ended),
         });

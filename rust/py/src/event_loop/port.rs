@@ -8,7 +8,7 @@ use crate::{
     attach::detached, call, current::Current, definition::Handling, errors, forks, instance::Built,
     sequences::Sequences,
 };
-use penstock_core::{Inputs, Job, PATIENCE, queue::Queue};
+use penstock_core::{Inputs, Job, SLOW_READER_TIMEOUT, queue::Queue};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
@@ -105,7 +105,7 @@ impl Port {
     /// How long a stream's caller may leave its handler waiting, in seconds.
     #[getter]
     fn patience(&self) -> f64 {
-        PATIENCE.as_secs_f64()
+        SLOW_READER_TIMEOUT.as_secs_f64()
     }
 
     /// The loop runs on this thread, which is its `threading.get_ident()`.

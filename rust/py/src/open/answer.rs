@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{definition::Handling, errors, hand_out, rows, stream::unwrapped};
 use bytes::Bytes;
-use penstock_core::{Error, ModelSpec, OwnAnswer, Result, RowPiece, Told};
+use penstock_core::{Error, ModelSpec, RequestOutput, ResponseHead, Result, RowChunk};
 use pyo3::{
     prelude::*,
     pybacked::PyBackedBytes,
@@ -25,7 +25,7 @@ pub(crate) fn parted(
     spec: &ModelSpec,
     handling: &Handling,
     returned: PyResult<Bound<'_, PyAny>>,
-) -> Result<Vec<Result<OwnAnswer>>> {
+) -> Result<Vec<Result<RequestOutput>>> {
     let returned = returned.map_err(|raised| errors::from_handler(py, spec, &raised))?;
     if spec.batching.is_none() {
         return Ok(vec![one(spec, handling, returned)]);
@@ -41,7 +41,7 @@ pub(crate) fn pieces(
     spec: &ModelSpec,
     handling: &Handling,
     yielded: Bound<'_, PyAny>,
-) -> Result<Vec<RowPiece<OwnAnswer>>> {
+) -> Result<Vec<RowChunk<RequestOutput>>> {
     if spec.batching.is_none() {
         return Ok(vec![piece(spec, handling, yielded)]);
     }
@@ -49,17 +49,17 @@ pub(crate) fn pieces(
 }
 
 /// One request's part of a step: None for nothing, `Final` for the end.
-fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowPiece<OwnAnswer> {
+fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowChunk<RequestOutput> {
     if item.is_none() && spec.batching.is_some() {
-        return RowPiece::Nothing;
+        return RowChunk::Nothing;
     }
     match unwrapped(item, spec) {
-        Ok((None, _)) => RowPiece::End,
+        Ok((None, _)) => RowChunk::End,
         Ok((Some(item), last)) => match one(spec, handling, item) {
-            Ok(own) if last => RowPiece::Last(own),
+            Ok(own) if last => RowChunk::Last(own),
             own => own.into(),
         },
-        Err(error) => RowPiece::Fail(error),
+        Err(error) => RowChunk::Fail(error),
     }
 }
 
@@ -76,24 +76,25 @@ fn listed<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Vec<Boun
 }
 
 /// The answer to one request.
-fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<OwnAnswer> {
+fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RequestOutput> {
     let item = match item.cast_into::<PyDict>() {
-        Ok(outputs) => return with_outputs(spec, handling, outputs, Told::default()),
+        Ok(outputs) => return with_outputs(spec, handling, outputs, ResponseHead::default()),
         Err(error) => error.into_inner(),
     };
     if let Ok(response) = item.cast::<Response>() {
         let Response { body, status, headers, parameters, id, .. } = response.get();
         let body = body.as_ref().map(|body| shared(body.bind(item.py())));
-        let told = Told { status: *status, headers: headers.clone(), body, id: id.clone(), ..Told::default() };
+        let told =
+            ResponseHead { status: *status, headers: headers.clone(), body, id: id.clone(), ..ResponseHead::default() };
         let parameters = parameters.clone();
         // Arrays that only the answer holds are ours alone once it is let go.
         let outputs = response.get().outputs(item.py(), hand_out::is_last(&item));
         drop(item);
         let own = match outputs {
             Some(outputs) => with_outputs(spec, handling, outputs, told)?,
-            None => OwnAnswer { told: Some(Box::new(told)), ..OwnAnswer::default() },
+            None => RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() },
         };
-        return Ok(OwnAnswer { parameters, ..own });
+        return Ok(RequestOutput { parameters, ..own });
     }
     if rows::is_exception(&item) {
         return Err(rows::failure(spec, &item));
@@ -109,10 +110,18 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
     })?;
     let body = Some(shared(body.bind(item.py())));
     let headers = [("content-type", kind)].into_iter().collect();
-    Ok(OwnAnswer { told: Some(Box::new(Told { headers, body, ..Told::default() })), ..OwnAnswer::default() })
+    Ok(RequestOutput {
+        head: Some(Box::new(ResponseHead { headers, body, ..ResponseHead::default() })),
+        ..RequestOutput::default()
+    })
 }
 
-fn with_outputs(spec: &ModelSpec, handling: &Handling, outputs: Bound<'_, PyDict>, told: Told) -> Result<OwnAnswer> {
+fn with_outputs(
+    spec: &ModelSpec,
+    handling: &Handling,
+    outputs: Bound<'_, PyDict>,
+    told: ResponseHead,
+) -> Result<RequestOutput> {
     let items: Vec<_> = outputs.iter().collect();
     // So that arrays that only it held are ours alone.
     drop(outputs);
@@ -125,8 +134,8 @@ fn with_outputs(spec: &ModelSpec, handling: &Handling, outputs: Bound<'_, PyDict
         tensors.push(tensor(&spec.name, &name, item, handling.copied_at_once)?);
         names.push(name.into_boxed_str());
     }
-    let told = Told { names: names.into(), ..told };
-    Ok(OwnAnswer { outputs: tensors, told: Some(Box::new(told)), ..OwnAnswer::default() })
+    let told = ResponseHead { names: names.into(), ..told };
+    Ok(RequestOutput { outputs: tensors, head: Some(Box::new(told)), ..RequestOutput::default() })
 }
 
 fn shared(body: &Bound<'_, PyBytes>) -> Bytes {

@@ -45,7 +45,7 @@ pub(crate) struct Declared {
 /// What answers where a model does not.
 pub(crate) fn fallback(Declared { model, after, marks }: Declared) -> Fallback {
     let marks = marks.iter().map(|mark| Box::from(&**mark)).collect();
-    Fallback { model: model.into(), after: after.and_then(duration), marks }
+    Fallback { model: model.into(), after: after.and_then(duration), match_body: marks }
 }
 
 /// The routes of a model, as it declares them.

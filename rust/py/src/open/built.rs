@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::{client::datatype_of, parameters::parameter};
 use bytes::Bytes;
 use numpy::PyUntypedArray;
-use penstock_core::{Asked, CallerInfo, HttpRequest, Parameters};
+use penstock_core::{HttpRequest, Parameters, RawRequest, RequestMetadata};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
@@ -66,10 +66,10 @@ impl Given<'_, '_> {
         let headers = pairs::<String>(self.headers.as_ref())?;
         let headers = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         let caller =
-            CallerInfo { id: self.id, parameters: parameters(self.parameters.as_ref())?, headers, outputs: None };
+            RequestMetadata { id: self.id, parameters: parameters(self.parameters.as_ref())?, headers, outputs: None };
         let outputs = self.outputs.map(|names| names.into_iter().map(String::into_boxed_str).collect());
         let nested = (0..names.len()).filter(|&place| self.nested.iter().any(|name| **name == *names[place])).collect();
-        let asked = Asked { names: names.into(), outputs, parameters: own.into(), nested, binary: false, http };
+        let asked = RawRequest { names: names.into(), outputs, parameters: own.into(), nested, binary: false, http };
         Ok(Request::built(py, caller, asked, (datatypes, tensors)))
     }
 }

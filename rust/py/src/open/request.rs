@@ -6,7 +6,7 @@ use crate::{
     hand_in,
     parameters::to_python,
 };
-use penstock_core::{Asked, CallerInfo, CancelProbe, HttpRequest, Inputs, Part, Protocol};
+use penstock_core::{CancelProbe, HttpRequest, Inputs, Part, Protocol, RawRequest, RequestMetadata};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -21,8 +21,8 @@ use std::{
 /// One request as it is.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct Request {
-    caller: CallerInfo,
-    asked: Asked,
+    caller: RequestMetadata,
+    asked: RawRequest,
     protocol: Protocol,
     priority: u64,
     until: Option<Instant>,
@@ -44,14 +44,14 @@ impl Request {
         let request = &mut part.request;
         let inputs = std::mem::take(&mut request.inputs);
         let datatypes = inputs.iter().flatten().map(|tensor| tensor.datatype().name()).collect();
-        let asked = request.asked.as_deref_mut().map(|asked| {
+        let asked = request.raw.as_deref_mut().map(|asked| {
             let own = std::mem::take(asked);
             // The answer will be compared with it.
             asked.outputs.clone_from(&own.outputs);
             own
         });
         Self {
-            caller: request.caller.take().map(|caller| *caller).unwrap_or_default(),
+            caller: request.metadata.take().map(|caller| *caller).unwrap_or_default(),
             asked: asked.unwrap_or_default(),
             protocol: request.protocol,
             priority: request.schedule.priority,
@@ -66,8 +66,8 @@ impl Request {
     /// One that nobody sent.
     pub(super) fn built(
         py: Python<'_>,
-        caller: CallerInfo,
-        asked: Asked,
+        caller: RequestMetadata,
+        asked: RawRequest,
         (datatypes, tensors): (Vec<&'static str>, Bound<'_, PyDict>),
     ) -> Self {
         let request = Self { caller, asked, datatypes, ..Self::empty() };
@@ -78,8 +78,8 @@ impl Request {
     /// One that says nothing.
     fn empty() -> Self {
         Self {
-            caller: CallerInfo::default(),
-            asked: Asked::default(),
+            caller: RequestMetadata::default(),
+            asked: RawRequest::default(),
             protocol: Protocol::InProcess,
             priority: 0,
             until: None,

@@ -2,7 +2,7 @@
 
 use super::{call::PeerCall, pieces::PeerPieces, request, table::Caller};
 use crate::{attach::detached, client::raised, parameters::parameter};
-use penstock_core::{CallerInfo, CancelProbe, Error, InferRequest, Kind, Model, ModelSpec};
+use penstock_core::{CancelProbe, Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata};
 use pyo3::{prelude::*, types::PyDict};
 use std::{sync::Arc, time::Instant};
 
@@ -13,7 +13,7 @@ pub(crate) struct Carried {
     /// The most urgent one's; 0 if none says.
     pub(crate) priority: u64,
     /// Id and headers, if there is one only.
-    pub(crate) caller: CallerInfo,
+    pub(crate) caller: RequestMetadata,
 }
 
 /// Those for whom a model is called.
@@ -78,7 +78,7 @@ impl Link {
             for (name, value) in given.parameters {
                 caller.parameters.push((name.extract()?, parameter(&value)?));
             }
-            request.caller = Some(caller);
+            request.metadata = Some(caller);
         }
         Ok(request)
     }
@@ -98,7 +98,7 @@ impl Link {
         parameters: Bound<'py, PyDict>,
     ) -> PyResult<PeerCall> {
         let model = self.find(py, &name, version.as_deref())?;
-        if model.spec().streams && !model.spec().open {
+        if model.spec().streams && !model.spec().raw_requests {
             let text =
                 format!("model '{0}' streams its answers: write ctx.models['{0}'].stream(...)", model.spec().name);
             return Err(raised(py, &Error::new(Kind::Unsupported, text)));

@@ -2,7 +2,7 @@
 
 use super::request::tensor;
 use crate::client::raised;
-use penstock_core::{Asked, Error, InferRequest, Kind, ModelSpec, Protocol, Told};
+use penstock_core::{Error, InferRequest, Kind, ModelSpec, Protocol, RawRequest, ResponseHead};
 use pyo3::{prelude::*, types::PyDict};
 
 /// The request of a call by name.
@@ -31,7 +31,7 @@ pub(super) fn request(
         inputs: tensors.into_iter().map(Some).collect(),
         rows: 1,
         takes_memory: true,
-        asked: Some(Box::new(Asked { names: names.into(), binary: true, ..Asked::default() })),
+        raw: Some(Box::new(RawRequest { names: names.into(), binary: true, ..RawRequest::default() })),
         ..request
     })
 }
@@ -40,7 +40,7 @@ pub(super) fn request(
 ///
 /// # Errors
 /// The error that its status stands for; `Unsupported` for any other body.
-pub(super) fn check(py: Python<'_>, spec: &ModelSpec, told: &Told) -> PyResult<()> {
+pub(super) fn check(py: Python<'_>, spec: &ModelSpec, told: &ResponseHead) -> PyResult<()> {
     let body = told.body.as_deref().unwrap_or_default();
     if told.status >= 400 {
         let text = match String::from_utf8_lossy(body) {

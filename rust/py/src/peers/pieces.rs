@@ -7,7 +7,7 @@ use super::{
     wait::{Answer, InFlight, Patience, answer, block},
 };
 use crate::{attach::detached, client::raised};
-use penstock_core::{Error, InferRequest, InferResponse, Model, ModelSpec, Pieces, Result};
+use penstock_core::{Error, InferRequest, InferResponse, Model, ModelSpec, ResponseStream, Result};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyDict};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,7 +19,7 @@ enum Source {
     /// Nothing is sent before it is first asked.
     Unsent(Box<InferRequest>),
     /// A model that streams.
-    Many(Pieces, InFlight),
+    Many(ResponseStream, InFlight),
     /// A model that answers once.
     Once(Answer),
     /// What is to be told after the pieces before it.
@@ -99,7 +99,11 @@ impl Stream {
     }
 
     /// The next piece, and whether nothing comes after it.
-    fn look_at(&mut self, pieces: &mut Pieces, cx: &mut Context<'_>) -> Poll<(Option<Result<InferResponse>>, bool)> {
+    fn look_at(
+        &mut self,
+        pieces: &mut ResponseStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Option<Result<InferResponse>>, bool)> {
         self.look(|| pieces.poll_next(cx).map(|next| next.map(|next| next.map(|piece| (piece.response, piece.last)))))
             .map(|next| match next {
                 Some(Ok((piece, last))) => (Some(Ok(piece)), last),

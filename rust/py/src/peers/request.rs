@@ -18,7 +18,7 @@ pub(super) fn request(
     positional: Vec<Bound<'_, PyAny>>,
     named: &Bound<'_, PyDict>,
 ) -> PyResult<InferRequest> {
-    if spec.open {
+    if spec.raw_requests {
         return open::request(spec, &positional, named);
     }
     let py = named.py();
@@ -116,8 +116,8 @@ pub(super) fn arrays_of<'py>(
     response: InferResponse,
     held: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let own = response.own_spec(spec);
-    if let Some(told) = &response.told {
+    let own = response.raw_spec(spec);
+    if let Some(told) = &response.head {
         open::check(py, spec, told)?;
     }
     let spec = own.as_ref().unwrap_or(spec);

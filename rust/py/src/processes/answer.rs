@@ -8,7 +8,7 @@ use crate::{
     sequences::Sequences,
     stream::{self, Outputs, Pieces},
 };
-use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, OwnAnswer, Parameters, Result, RowFailures, RowPiece};
+use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures};
 use penstock_process::Worker;
 use pyo3::prelude::*;
 use std::{
@@ -89,23 +89,23 @@ impl Pieces for ToServer<'_> {
         self.worker.piece(outputs, parameters, last, &counts).map_err(gone)
     }
 
-    fn send_apart(&mut self, apart: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters) -> Result<()> {
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
         self.worker.apart(apart, parameters, &counts).map_err(gone)
     }
 
-    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
         self.worker.rows(rows, parameters, &counts).map_err(gone)
     }
 
     fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
-        let mut rows: Vec<RowPiece> = (0..self.job.padded()).map(|_| RowPiece::Nothing).collect();
+        let mut rows: Vec<RowChunk> = (0..self.job.padded()).map(|_| RowChunk::Nothing).collect();
         for (place, error) in failed.iter() {
             let row = rows.get_mut(*place);
             let row =
                 row.ok_or_else(|| Error::handler(format!("the handler failed row {place} of a smaller batch")))?;
-            *row = RowPiece::Fail(error.clone());
+            *row = RowChunk::Fail(error.clone());
         }
         self.send_rows(rows, &Parameters::default())
     }

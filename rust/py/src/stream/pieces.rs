@@ -1,7 +1,7 @@
 //! Where pieces go.
 
 use super::Outputs;
-use penstock_core::{Job, OwnAnswer, Parameters, Result, RowFailures, RowPiece, Streaming};
+use penstock_core::{Job, Parameters, RequestOutput, Result, RowChunk, RowFailures, Streaming};
 
 /// Where pieces go: to callers, or to the server that has them.
 pub(crate) trait Pieces: Send {
@@ -18,9 +18,9 @@ pub(crate) trait Pieces: Send {
     /// Gives everybody their rows of `outputs`; with `last`, that was all.
     fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
     /// Gives each caller its own, or ends its stream with the error.
-    fn send_apart(&mut self, apart: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters) -> Result<()>;
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()>;
     /// Gives each row its own.
-    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()>;
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()>;
     /// Ends all streams, well.
     fn end_all(&mut self);
 }
@@ -46,11 +46,11 @@ impl Pieces for Streaming {
         self.send(outputs, parameters, last)
     }
 
-    fn send_rows(&mut self, rows: Vec<RowPiece>, parameters: &Parameters) -> Result<()> {
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
         self.send_rows(rows, parameters)
     }
 
-    fn send_apart(&mut self, apart: Vec<RowPiece<OwnAnswer>>, parameters: &Parameters) -> Result<()> {
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         self.send_apart(apart, parameters)
     }
 

@@ -11,7 +11,7 @@ use crate::{
     offload,
 };
 use http::{HeaderMap, Response};
-use penstock_core::{Chunks, Error, Model, Registry, Result};
+use penstock_core::{BodyChunks, Error, Model, Registry, Result};
 use penstock_wire::{
     generated::{health as health_pb, inference as pb},
     grpc::{check_fields, config, meta},
@@ -65,7 +65,7 @@ impl<B: Incoming> Call<'_, B> {
         let coding = respond::answer_coding(self.context, self.headers);
         let (message, _held) = self.read(most).await?;
         let answer = handler(message).await?;
-        respond::unary(coding, Chunks::from_iter([respond::framed(&answer)?]), HeaderMap::with_capacity(3)).await
+        respond::unary(coding, BodyChunks::from_iter([respond::framed(&answer)?]), HeaderMap::with_capacity(3)).await
     }
 }
 

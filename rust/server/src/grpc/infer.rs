@@ -67,7 +67,7 @@ pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut Reques
 /// # Errors
 /// The error that is told, or `Handler`.
 pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> {
-    let Some(told) = &response.told else { return Ok(()) };
+    let Some(told) = &response.head else { return Ok(()) };
     if let Some(error) = rest::told_error(told) {
         return Err(error);
     }
@@ -114,7 +114,7 @@ async fn answer(
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
     // The headers that its model tells.
     let mut metadata = HeaderMap::with_capacity(4);
-    if let Some(told) = &response.told {
+    if let Some(told) = &response.head {
         rest::told_metadata(app, model, told, &mut metadata)?;
     }
     if app.config.timing_headers {

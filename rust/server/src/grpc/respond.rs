@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame};
-use penstock_core::{Chunks, Result};
+use penstock_core::{BodyChunks, Result};
 use penstock_wire::{
     coding::{self, Coding},
     grpc::{FRAME_PREFIX, prefix},
@@ -46,12 +46,12 @@ pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
 }
 
 /// A framed message again, compressed. A large one is compressed on a thread of its own.
-pub(super) fn compressed(coding: Coding, frame: Chunks) -> Offloaded<Bytes> {
+pub(super) fn compressed(coding: Coding, frame: BodyChunks) -> Offloaded<Bytes> {
     // A byte takes some times as long to compress as to copy.
     let work = frame.iter().map(Bytes::len).sum::<usize>().saturating_mul(8);
     offload::run(work, move || {
         let mut left = FRAME_PREFIX;
-        let message: Chunks = frame
+        let message: BodyChunks = frame
             .into_iter()
             .map(|mut chunk| {
                 let cut = chunk.split_to(left.min(chunk.len()));
@@ -68,12 +68,12 @@ pub(super) fn compressed(coding: Coding, frame: Chunks) -> Offloaded<Bytes> {
 }
 
 /// An answer of one framed message. `headers` become its metadata.
-pub(super) async fn unary(coding: Option<Coding>, frame: Chunks, mut headers: HeaderMap) -> Result<Response<Body>> {
+pub(super) async fn unary(coding: Option<Coding>, frame: BodyChunks, mut headers: HeaderMap) -> Result<Response<Body>> {
     let chunks = match coding {
         None => frame,
         Some(coding) => {
             headers.insert("grpc-encoding", HeaderValue::from_static(coding.name()));
-            Chunks::from_iter([Box::pin(compressed(coding, frame)).await?])
+            BodyChunks::from_iter([Box::pin(compressed(coding, frame)).await?])
         }
     };
     let mut response = Response::new(Body::with_trailers(chunks, Some(status::ok_trailers())));
@@ -126,7 +126,9 @@ impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> Messages<S> 
                 framed(&message)
             });
             match (message, self.coding) {
-                (Ok(frame), Some(coding)) => self.compressing = Some(compressed(coding, Chunks::from_iter([frame]))),
+                (Ok(frame), Some(coding)) => {
+                    self.compressing = Some(compressed(coding, BodyChunks::from_iter([frame])))
+                }
                 (frame, _) => return Poll::Ready(Some(frame)),
             }
         }

@@ -65,7 +65,7 @@ async fn request(context: &Context, headers: &HeaderMap, envelope: Envelope, hel
         Err(error) => Err(error),
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
-    if let Some(caller) = &mut decoded.request.caller {
+    if let Some(caller) = &mut decoded.request.metadata {
         caller.headers = visible(headers);
     }
     if let Some(pattern) = &app.config.grpc_forward {

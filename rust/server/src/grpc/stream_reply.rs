@@ -3,7 +3,7 @@
 use super::infer::check_told;
 use crate::{answers::Answers, guard::HeldAnswer};
 use bytes::Bytes;
-use penstock_core::{AnswerPlan, Error, InferResponse, Parameter, Result, Timings};
+use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
 use penstock_wire::{
     generated::inference as pb,
     grpc::{self as wire, RequestMessage},
@@ -88,8 +88,8 @@ impl Asked {
         let spec = answers.model().spec();
         let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
         let response =
-            InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), told: None };
-        let plan = AnswerPlan { id: self.id.clone(), outputs: Some(Default::default()), ..AnswerPlan::default() };
+            InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
+        let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
         // Without outputs there is nothing in it that could fail.
         told(wire::response(spec, &plan, &response).unwrap_or_default())
     }

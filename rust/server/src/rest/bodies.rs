@@ -9,7 +9,7 @@ use http::{
     HeaderMap, HeaderValue, Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderName},
 };
-use penstock_core::{AnswerPlan, InferResponse, Model, ModelSpec, Result};
+use penstock_core::{InferResponse, Model, ModelSpec, ResponsePlan, Result};
 use penstock_wire::{
     Decoded,
     rest::bodies::{self, BodyLimits, Extras, Format},
@@ -80,9 +80,9 @@ fn members(query: &str) -> Vec<(String, String)> {
 pub(super) async fn answer(
     format: Format,
     model: &Model,
-    plan: AnswerPlan,
+    plan: ResponsePlan,
     response: InferResponse,
-) -> Result<(Response<Body>, AnswerPlan)> {
+) -> Result<(Response<Body>, ResponsePlan)> {
     let size = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
     let spec = Arc::clone(model.spec());
     let (chunks, plan) =

@@ -8,7 +8,7 @@ use http::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY},
 };
 use http_body::Body as _;
-use penstock_core::{Chunks, Result};
+use penstock_core::{BodyChunks, Result};
 use penstock_wire::coding;
 
 /// From this size on an answer is worth compressing.
@@ -44,7 +44,7 @@ async fn compressed(asked: &HeaderMap, answer: Response<Body>) -> Result<Respons
         return Ok(Response::from_parts(head, Body::new(chunks)));
     }
     head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
-    Ok(Response::from_parts(head, Body::new(Chunks::from_iter([Bytes::from(small)]))))
+    Ok(Response::from_parts(head, Body::new(BodyChunks::from_iter([Bytes::from(small)]))))
 }
 
 /// The coding that the client likes best.

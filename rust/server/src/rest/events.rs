@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use penstock_core::{Piece, Result};
+use penstock_core::{ResponseChunk, Result};
 use penstock_wire::rest::{
     EncodeOptions,
     generate::{Form, Writer, error_event},
@@ -32,7 +32,12 @@ impl Events {
     ///
     /// # Errors
     /// When the first answer cannot be written: there is a status for that still.
-    pub(super) fn new(answers: Answers, form: Form, options: EncodeOptions, first: Option<Piece>) -> Result<Self> {
+    pub(super) fn new(
+        answers: Answers,
+        form: Form,
+        options: EncodeOptions,
+        first: Option<ResponseChunk>,
+    ) -> Result<Self> {
         let ended = first.as_ref().is_none_or(|first| first.last);
         let mut events = Self { answers, form, options, ready: Vec::new(), ended };
         if let Some(first) = first {
@@ -41,7 +46,7 @@ impl Events {
         Ok(events)
     }
 
-    fn write(&mut self, piece: &Piece) -> Result<()> {
+    fn write(&mut self, piece: &ResponseChunk) -> Result<()> {
         let Self { answers, form, options, ready, .. } = self;
         let writer = Writer { spec: answers.model().spec(), plan: &answers.plan, form: *form, options: *options };
         writer.event(ready, &piece.response)

@@ -4,12 +4,12 @@ use super::routed::decoded;
 use crate::{app::App, compute::compute, front::Context, observed::Observed};
 use http::{HeaderMap, StatusCode};
 use memchr::memmem;
-use penstock_core::{AnswerPlan, Error, Fallback, HttpRequest, InferResponse, Model, Protocol, Result};
+use penstock_core::{Error, Fallback, HttpRequest, InferResponse, Model, Protocol, ResponsePlan, Result};
 use penstock_wire::Decoded;
 use std::sync::Arc;
 
 /// What a model's computing ends with.
-type Computed = Result<(AnswerPlan, InferResponse)>;
+type Computed = Result<(ResponsePlan, InferResponse)>;
 
 /// A request, and where it came.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Fallen {
     /// The other model, for a request whose body is marked as its.
     fn marked(&self, app: &App) -> Option<Arc<Model>> {
         let is_in_body = |mark: &[u8]| memmem::find(&self.http.body, mark).is_some();
-        self.fallback()?.marks.iter().any(|mark| is_in_body(mark)).then(|| self.other(app))?
+        self.fallback()?.match_body.iter().any(|mark| is_in_body(mark)).then(|| self.other(app))?
     }
 
     fn other(&self, app: &App) -> Option<Arc<Model>> {
@@ -77,6 +77,6 @@ impl Fallen {
 pub(super) fn is_wanted(computed: &Computed) -> bool {
     match computed {
         Err(_) => true,
-        Ok((_, response)) => response.told.as_ref().is_some_and(|told| told.status == StatusCode::MISDIRECTED_REQUEST),
+        Ok((_, response)) => response.head.as_ref().is_some_and(|told| told.status == StatusCode::MISDIRECTED_REQUEST),
     }
 }

@@ -63,7 +63,7 @@ async fn answer<B: Incoming>(
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
     guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-    if let Some(caller) = &mut decoded.request.caller {
+    if let Some(caller) = &mut decoded.request.metadata {
         caller.headers = visible(headers);
     }
     decoded.request.schedule.client = fair::client(&model, headers);

@@ -17,7 +17,7 @@ use crate::{
     offload::{self, Offloaded},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Protocol, Result, footprint};
+use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponsePlan, Result, footprint};
 use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
 use std::{sync::Arc, time::Instant};
 
@@ -65,7 +65,7 @@ async fn answer<B: Incoming>(
         }
     };
     guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-    if let Some(format) = formats.answer.filter(|_| !model.spec().open) {
+    if let Some(format) = formats.answer.filter(|_| !model.spec().raw_requests) {
         wire::bodies::check_answer(format, model.spec(), &decoded.plan)?;
     }
     if app.log.logs_requests() {
@@ -111,7 +111,7 @@ async fn answer<B: Incoming>(
 pub(super) async fn in_json(
     context: &Context,
     model: &Arc<Model>,
-    plan: AnswerPlan,
+    plan: ResponsePlan,
     response: InferResponse,
 ) -> Result<Response<Body>> {
     respond(encode(context, model, plan, response).await?.0)
@@ -121,9 +121,9 @@ pub(super) async fn in_json(
 fn encode(
     context: &Context,
     model: &Model,
-    plan: AnswerPlan,
+    plan: ResponsePlan,
     response: InferResponse,
-) -> Offloaded<(Encoded, AnswerPlan)> {
+) -> Offloaded<(Encoded, ResponsePlan)> {
     let options = EncodeOptions { strict_json: context.app.config.strict_json };
     let selected = response.selected(&plan);
     let as_json = selected

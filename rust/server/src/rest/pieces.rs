@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use penstock_core::{Error, Piece};
+use penstock_core::{Error, ResponseChunk};
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
@@ -77,9 +77,9 @@ impl Body for Pieces {
 }
 
 /// What a piece adds to the body; nothing, if it tells nothing.
-fn bytes_of(answers: &Answers, piece: Piece) -> Result<Bytes, Error> {
+fn bytes_of(answers: &Answers, piece: ResponseChunk) -> Result<Bytes, Error> {
     let response = piece.response;
-    match response.told.and_then(|told| told.body) {
+    match response.head.and_then(|told| told.body) {
         Some(body) => Ok(body),
         None if response.outputs.is_empty() => Ok(Bytes::new()),
         None => Err(Error::handler(format!(

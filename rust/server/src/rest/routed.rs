@@ -24,8 +24,8 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
 use penstock_core::{
-    AnswerPlan, Asked, CallerInfo, Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, Result, Routed,
-    Schedule, Told, footprint,
+    Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, RawRequest, RequestMetadata, ResponseHead,
+    ResponsePlan, Result, Routed, Schedule, footprint,
 };
 use penstock_wire::{Decoded, rest::error as wire};
 use percent_encoding::percent_decode_str;
@@ -124,7 +124,7 @@ async fn respond<B: Incoming>(
     let mut decoded = decoded(way, http)?;
     let deadline = observed.deadline(headers, None)?;
     if model.spec().streams {
-        if let Some(caller) = &mut decoded.request.caller {
+        if let Some(caller) = &mut decoded.request.metadata {
             caller.headers = visible(headers);
         }
         decoded.request.schedule.client = fair::client(&model, headers);
@@ -167,19 +167,19 @@ async fn respond<B: Incoming>(
 /// `InvalidInput` for a header that would be forwarded under a reserved name.
 pub(super) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<Decoded> {
     let Way { context, headers, id, protocol, .. } = way;
-    let caller = CallerInfo { id: id.to_owned(), ..CallerInfo::default() };
+    let caller = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
     let request = InferRequest {
         inputs: SmallVec::new(),
         rows: 1,
-        caller: Some(Box::new(caller)),
+        metadata: Some(Box::new(caller)),
         deadline: None,
         protocol,
         schedule: Schedule::default(),
         takes_memory: false,
-        origin: None,
-        asked: Some(Box::new(Asked { http: Some(Box::new(http)), ..Asked::default() })),
+        context: None,
+        raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), ..RawRequest::default() })),
     };
-    let plan = AnswerPlan { id: id.to_owned(), ..AnswerPlan::default() };
+    let plan = ResponsePlan { id: id.to_owned(), ..ResponsePlan::default() };
     let mut decoded = Decoded { request, plan, timeout: None, shared: None };
     if let Some(pattern) = &context.app.config.http_forward {
         pattern.forward(headers, &mut decoded)?;
@@ -212,8 +212,8 @@ fn id(headers: &HeaderMap) -> String {
 async fn with_tensors(
     context: &Context,
     model: &Arc<Model>,
-    (plan, response): (AnswerPlan, InferResponse),
-    told: &Told,
+    (plan, response): (ResponsePlan, InferResponse),
+    told: &ResponseHead,
 ) -> Result<Response<Body>> {
     let mut answer = infer::in_json(context, model, plan, response).await?;
     told::beside(&context.app, model, told, &mut answer)?;
@@ -224,7 +224,7 @@ async fn with_tensors(
 /// own status, as anywhere else.
 async fn stream(app: &App, mut answers: Answers, is_head: bool) -> Result<Response<Body>> {
     let Some(first) = answers.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
-    let told = first.response.told.unwrap_or_default();
+    let told = first.response.head.unwrap_or_default();
     answers.told(told.status);
     let answer = told::whole(app, answers.model(), &told).inspect_err(|error| answers.fail(error))?;
     if first.last {

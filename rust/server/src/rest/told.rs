@@ -5,7 +5,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
     header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
 };
-use penstock_core::{Error, InferResponse, Kind, Model, Result, Told};
+use penstock_core::{Error, InferResponse, Kind, Model, ResponseHead, Result};
 use penstock_wire::rest::error as wire;
 
 /// Headers that say how a connection carries a message. They are the server's to set, so a handler's are passed over:
@@ -16,17 +16,17 @@ const OF_THE_CONNECTION: [HeaderName; 6] = [CONNECTION, CONTENT_LENGTH, TE, TRAI
 const ALSO_OF_THE_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 
 /// Takes out what is told. The names of tensors stay: they are the encoder's.
-pub(crate) fn taken(response: &mut InferResponse) -> Option<Told> {
-    let told = response.told.as_mut()?;
+pub(crate) fn taken(response: &mut InferResponse) -> Option<ResponseHead> {
+    let told = response.head.as_mut()?;
     let (headers, body) = (std::mem::take(&mut told.headers), told.body.take());
-    Some(Told { status: told.status, headers, body, ..Told::default() })
+    Some(ResponseHead { status: told.status, headers, body, ..ResponseHead::default() })
 }
 
 /// A told body as an answer; one that is not told is empty.
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn whole(app: &App, model: &Model, told: &Told) -> Result<Response<Body>> {
+pub(crate) fn whole(app: &App, model: &Model, told: &ResponseHead) -> Result<Response<Body>> {
     let mut answer = Response::new(Body::empty());
     dress(app, model, told, &mut answer)?;
     if let Some(body) = &told.body {
@@ -45,8 +45,8 @@ pub(crate) fn whole(app: &App, model: &Model, told: &Told) -> Result<Response<Bo
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn beside(app: &App, model: &Model, told: &Told, answer: &mut Response<Body>) -> Result<()> {
-    if told.body.is_some() || *told == Told::default() {
+pub(crate) fn beside(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
+    if told.body.is_some() || *told == ResponseHead::default() {
         return Ok(());
     }
     let kept = answer.headers().clone();
@@ -56,7 +56,7 @@ pub(crate) fn beside(app: &App, model: &Model, told: &Told, answer: &mut Respons
     Ok(())
 }
 
-fn dress(app: &App, model: &Model, told: &Told, answer: &mut Response<Body>) -> Result<()> {
+fn dress(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
     let dressed = status(model, told.status).and_then(|status| {
         *answer.status_mut() = status;
         put(model, told, answer.headers_mut(), is_of_the_connection)
@@ -77,13 +77,18 @@ fn is_of_the_connection(name: &HeaderName) -> bool {
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn metadata(app: &App, model: &Model, told: &Told, headers: &mut HeaderMap) -> Result<()> {
+pub(crate) fn metadata(app: &App, model: &Model, told: &ResponseHead, headers: &mut HeaderMap) -> Result<()> {
     let is_its_own = |name: &HeaderName| METADATA_OF_ITS_OWN.iter().any(|own| name.as_str().starts_with(own));
     said(app, put(model, told, headers, |name| is_of_the_connection(name) || is_its_own(name)))
 }
 
 /// Adds the told headers, each in place of what was there under its name before.
-fn put(model: &Model, told: &Told, headers: &mut HeaderMap, passed_over: impl Fn(&HeaderName) -> bool) -> Result<()> {
+fn put(
+    model: &Model,
+    told: &ResponseHead,
+    headers: &mut HeaderMap,
+    passed_over: impl Fn(&HeaderName) -> bool,
+) -> Result<()> {
     let mut own = HeaderMap::new();
     for (name, value) in told.headers.iter() {
         let wrong = |what: &str| {
@@ -116,7 +121,7 @@ fn status(model: &Model, told: u16) -> Result<StatusCode> {
 }
 
 /// The error that a told status stands for, from 400 on. What its body says is the message.
-pub(crate) fn error(told: &Told) -> Option<Error> {
+pub(crate) fn error(told: &ResponseHead) -> Option<Error> {
     let kind = match told.status {
         ..400 => return None,
         status => wire::kind(status),
@@ -142,15 +147,15 @@ mod tests {
     use penstock_core::{ModelSpec, metrics::Metrics};
     use std::sync::Arc;
 
-    fn whole(told: &Told) -> Result<Response<Body>> {
+    fn whole(told: &ResponseHead) -> Result<Response<Body>> {
         let metrics = Arc::new(Metrics::default());
         let model = Model::new(ModelSpec { name: "m".into(), ..ModelSpec::default() }, &metrics);
         super::whole(&App::new(Config::default(), Arc::default(), metrics), &model, told)
     }
 
-    fn told(status: u16, headers: &[(&str, &str)], body: &str) -> Told {
+    fn told(status: u16, headers: &[(&str, &str)], body: &str) -> ResponseHead {
         let headers = headers.iter().copied().collect();
-        Told { status, headers, body: Some(body.to_owned().into()), ..Told::default() }
+        ResponseHead { status, headers, body: Some(body.to_owned().into()), ..ResponseHead::default() }
     }
 
     #[test]

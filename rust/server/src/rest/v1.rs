@@ -25,7 +25,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use http::{HeaderValue, Response, header::ALLOW};
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, Model, Result, footprint};
+use penstock_core::{Error, InferResponse, Kind, Model, ResponsePlan, Result, footprint};
 use penstock_wire::{
     Decoded,
     rest::{
@@ -155,7 +155,7 @@ async fn respond<B: Incoming>(
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
-        let mut decoded = Decoded { request, plan: AnswerPlan::default(), timeout: None, shared: None };
+        let mut decoded = Decoded { request, plan: ResponsePlan::default(), timeout: None, shared: None };
         if let Some(pattern) = &app.config.http_forward {
             pattern.forward(headers, &mut decoded)?;
         }

@@ -1,7 +1,7 @@
 //! The spans of one request, recorded when the last that knows of it lets go of it.
 
 use super::{record, tracer::Tracer};
-use penstock_core::{Error, Kind, Model, Origin, Protocol, Traced};
+use penstock_core::{Error, Kind, Model, Protocol, RequestContext, Traced};
 use penstock_wire::Decoded;
 use std::{
     sync::{Arc, OnceLock},
@@ -49,7 +49,7 @@ impl RequestTrace {
     pub(crate) fn received(&self, decoded: &mut Decoded) {
         let _ = self.received.set(Instant::now());
         let trace = Some(Arc::clone(&self.traced));
-        decoded.request.origin = Some(Box::new(Origin { id: decoded.plan.id.clone(), trace }));
+        decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace }));
     }
 
     /// Its answer is there.

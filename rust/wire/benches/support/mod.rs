@@ -49,5 +49,5 @@ pub(crate) fn bytes(values: &[f32]) -> Vec<u8> {
 pub(crate) fn response(shape: &[usize], values: &[f32]) -> InferResponse {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let tensor = Tensor::new(Datatype::Fp32, shape.into(), Buffer::Shared(bytes.into())).expect("the shape's values");
-    InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), told: None }
+    InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
 }

@@ -5,7 +5,7 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{AnswerPlan, Datatype, ModelSpec, Tensor};
+use penstock_core::{ResponsePlan, Datatype, ModelSpec, Tensor};
 use penstock_wire::{
     Limits,
     coding::Bounds,
@@ -26,7 +26,7 @@ fuzz_target!(|case: Case<'_>| {
         let format = Format::ALL[usize::from(case.format) % Format::ALL.len()];
         let Some(inputs) = decoded(format, &spec, case.body) else { return };
         assert_well_formed(&inputs);
-        let plan = AnswerPlan::default();
+        let plan = ResponsePlan::default();
         let Some(response) = answer(&spec, &inputs) else { return };
         if check_answer(format, &spec, &plan).is_err() {
             return;

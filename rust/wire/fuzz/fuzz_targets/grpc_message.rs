@@ -6,7 +6,7 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{AnswerPlan, ModelSpec, Result, Tensor};
+use penstock_core::{ResponsePlan, ModelSpec, Result, Tensor};
 use penstock_wire::{
     Limits,
     generated::inference::{ModelInferRequest, ModelInferResponse, model_infer_request::InferInputTensor},
@@ -62,7 +62,7 @@ fn decode(spec: &ModelSpec, envelope: Envelope) -> Result<Vec<Tensor>> {
 /// What is accepted comes back from its own answer, which is the message that the generated code would make.
 fn comes_back(spec: &ModelSpec, inputs: &[Tensor]) {
     let Some(response) = answer(spec, inputs) else { return };
-    let plan = AnswerPlan::default();
+    let plan = ResponsePlan::default();
     let bytes: Bytes = grpc::encode(spec, &plan, &response).expect("an answer has a message").concat().into();
     let framed = grpc::encode_framed(spec, &plan, &response).expect("as above").concat();
     assert_eq!(framed[0], 0);

@@ -5,7 +5,7 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{AnswerPlan, Error, ModelSpec, Result, Tensor};
+use penstock_core::{ResponsePlan, Error, ModelSpec, Result, Tensor};
 use penstock_wire::{
     Limits,
     rest::{self, EncodeOptions},
@@ -62,7 +62,7 @@ fuzz_target!(|case: Case<'_>| {
 /// What is accepted comes back from its own binary answer.
 fn comes_back(spec: &ModelSpec, inputs: &[Tensor]) {
     let Some(response) = answer(spec, inputs) else { return };
-    let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+    let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
     let encoded = rest::encode(spec, &plan, &response, &EncodeOptions::default()).expect("binary has a form for all");
     let body = encoded.chunks.concat();
     let (json, tail) = body.split_at(encoded.json_len.unwrap_or(body.len()));

@@ -21,7 +21,7 @@ fuzz_target!(|case: Case<'_>| {
         let _ = generate::is_infer(case.json);
         match generate::decode(&spec, case.json, &Limits::default()) {
             // A model that takes any tensors has none to fill.
-            Err(error) if spec.open => assert_eq!(error.kind(), Kind::Unsupported, "{error:?}"),
+            Err(error) if spec.raw_requests => assert_eq!(error.kind(), Kind::Unsupported, "{error:?}"),
             Err(error) => assert!(!error.message().is_empty() && error.kind() == Kind::InvalidInput, "{error:?}"),
             Ok(generate) => {
                 let request = generate.decoded.request;
@@ -32,7 +32,7 @@ fuzz_target!(|case: Case<'_>| {
                         assert_eq!(tensor.as_slice().len(), size);
                     }
                 }
-                assert_eq!(request.caller.is_some(), spec.wants_context);
+                assert_eq!(request.metadata.is_some(), spec.wants_context);
             }
         }
     });

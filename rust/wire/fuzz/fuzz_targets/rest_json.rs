@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::{AnswerPlan, Datatype, ModelSpec, Result, Tensor};
+use penstock_core::{ResponsePlan, Datatype, ModelSpec, Result, Tensor};
 use penstock_wire::rest::{self, EncodeOptions};
 use penstock_wire_fuzz::{
     Declaration, SHARING, answer, as_request, assert_well_formed, filled, same_tensors, tensors, within_budget,
@@ -21,7 +21,7 @@ fuzz_target!(|case: (Declaration, &[u8])| {
         assert_well_formed(&inputs);
 
         let Some(response) = answer(&spec, &inputs) else { return };
-        let encoded = match rest::encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()) {
+        let encoded = match rest::encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions::default()) {
             Ok(encoded) => encoded,
             Err(error) => {
                 let bytes = inputs.iter().any(|tensor| tensor.datatype() == Datatype::Bytes);

@@ -23,7 +23,7 @@ fn echo(spec: &ModelSpec, call: &Call) -> Option<Vec<u8>> {
         .iter()
         .map(|request| {
             let outputs = request.inputs.iter().cloned().collect::<Option<_>>()?;
-            Some(InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), told: None })
+            Some(InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), head: None })
         })
         .collect();
     let key = if call.form == Form::Inputs { "inputs" } else { "instances" };

@@ -32,7 +32,7 @@ impl Declaration {
         }
         if flag(6) {
             spec.inputs.clear();
-            spec.open = true;
+            spec.raw_requests = true;
         }
         spec.outputs = spec.inputs.clone();
         spec

@@ -21,7 +21,7 @@ pub fn answer(spec: &ModelSpec, inputs: &[Tensor]) -> Option<InferResponse> {
         outputs: inputs.iter().cloned().collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
-        told: None,
+        head: None,
     })
 }
 

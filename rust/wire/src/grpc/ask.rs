@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Call, generated::inference as pb};
 use bytes::{BufMut, BytesMut};
-use penstock_core::{Chunks, Error, Kind, Result};
+use penstock_core::{BodyChunks, Error, Kind, Result};
 use prost::Message;
 use smallvec::SmallVec;
 
@@ -22,7 +22,7 @@ const RAW_INPUT_CONTENTS: u8 = 7 << 3 | 2;
 ///
 /// # Errors
 /// `TooLarge` beyond [`MAX_MESSAGE`].
-pub fn encode_call(call: &Call) -> Result<Chunks> {
+pub fn encode_call(call: &Call) -> Result<BodyChunks> {
     let inputs: SmallVec<[Output<'_>; 4]> =
         call.inputs.iter().map(|input| Output::new(&input.name, &input.tensor)).collect();
     let parameters = encoded_parameters(call);
@@ -51,7 +51,7 @@ pub fn encode_call(call: &Call) -> Result<Chunks> {
         put_key(&mut buffer, OUTPUTS, text_size(name));
         put_text(&mut buffer, OUTPUT_NAME, name);
     }
-    let mut chunks = Chunks::new();
+    let mut chunks = BodyChunks::new();
     for input in &inputs {
         let bytes = input.tensor.as_slice();
         put_key(&mut buffer, RAW_INPUT_CONTENTS, bytes.len());

@@ -4,7 +4,7 @@ use crate::generated::inference::{
     self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
 };
 use penstock_core::{
-    Batching, Datatype, Level, ModelSpec, Needs, Overdue, Oversize, Queueing, TensorSpec, VersionPolicy,
+    Batching, Datatype, Level, ModelSpec, Overdue, Oversize, Queueing, ResourceRequest, TensorSpec, VersionPolicy,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +17,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         name: spec.name.to_string(),
         count: clamped(spec.instances),
         kind: pb::model_instance_group::Kind::Cpu.into(),
-        rate_limiter: spec.needs.as_ref().map(rate_limiter),
+        rate_limiter: spec.resources.as_ref().map(rate_limiter),
         ..pb::ModelInstanceGroup::default()
     };
     pb::ModelConfig {
@@ -25,7 +25,7 @@ pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
         platform: spec.platform.to_string(),
         backend: "python".to_owned(),
         version_policy: version_policy(&spec.version_policy),
-        max_batch_size: if spec.open { 0 } else { clamped(spec.max_batch_size()) },
+        max_batch_size: if spec.raw_requests { 0 } else { clamped(spec.max_batch_size()) },
         input: spec.inputs.iter().map(input).collect(),
         output: spec.outputs.iter().map(output).collect(),
         instance_group: vec![instances],
@@ -52,7 +52,7 @@ fn version_policy(policy: &VersionPolicy) -> Option<pb::ModelVersionPolicy> {
 }
 
 /// A priority there is the inverse of a weight; one above 1 has no place in it.
-fn rate_limiter(needs: &Needs) -> pb::ModelRateLimiter {
+fn rate_limiter(needs: &ResourceRequest) -> pb::ModelRateLimiter {
     let resource = |(name, amount): &(std::sync::Arc<str>, u64)| pb::model_rate_limiter::Resource {
         name: name.to_string(),
         global: true,
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(configured.name, shown.name);
             assert_eq!(configured.dims, shown.shape[1..]);
         }
-        let open = ModelSpec { open: true, ..spec.clone() };
+        let open = ModelSpec { raw_requests: true, ..spec.clone() };
         let (config, metadata) = (super::config(&open), meta::model(&open, &["1"]));
         assert_eq!((config.max_batch_size, &config.input[0].dims), (0, &metadata.inputs[0].shape));
         assert_eq!(config.input[1].data_type(), pb::DataType::TypeString);

@@ -15,8 +15,8 @@ use crate::{
     shared::{self, SharedInput, SharedOutput, Span},
 };
 use penstock_core::{
-    AlignedBuffer, AnswerPlan, Buffer, CallerInfo, Datatype, DecodedInput, Error, Headers, MAX_RANK, ModelSpec,
-    Protocol, RequestedOutput, Result, Shape, Tensor, aligned_with_capacity, element_count,
+    AlignedBuffer, Buffer, Datatype, DecodedInput, Error, Headers, MAX_RANK, ModelSpec, Protocol, RequestMetadata,
+    RequestedOutput, ResponsePlan, Result, Shape, Tensor, aligned_with_capacity, element_count,
 };
 use smallvec::SmallVec;
 
@@ -48,7 +48,7 @@ struct Inputs {
 /// is expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<Decoded> {
     let mut declared = Declared::new(spec);
-    let limits = &Limits { shared_memory: limits.shared_memory && !spec.open, ..*limits };
+    let limits = &Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
     bounded("outputs", message.outputs.len(), limits.max_outputs)?;
@@ -61,13 +61,13 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
         raw_inputs(&mut declared, &message.inputs, raw, limits)?
     };
     let mut request = shared::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
-    request.asked = declared.asked(is_raw);
+    request.raw = declared.asked(is_raw);
     request.schedule = parameters.schedule.finish();
-    let plan = AnswerPlan { id: message.id, outputs, ..AnswerPlan::default() };
+    let plan = ResponsePlan { id: message.id, outputs, ..ResponsePlan::default() };
     if spec.wants_context {
         let (id, parameters) = (plan.id.clone(), parameters.custom);
-        request.caller =
-            Some(Box::new(CallerInfo { id, parameters, headers: Headers::default(), outputs: plan.asked() }));
+        request.metadata =
+            Some(Box::new(RequestMetadata { id, parameters, headers: Headers::default(), outputs: plan.asked() }));
     }
     let shared = shared::boxed(inputs.shared, shared_outputs);
     Ok(Decoded { request, plan, timeout: parameters.timeout, shared })
@@ -184,12 +184,12 @@ fn wrong_entries(given: &[&TensorMessage], got: usize) -> Error {
 fn header(declared: &mut Declared<'_>, input: &TensorMessage, place: usize, limits: &Limits) -> Result<Header> {
     let index = declared.input(&input.name, place)?;
     let TensorParameters { span, custom, .. } =
-        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.open)?;
+        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.raw_requests)?;
     declared.keep(place, custom);
     let spec = &**declared;
     let datatype = declared.datatype(&input.datatype).ok_or_else(|| {
         let known = Datatype::ALL.map(Datatype::name).join(", ");
-        let expected = match spec.open {
+        let expected = match spec.raw_requests {
             true => format!("expected one of {known}"),
             false => format!("model '{}' expects {}", spec.name, spec.inputs[index].datatype),
         };

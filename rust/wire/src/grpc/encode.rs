@@ -5,7 +5,7 @@ use super::{parameters, varint};
 use crate::generated::inference::{self as pb, model_infer_response::InferOutputTensor};
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
-    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameters, Result, Tensor, Told,
+    BodyChunks, Buffer, Error, InferResponse, Kind, ModelSpec, Parameters, ResponseHead, ResponsePlan, Result, Tensor,
     copies::{self, Step},
 };
 use prost::Message;
@@ -48,7 +48,7 @@ pub(super) struct Output<'a> {
 ///
 /// # Errors
 /// `Internal` when the answer has an output that the model has not; `Handler` for a whole body that is no message.
-pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
+pub fn response(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
     if let Some(message) = as_it_is(response) {
         return pb::ModelInferResponse::decode(&**message).map_err(|_| {
             let text = "answered with a body of application/grpc that is no ModelInferResponse";
@@ -74,7 +74,7 @@ pub fn response(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -
 ///
 /// # Errors
 /// As [`response`]; `TooLarge` beyond [`MAX_MESSAGE`].
-pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+pub fn encode(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
     match as_it_is(response) {
         Some(message) => Ok([message.clone()].into_iter().collect()),
         None => Encoder::new(spec, plan, response)?.chunks(false),
@@ -85,7 +85,7 @@ pub fn encode(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> 
 ///
 /// # Errors
 /// As [`encode`].
-pub fn encode_framed(spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
+pub fn encode_framed(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
     let Some(message) = as_it_is(response) else { return Encoder::new(spec, plan, response)?.chunks(true) };
     let prefix = Bytes::copy_from_slice(&prefix(false, message.len())?);
     Ok([prefix, message.clone()].into_iter().collect())
@@ -93,7 +93,7 @@ pub fn encode_framed(spec: &ModelSpec, plan: &AnswerPlan, response: &InferRespon
 
 /// The message that a model has made itself.
 fn as_it_is(response: &InferResponse) -> Option<&Bytes> {
-    response.told.as_deref().and_then(Told::message)
+    response.head.as_deref().and_then(ResponseHead::message)
 }
 
 /// The prefix of an answer's message of so many bytes.
@@ -118,12 +118,12 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    fn new(spec: &'a ModelSpec, plan: &'a AnswerPlan, response: &'a InferResponse) -> Result<Self> {
+    fn new(spec: &'a ModelSpec, plan: &'a ResponsePlan, response: &'a InferResponse) -> Result<Self> {
         let outputs = outputs(spec, plan, response)?;
         Ok(Self { spec, id: &plan.id, parameters: encoded_parameters(&response.parameters), outputs })
     }
 
-    fn chunks(&self, framed: bool) -> Result<Chunks> {
+    fn chunks(&self, framed: bool) -> Result<BodyChunks> {
         let raw = self.outputs.iter().map(|output| output.raw().len());
         let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
         let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
@@ -133,7 +133,7 @@ impl<'a> Encoder<'a> {
             buffer.put_slice(&prefix);
         }
         self.put_head(&mut buffer);
-        let mut chunks = Chunks::new();
+        let mut chunks = BodyChunks::new();
         for output in &self.outputs {
             let bytes = output.raw();
             put_key(&mut buffer, RAW_OUTPUT_CONTENTS, bytes.len());
@@ -214,7 +214,7 @@ impl<'a> Output<'a> {
     }
 }
 
-fn outputs<'a>(spec: &'a ModelSpec, plan: &AnswerPlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
+fn outputs<'a>(spec: &'a ModelSpec, plan: &ResponsePlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
     let selected = response.selected(plan).into_iter();
     let outputs = selected.map(|(requested, tensor)| match response.output_name(spec, requested.index) {
         Some(name) => Ok(Output { shared: requested.shared, ..Output::new(name, tensor) }),

@@ -44,7 +44,7 @@ pub(super) fn describe<'a>(
     let inputs: Vec<_> = spec.inputs.iter().map(|input| (input, documents(input, "input"))).collect();
     let outputs: Vec<_> = spec.outputs.iter().map(|output| (output, documents(output, "output"))).collect();
     let explains = spec.name.ends_with(EXPLAINER);
-    if spec.open {
+    if spec.raw_requests {
         schemas.insert(format!("{key}.Request"), open::request(spec));
         schemas.insert(format!("{key}.Answer"), open::answer(spec));
         return Described { served, key, inputs, outputs };
@@ -156,7 +156,7 @@ impl Described<'_> {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
         let spec = self.served.spec;
-        if spec.open && !matches!(route.takes, Takes::Inference | Takes::InferStream) {
+        if spec.raw_requests && !matches!(route.takes, Takes::Inference | Takes::InferStream) {
             return false;
         }
         spec.name.ends_with(EXPLAINER) == explains && !(gives_one && spec.streams)
@@ -169,7 +169,7 @@ impl Described<'_> {
         let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream);
         let (example, form) = match route.takes {
             // What an open model makes of tensors, it alone knows.
-            Takes::Inference | Takes::InferStream if spec.open => (None, ""),
+            Takes::Inference | Takes::InferStream if spec.raw_requests => (None, ""),
             Takes::Inference | Takes::InferStream => (example::request(spec), ""),
             Takes::Generate | Takes::GenerateStream => (generate::request_example(spec), "Flat"),
             Takes::Predict | Takes::Explain | Takes::Nothing | Takes::Json(_) => (v1::request_example(spec), "V1"),
@@ -188,7 +188,7 @@ impl Described<'_> {
         if is_v2 {
             request[BINARY] = raw(BINARY_REQUEST);
         }
-        if route.takes == Takes::Inference && spec.open {
+        if route.takes == Takes::Inference && spec.raw_requests {
             headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");
             content[BINARY] = raw(BINARY_ANSWER);
         } else if route.takes == Takes::Inference {
@@ -249,7 +249,7 @@ impl Described<'_> {
             "max_rows": max_rows(spec),
             "streams": streams,
             "sequences": spec.sequences.is_some(),
-            "open": spec.open,
+            "open": spec.raw_requests,
             "routes": spec.routes.iter().map(|route| &**route.text()).collect::<Vec<_>>(),
             "inputs": self.inputs.iter().map(tensor).collect::<Vec<_>>(),
             "outputs": self.outputs.iter().map(tensor).collect::<Vec<_>>(),

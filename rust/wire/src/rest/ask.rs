@@ -178,7 +178,7 @@ mod tests {
             decoder.write(tail).unwrap();
             let decoded = decoder.finish().unwrap();
             prop_assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), bytes);
-            prop_assert_eq!(&decoded.request.caller.unwrap().parameters, &call.parameters);
+            prop_assert_eq!(&decoded.request.metadata.unwrap().parameters, &call.parameters);
             prop_assert_eq!(decoded.plan.binary, binary);
         }
     }

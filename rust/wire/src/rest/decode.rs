@@ -10,8 +10,8 @@ use crate::{
     shared::{self, SharedInput, SharedOutput},
 };
 use penstock_core::{
-    AnswerPlan, Buffer, CallerInfo, Datatype, Error, ModelSpec, Protocol, Result, Schedule, Shape, Tensor, TensorSpec,
-    aligned_with_capacity, bytes_tensor,
+    Buffer, Datatype, Error, ModelSpec, Protocol, RequestMetadata, ResponsePlan, Result, Schedule, Shape, Tensor,
+    TensorSpec, aligned_with_capacity, bytes_tensor,
     copies::{self, Step},
 };
 use smallvec::SmallVec;
@@ -24,8 +24,8 @@ pub struct Decoder<'s> {
     inputs: Inputs,
     /// The first input that may want bytes.
     current: usize,
-    plan: AnswerPlan,
-    caller: Option<Box<CallerInfo>>,
+    plan: ResponsePlan,
+    caller: Option<Box<RequestMetadata>>,
     timeout: Option<Duration>,
     schedule: Schedule,
     /// The outputs that go to shared memory.
@@ -98,7 +98,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
         declared: Declared::ByModel(spec),
         inputs: Inputs::from_iter([input]),
         current: 0,
-        plan: AnswerPlan { binary: true, ..AnswerPlan::default() },
+        plan: ResponsePlan { binary: true, ..ResponsePlan::default() },
         caller: spec.wants_context.then(Box::default),
         timeout: None,
         schedule: Schedule::default(),
@@ -147,9 +147,9 @@ impl Decoder<'_> {
             }
         }
         let mut request = shared::request(spec, tensors, &inputs, Protocol::Http)?;
-        request.caller = self.caller;
+        request.metadata = self.caller;
         request.schedule = self.schedule;
-        request.asked = self.declared.asked(self.binary);
+        request.raw = self.declared.asked(self.binary);
         let shared = shared::boxed(inputs, self.outputs);
         Ok(Decoded { request, plan: self.plan, timeout: self.timeout, shared })
     }

@@ -6,8 +6,8 @@ use super::{
 };
 use bytes::Bytes;
 use penstock_core::{
-    AnswerPlan, Buffer, Chunks, Error, InferResponse, Kind, ModelSpec, Parameter, Parameters, RequestedOutput, Result,
-    Tensor,
+    BodyChunks, Buffer, Error, InferResponse, Kind, ModelSpec, Parameter, Parameters, RequestedOutput, ResponsePlan,
+    Result, Tensor,
     copies::{self, Step},
 };
 
@@ -22,7 +22,7 @@ pub struct EncodeOptions {
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The bytes.
-    pub chunks: Chunks,
+    pub chunks: BodyChunks,
     /// How many of them are JSON, if binary ones follow: `Inference-Header-Content-Length`, and then
     /// the content type is `application/octet-stream`.
     pub json_len: Option<usize>,
@@ -40,11 +40,11 @@ const OWN_CHUNK: usize = 16 << 10;
 /// when the answer has not the model's outputs.
 pub fn encode(
     spec: &ModelSpec,
-    plan: &AnswerPlan,
+    plan: &ResponsePlan,
     response: &InferResponse,
     options: &EncodeOptions,
 ) -> Result<Encoded> {
-    let count = response.told.as_ref().map_or(spec.outputs.len(), |told| told.names.len());
+    let count = response.head.as_ref().map_or(spec.outputs.len(), |told| told.names.len());
     if response.outputs.len() != count {
         return Err(Error::new(
             Kind::Internal,
@@ -72,7 +72,7 @@ pub fn encode(
     Ok(Encoded { chunks, json_len: has_tail.then_some(json_len) })
 }
 
-fn write_head(out: &mut Vec<u8>, spec: &ModelSpec, plan: &AnswerPlan, parameters: &Parameters, strict: bool) {
+fn write_head(out: &mut Vec<u8>, spec: &ModelSpec, plan: &ResponsePlan, parameters: &Parameters, strict: bool) {
     out.extend_from_slice(b"{\"model_name\":");
     text::write(out, &spec.name);
     out.extend_from_slice(b",\"model_version\":");
@@ -158,8 +158,8 @@ fn write_output(
 }
 
 /// Puts the binary outputs after the JSON: small ones joined, large ones as they are.
-pub(super) fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &'b Buffer>) -> Chunks {
-    let mut chunks = Chunks::new();
+pub(super) fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &'b Buffer>) -> BodyChunks {
+    let mut chunks = BodyChunks::new();
     for buffer in buffers {
         match buffer {
             Buffer::Shared(bytes) if bytes.len() >= OWN_CHUNK => {
@@ -181,7 +181,7 @@ pub(super) fn append_tails<'b>(mut out: Vec<u8>, buffers: impl Iterator<Item = &
 }
 
 /// Bytes of the first chunk, roughly.
-fn estimate(spec: &ModelSpec, plan: &AnswerPlan, selected: &[(RequestedOutput, &Tensor)]) -> usize {
+fn estimate(spec: &ModelSpec, plan: &ResponsePlan, selected: &[(RequestedOutput, &Tensor)]) -> usize {
     let outputs = selected.iter().map(|(requested, tensor)| {
         let name = spec.outputs.get(requested.index).map_or(32, |output| output.name.len());
         let length = tensor.buffer().len();
@@ -207,7 +207,7 @@ mod tests {
         let outputs = outputs.into_iter().map(|(datatype, shape, bytes)| {
             Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
         });
-        InferResponse { outputs: outputs.collect(), parameters: Vec::new(), timings: Timings::default(), told: None }
+        InferResponse { outputs: outputs.collect(), parameters: Vec::new(), timings: Timings::default(), head: None }
     }
 
     fn framed(elements: &[&[u8]]) -> Vec<u8> {
@@ -223,14 +223,14 @@ mod tests {
     fn encode_one(datatype: Datatype, bytes: Vec<u8>, count: usize, strict_json: bool) -> Result<String> {
         let spec = identity(datatype, &[None]);
         let response = answer(vec![(datatype, &[count], bytes)]);
-        encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions { strict_json }).map(json)
+        encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions { strict_json }).map(json)
     }
 
     #[test]
     fn the_answer_has_these_keys_in_this_order() {
         let spec = identity(Datatype::Fp32, &[None]);
         let mut response = answer(vec![(Datatype::Fp32, &[1, 2], [0.1_f32, 2.0].map(f32::to_le_bytes).concat())]);
-        let plain = encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()).unwrap();
+        let plain = encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions::default()).unwrap();
         assert_eq!(
             json(plain),
             r#"{"model_name":"identity","model_version":"1","outputs":[{"name":"y","datatype":"FP32","shape":[1,2],"data":[0.1,2.0]}]}"#
@@ -242,7 +242,7 @@ mod tests {
             ("f".to_owned(), Parameter::Float(0.5)),
             ("s\"".to_owned(), Parameter::String("é\n".to_owned())),
         ];
-        let plan = AnswerPlan { id: "4\"2".to_owned(), ..AnswerPlan::default() };
+        let plan = ResponsePlan { id: "4\"2".to_owned(), ..ResponsePlan::default() };
         let full = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
         assert_eq!(
             full.split_once(",\"outputs\"").unwrap().0,
@@ -286,7 +286,7 @@ mod tests {
             "element 1 of output 'y' is not UTF-8 and cannot be sent as JSON, request the output as binary data"
         );
         let response = answer(vec![(Datatype::Bytes, &[3], framed(&[b"", b"\xff", b"abc"]))]);
-        let plan = AnswerPlan { base64: true, ..AnswerPlan::default() };
+        let plan = ResponsePlan { base64: true, ..ResponsePlan::default() };
         let spec = identity(Datatype::Bytes, &[None]);
         let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
         assert!(encoded.ends_with(r#""shape":[3],"data":["","/w==","YWJj"]}]}"#), "{encoded}");
@@ -298,7 +298,7 @@ mod tests {
         let spec = model("two", Vec::new(), outputs);
         let response = answer(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
         let outputs = smallvec![RequestedOutput::new(1, true), RequestedOutput::new(0, false)];
-        let plan = AnswerPlan { outputs: Some(outputs), ..AnswerPlan::default() };
+        let plan = ResponsePlan { outputs: Some(outputs), ..ResponsePlan::default() };
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
         let body = encoded.chunks.concat();
         let (head, tail) = body.split_at(encoded.json_len.unwrap());
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn empty_binary_outputs_leave_the_answer_json() {
         let spec = identity(Datatype::Fp32, &[None]);
-        let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+        let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
         let response = answer(vec![(Datatype::Fp32, &[0], Vec::new())]);
         let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
         assert!(encoded.ends_with(r#""shape":[0],"parameters":{"binary_data_size":0}}]}"#), "{encoded}");
@@ -329,7 +329,7 @@ mod tests {
         ]);
         let shared = Tensor::new(Datatype::Uint8, smallvec![OWN_CHUNK], Buffer::Shared(large.clone())).unwrap();
         response.outputs[1] = shared;
-        let plan = AnswerPlan { binary: true, ..AnswerPlan::default() };
+        let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
         assert_eq!(encoded.chunks.iter().map(Bytes::len).skip(1).collect::<Vec<_>>(), [OWN_CHUNK, 1]);
         assert_eq!(encoded.chunks[1].as_ptr(), large.as_ptr());
@@ -344,9 +344,9 @@ mod tests {
     #[test]
     fn an_answer_without_the_models_outputs_is_a_defect() {
         let response =
-            InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default(), told: None };
+            InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default(), head: None };
         let spec = identity(Datatype::Fp32, &[None]);
-        let error = encode(&spec, &AnswerPlan::default(), &response, &EncodeOptions::default()).unwrap_err();
+        let error = encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Internal);
         assert_eq!(error.message(), "the answer has 0 outputs, model 'identity' has 1");
     }

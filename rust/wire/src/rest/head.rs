@@ -6,7 +6,7 @@ use super::{
     reader::{Reader, Skip},
 };
 use crate::{Limits, declared::Declared, shared::SharedOutput};
-use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result};
+use penstock_core::{Error, ModelSpec, RequestMetadata, RequestedOutput, ResponsePlan, Result};
 use smallvec::SmallVec;
 
 /// All that the JSON says. It is filled in place, because it is large.
@@ -15,7 +15,7 @@ pub(super) struct Head<'s> {
     pub(super) declared: Declared<'s>,
     limits: Limits,
     pub(super) inputs: Inputs,
-    pub(super) plan: AnswerPlan,
+    pub(super) plan: ResponsePlan,
     pub(super) parameters: RequestParameters,
     /// The outputs that go to shared memory.
     pub(super) shared: Vec<SharedOutput>,
@@ -26,9 +26,9 @@ type Listed = (usize, OutputParameters);
 
 impl<'s> Head<'s> {
     pub(super) fn new(spec: &'s ModelSpec, limits: &Limits) -> Self {
-        let (plan, parameters) = (AnswerPlan::default(), RequestParameters::default());
+        let (plan, parameters) = (ResponsePlan::default(), RequestParameters::default());
         let declared = Declared::new(spec);
-        let limits = Limits { shared_memory: limits.shared_memory && !spec.open, ..*limits };
+        let limits = Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
         Self { declared, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }
 
@@ -84,11 +84,11 @@ impl<'s> Head<'s> {
     }
 
     /// What the handler is told, if it asks.
-    pub(super) fn take_caller(&mut self) -> Option<Box<CallerInfo>> {
+    pub(super) fn take_caller(&mut self) -> Option<Box<RequestMetadata>> {
         self.declared.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
             let (id, outputs) = (self.plan.id.clone(), self.plan.asked());
-            Box::new(CallerInfo { id, parameters, outputs, ..CallerInfo::default() })
+            Box::new(RequestMetadata { id, parameters, outputs, ..RequestMetadata::default() })
         })
     }
 
@@ -198,9 +198,9 @@ mod tests {
         let json = with(r#""id":"4\u00322","parameters":{"a":1,"timeout":5,"headers":"h","b":"x"}"#);
         let plain = decode(&two_out(), &json).unwrap();
         assert_eq!((plain.plan.id.as_str(), plain.timeout), ("422", Some(std::time::Duration::from_micros(5))));
-        assert!(plain.request.caller.is_none());
+        assert!(plain.request.metadata.is_none());
         let asking = ModelSpec { wants_context: true, ..two_out() };
-        let caller = decode(&asking, &json).unwrap().request.caller.unwrap();
+        let caller = decode(&asking, &json).unwrap().request.metadata.unwrap();
         assert_eq!(caller.id, "422");
         let expected = [("a", Parameter::Int(1)), ("b", Parameter::String("x".to_owned()))];
         assert_eq!(caller.parameters, expected.map(|(name, value)| (name.to_owned(), value)));

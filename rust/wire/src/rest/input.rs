@@ -163,7 +163,7 @@ impl<'d, 's> Draft<'d, 's> {
     }
 
     fn set_parameters(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        let parameters = InputParameters::read(reader, self.limits.shared_memory, self.declared.open)?;
+        let parameters = InputParameters::read(reader, self.limits.shared_memory, self.declared.raw_requests)?;
         if parameters.base64 != self.parameters.base64 {
             self.buffer = None;
         }
@@ -230,7 +230,7 @@ impl<'d, 's> Draft<'d, 's> {
                 None => (self.read_data(&mut reader.from(at), index, datatype)?, 0),
             },
         };
-        if let Some(at) = self.data_at.filter(|_| self.declared.open)
+        if let Some(at) = self.data_at.filter(|_| self.declared.raw_requests)
             && elements::is_nested(&mut reader.from(at))
         {
             self.declared.was_nested(index);

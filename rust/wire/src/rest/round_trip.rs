@@ -3,7 +3,9 @@
 use super::{EncodeOptions, begin, begin_raw, encode, test_spec};
 use crate::Limits;
 use half::{bf16, f16};
-use penstock_core::{AnswerPlan, Buffer, Datatype, InferResponse, Shape, Tensor, Timings, bytes_tensor, element_count};
+use penstock_core::{
+    Buffer, Datatype, InferResponse, ResponsePlan, Shape, Tensor, Timings, bytes_tensor, element_count,
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 /// Random elements of a datatype. NaN has one pattern only, for JSON has one word only.
@@ -62,12 +64,12 @@ fn spec_of(tensor: &Tensor) -> penstock_core::ModelSpec {
 }
 
 /// Encodes a tensor and makes a request of the answer: JSON, and the bytes after it.
-fn as_request(tensor: &Tensor, plan: &AnswerPlan) -> (String, Vec<u8>) {
+fn as_request(tensor: &Tensor, plan: &ResponsePlan) -> (String, Vec<u8>) {
     let response = InferResponse {
         outputs: std::iter::once(tensor.clone()).collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
-        told: None,
+        head: None,
     };
     let encoded = encode(&spec_of(tensor), plan, &response, &EncodeOptions::default()).unwrap();
     let mut json = encoded.chunks.concat();
@@ -105,7 +107,7 @@ proptest! {
 
     #[test]
     fn json_flat(tensor in tensors(true)) {
-        let (json, tail) = as_request(&tensor, &AnswerPlan::default());
+        let (json, tail) = as_request(&tensor, &ResponsePlan::default());
         prop_assert!(tail.is_empty());
         assert_same(&decoded(&tensor, &json, &[]), &tensor);
     }
@@ -113,7 +115,7 @@ proptest! {
     #[test]
     fn json_nested(tensor in tensors(true)) {
         prop_assume!(!tensor.shape().is_empty() && tensor.datatype() != Datatype::Bytes);
-        let (json, _) = as_request(&tensor, &AnswerPlan::default());
+        let (json, _) = as_request(&tensor, &ResponsePlan::default());
         let (head, data) = json.split_once("\"data\":[").unwrap();
         let (data, rest) = data.split_once(']').unwrap();
         let nested = nest(&mut data.split(',').map(str::to_owned), tensor.shape());
@@ -122,7 +124,7 @@ proptest! {
 
     #[test]
     fn json_with_data_first(tensor in tensors(true)) {
-        let (json, _) = as_request(&tensor, &AnswerPlan::default());
+        let (json, _) = as_request(&tensor, &ResponsePlan::default());
         let (head, data) = json.split_once(",\"data\":").unwrap();
         let (inputs, members) = head.split_once("[{").unwrap();
         let data = data.strip_suffix("}]}").unwrap();
@@ -131,7 +133,7 @@ proptest! {
 
     #[test]
     fn binary_in_any_chunks(tensor in tensors(false), cuts in vec(any::<proptest::sample::Index>(), 0..5)) {
-        let (json, tail) = as_request(&tensor, &AnswerPlan { binary: true, ..AnswerPlan::default() });
+        let (json, tail) = as_request(&tensor, &ResponsePlan { binary: true, ..ResponsePlan::default() });
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(tail.len() + 1)).chain([0, tail.len()]).collect();
         cuts.sort_unstable();
         let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &tail[pair[0]..pair[1]]).collect();
@@ -140,7 +142,7 @@ proptest! {
 
     #[test]
     fn base64(tensor in tensors_of(&[Datatype::Bytes], false)) {
-        let (json, _) = as_request(&tensor, &AnswerPlan { base64: true, ..AnswerPlan::default() });
+        let (json, _) = as_request(&tensor, &ResponsePlan { base64: true, ..ResponsePlan::default() });
         let json = json.replacen("\"data\"", "\"parameters\":{\"content_type\":\"base64\"},\"data\"", 1);
         assert_same(&decoded(&tensor, &json, &[]), &tensor);
     }
@@ -162,7 +164,7 @@ proptest! {
     fn broken_requests_are_judged_without_panic(
         tensor in tensors(true), at in any::<proptest::sample::Index>(), with in vec(any::<u8>(), 0..3), drop_len in 0usize..4,
     ) {
-        let (json, _) = as_request(&tensor, &AnswerPlan::default());
+        let (json, _) = as_request(&tensor, &ResponsePlan::default());
         let mut json = json.into_bytes();
         let at = at.index(json.len());
         json.splice(at..(at + drop_len).min(json.len()), with);

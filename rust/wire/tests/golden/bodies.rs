@@ -81,7 +81,7 @@ fn every_body_decodes_as_it_says() {
         assert_eq!(decoded.plan.id, expected.id, "{label}");
         let asked = expected.outputs.clone().unwrap_or_else(|| names(spec));
         assert_eq!(requested(spec, &decoded), asked, "{label}");
-        if let Some(caller) = decoded.request.caller {
+        if let Some(caller) = decoded.request.metadata {
             let given = parameters(&expected.parameters);
             assert_eq!(sorted(caller.parameters), sorted(given), "{label}");
         }

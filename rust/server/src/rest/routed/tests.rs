@@ -2,12 +2,12 @@ use crate::{Access, Category, Config, InProcess};
 use bytes::Bytes;
 use http::{Request, Response};
 use penstock_core::{
-    BatchOutput, Fallback, HttpRequest, Model, ModelSpec, OwnAnswer, Readiness, Registry, Result, Route, Told,
-    metrics::Metrics, queue::Work,
+    BatchOutput, Fallback, HttpRequest, Model, ModelSpec, Readiness, Registry, RequestOutput, ResponseHead, Result,
+    Route, metrics::Metrics, queue::Work,
 };
 use std::{sync::Arc, thread};
 
-type Handler = fn(&HttpRequest) -> Result<Told>;
+type Handler = fn(&HttpRequest) -> Result<ResponseHead>;
 
 /// A server of one open model, whose handler takes HTTP requests.
 struct Served {
@@ -17,12 +17,12 @@ struct Served {
     metrics: Arc<Metrics>,
 }
 
-fn told(status: u16, body: String) -> Told {
-    Told { status, body: Some(body.into()), ..Told::default() }
+fn told(status: u16, body: String) -> ResponseHead {
+    ResponseHead { status, body: Some(body.into()), ..ResponseHead::default() }
 }
 
 /// What came, as text.
-fn shown(http: &HttpRequest) -> Result<Told> {
+fn shown(http: &HttpRequest) -> Result<ResponseHead> {
     let HttpRequest { route, method, path, query, path_params, body, .. } = http;
     Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
 }
@@ -30,8 +30,8 @@ fn shown(http: &HttpRequest) -> Result<Told> {
 fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
     let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
-    let fallback = Some(Fallback { model: "other".into(), after: None, marks: [Box::from(*b"odd")].into() });
-    let spec = ModelSpec { name: "m".into(), open: true, routes, fallback, ..ModelSpec::default() };
+    let fallback = Some(Fallback { model: "other".into(), after: None, match_body: [Box::from(*b"odd")].into() });
+    let spec = ModelSpec { name: "m".into(), raw_requests: true, routes, fallback, ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &metrics));
     start(&registry, &model, handler);
     let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics));
@@ -49,11 +49,11 @@ fn start(registry: &Registry, model: &Arc<Model>, handler: Handler) {
             let Work::Batch(job) = work else { continue };
             let answer = |http: &HttpRequest| {
                 let told = handler(http)?;
-                Ok(OwnAnswer { told: Some(Box::new(told)), ..OwnAnswer::default() })
+                Ok(RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() })
             };
-            let asked = job.parts().iter().map(|part| part.request.asked.as_ref().unwrap().http.as_ref().unwrap());
+            let asked = job.parts().iter().map(|part| part.request.raw.as_ref().unwrap().http.as_ref().unwrap());
             let apart = asked.map(|http| answer(http)).collect();
-            job.finish(Ok(BatchOutput { apart: Some(apart), ..BatchOutput::default() }));
+            job.finish(Ok(BatchOutput { per_request: Some(apart), ..BatchOutput::default() }));
         }
     });
 }
@@ -150,9 +150,9 @@ fn a_route_of_the_whole_path_takes_inference() {
 #[test]
 fn a_status_headers_and_errors_are_the_models() {
     let served = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
-        "teapot" => Ok(Told { headers: [("X-Pot", "tea")].into_iter().collect(), ..told(418, "short".into()) }),
-        "split" => Ok(Told { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..told(200, String::new()) }),
-        "nothing" => Ok(Told { body: None, ..told(202, String::new()) }),
+        "teapot" => Ok(ResponseHead { headers: [("X-Pot", "tea")].into_iter().collect(), ..told(418, "short".into()) }),
+        "split" => Ok(ResponseHead { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..told(200, String::new()) }),
+        "nothing" => Ok(ResponseHead { body: None, ..told(202, String::new()) }),
         _ => Err(penstock_core::Error::new(penstock_core::Kind::Forbidden, "not you")),
     });
     let teapot = served.call("GET /teapot", "");
@@ -179,7 +179,7 @@ fn what_a_model_does_not_answer_falls_to_another() {
     assert_eq!(served.text("POST /misdirected", ""), (421, "the first's".to_owned()));
     assert_eq!(served.text("POST /good", "odd"), (200, "the first's".to_owned()));
     assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
-    let spec = ModelSpec { name: "other".into(), open: true, ..ModelSpec::default() };
+    let spec = ModelSpec { name: "other".into(), raw_requests: true, ..ModelSpec::default() };
     start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
         let why = http.refused.as_ref().map_or("none", penstock_core::Error::message).to_owned();
         Ok(told(207, format!("{why} {}", shown(http)?.body.map_or(0, |body| body.len()))))

@@ -7,7 +7,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use penstock_core::{AnswerPlan, InferResponse, Parameter, Timings, bytes_tensor};
+use penstock_core::{InferResponse, Parameter, ResponsePlan, Timings, bytes_tensor};
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -48,8 +48,8 @@ fn what_our_server_answers_is_read() {
         Tensor::new(Datatype::Bytes, smallvec![1], Buffer::Shared(text.clone().into())).unwrap(),
     ];
     let parameters = vec![("k".to_owned(), Parameter::Float(0.5)), ("s".to_owned(), Parameter::Bool(true))];
-    let response = InferResponse { outputs, parameters, timings: Timings::default(), told: None };
-    let plan = AnswerPlan { id: "7".to_owned(), ..AnswerPlan::default() };
+    let response = InferResponse { outputs, parameters, timings: Timings::default(), head: None };
+    let plan = ResponsePlan { id: "7".to_owned(), ..ResponsePlan::default() };
     let bytes = encode(&spec, &plan, &response).unwrap().concat();
     for cut in 0..bytes.len() {
         let answer = decoded(&bytes, cut).unwrap();

@@ -58,7 +58,7 @@ fn inputs_are_put_in_the_models_order() {
     assert_eq!(tensors[0], (Datatype::Fp32, &[1, 4][..], &[0; 16][..]));
     assert_eq!(tensors[1], (Datatype::Int8, &[2][..], &[1, 0xff][..]));
     assert_eq!((request.rows, request.protocol), (1, Protocol::Grpc));
-    assert!(request.caller.is_none());
+    assert!(request.metadata.is_none());
     assert_eq!(decoded.plan.outputs, None);
     assert_eq!(decoded.timeout, None);
 }
@@ -293,13 +293,13 @@ fn the_handler_sees_id_and_parameters_if_it_asks() {
     };
     let asking = ModelSpec { wants_context: true, ..model() };
     let decoded = decode(&asking, envelope(&request), &Limits::default()).unwrap();
-    let caller = decoded.request.caller.unwrap();
+    let caller = decoded.request.metadata.unwrap();
     assert_eq!(caller.id, "r1");
     assert_eq!(caller.parameters, [("own".to_owned(), Parameter::Float(0.5))]);
     assert_eq!(decoded.plan.id, "r1");
     assert_eq!(decoded.timeout, Some(Duration::from_micros(250)));
 
     let decoded = decode(&model(), envelope(&request), &Limits::default()).unwrap();
-    assert!(decoded.request.caller.is_none());
+    assert!(decoded.request.metadata.is_none());
     assert_eq!(decoded.plan.id, "r1");
 }

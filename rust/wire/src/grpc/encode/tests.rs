@@ -14,17 +14,17 @@ fn answer(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
         Tensor::new(Datatype::Uint8, [bytes.len()].into_iter().collect(), Buffer::Shared(bytes.clone())).unwrap()
     });
     let outputs = tensors.collect();
-    (spec, InferResponse { outputs, parameters: Parameters::new(), timings: Timings::default(), told: None })
+    (spec, InferResponse { outputs, parameters: Parameters::new(), timings: Timings::default(), head: None })
 }
 
-fn joined(chunks: &Chunks) -> Vec<u8> {
+fn joined(chunks: &BodyChunks) -> Vec<u8> {
     chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect()
 }
 
 #[test]
 fn an_output_without_elements_has_an_empty_entry() {
     let (spec, answer) = answer(&[Bytes::new(), Bytes::from_static(b"ab"), Bytes::new()]);
-    let plan = AnswerPlan::default();
+    let plan = ResponsePlan::default();
     let message = response(&spec, &plan, &answer).unwrap();
     assert_eq!(message.raw_output_contents, [&b""[..], b"ab", b""]);
     assert_eq!(message.outputs.iter().map(|output| &output.shape[..]).collect::<Vec<_>>(), [[0], [2], [0]]);
@@ -37,7 +37,7 @@ fn an_output_without_elements_has_an_empty_entry() {
 fn the_answer_says_who_answered_what() {
     let (spec, answer) = answer(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
     let requested = [RequestedOutput::new(1, false)];
-    let plan = AnswerPlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
+    let plan = ResponsePlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
     let message = response(&spec, &plan, &answer).unwrap();
     assert_eq!((&message.model_name[..], &message.model_version[..], &message.id[..]), ("m", "1", "r1"));
     assert_eq!(message.outputs.len(), 1);
@@ -49,18 +49,18 @@ fn the_answer_says_who_answered_what() {
 fn large_tensors_are_sent_as_they_lie_in_memory() {
     let (small, large) = (Bytes::from(vec![1; OWN_CHUNK - 1]), Bytes::from(vec![2; OWN_CHUNK]));
     let (spec, answer) = answer(&[small.clone(), large.clone(), small, large.clone()]);
-    let chunks = encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap();
+    let chunks = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap();
     let own: Vec<_> = chunks.iter().filter(|chunk| chunk.as_ptr() == large.as_ptr()).collect();
     assert_eq!(own, [&large, &large]);
     assert_eq!(chunks.len(), 4);
-    let message = response(&spec, &AnswerPlan::default(), &answer).unwrap();
+    let message = response(&spec, &ResponsePlan::default(), &answer).unwrap();
     assert_eq!(message.raw_output_contents[1].as_ptr(), large.as_ptr());
 }
 
 #[test]
 fn a_small_answer_is_one_chunk() {
     let (spec, answer) = answer(&[Bytes::from_static(b"ab")]);
-    assert_eq!(encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap().len(), 1);
+    assert_eq!(encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap().len(), 1);
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn tensors_of_our_own_are_copied() {
     let (spec, mut answer) = answer(&[Bytes::new()]);
     let buffer = Buffer::Aligned(aligned_zeroed(OWN_CHUNK));
     answer.outputs[0] = Tensor::new(Datatype::Uint8, [OWN_CHUNK].into_iter().collect(), buffer).unwrap();
-    let message = response(&spec, &AnswerPlan::default(), &answer).unwrap();
+    let message = response(&spec, &ResponsePlan::default(), &answer).unwrap();
     assert_eq!(message.raw_output_contents[0], vec![0; OWN_CHUNK]);
-    let bytes = joined(&encode(&spec, &AnswerPlan::default(), &answer).unwrap());
+    let bytes = joined(&encode(&spec, &ResponsePlan::default(), &answer).unwrap());
     assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
 }
 
@@ -78,7 +78,7 @@ fn tensors_of_our_own_are_copied() {
 fn an_answer_beyond_the_limit_is_refused() {
     let entry = Bytes::from(vec![0; 1 << 20]);
     let (spec, answer) = answer(&vec![entry; 2048]);
-    let error = encode_framed(&spec, &AnswerPlan::default(), &answer).unwrap_err();
+    let error = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap_err();
     assert_eq!(error.kind(), Kind::TooLarge);
     let text = error.message();
     assert!(text.starts_with("the response has 21475"), "{text}");
@@ -89,7 +89,7 @@ fn an_answer_beyond_the_limit_is_refused() {
 fn more_outputs_than_declared_are_a_defect() {
     let (mut spec, answer) = answer(&[Bytes::new(), Bytes::new()]);
     spec.outputs.pop();
-    let error = response(&spec, &AnswerPlan::default(), &answer).unwrap_err();
+    let error = response(&spec, &ResponsePlan::default(), &answer).unwrap_err();
     assert_eq!(error.kind(), Kind::Internal);
     assert_eq!(error.message(), "model 'm' answered more outputs than it has");
 }
@@ -121,7 +121,7 @@ proptest! {
             let tensor = Tensor::new(Datatype::Bool, Default::default(), Buffer::Aligned(aligned_zeroed(1)));
             answer.outputs.push(tensor.unwrap());
         }
-        let plan = AnswerPlan { id, ..AnswerPlan::default() };
+        let plan = ResponsePlan { id, ..ResponsePlan::default() };
         let expected = response(&spec, &plan, &answer).unwrap().encode_to_vec();
         let bytes = joined(&encode(&spec, &plan, &answer).unwrap());
         prop_assert_eq!(&bytes, &expected);
@@ -139,15 +139,16 @@ fn a_message_that_a_model_made_goes_as_it_is() {
     let (spec, mut response) = answer(&[]);
     let body = pb::ModelInferResponse { id: "its".to_owned(), ..Default::default() }.encode_to_vec();
     let headers = [("Content-Type", "application/grpc")].into_iter().collect();
-    response.told = Some(Box::new(Told { body: Some(body.clone().into()), headers, ..Told::default() }));
-    let plan = AnswerPlan::default();
-    let bytes = |chunks: Chunks| chunks.concat();
+    response.head =
+        Some(Box::new(ResponseHead { body: Some(body.clone().into()), headers, ..ResponseHead::default() }));
+    let plan = ResponsePlan::default();
+    let bytes = |chunks: BodyChunks| chunks.concat();
     assert_eq!(bytes(encode(&spec, &plan, &response).unwrap()), body);
     let framed = bytes(encode_framed(&spec, &plan, &response).unwrap());
     assert_eq!(framed[..FRAME_PREFIX], [0, 0, 0, 0, u8::try_from(body.len()).unwrap()]);
     assert_eq!(framed[FRAME_PREFIX..], body);
     assert_eq!(super::response(&spec, &plan, &response).unwrap().id, "its");
-    response.told.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
+    response.head.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
     let error = super::response(&spec, &plan, &response).unwrap_err();
     assert!(error.message().contains("no ModelInferResponse"), "{error}");
 }

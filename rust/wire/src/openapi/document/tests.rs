@@ -122,13 +122,13 @@ fn an_open_model_takes_any_tensors_and_shows_its_routes() {
     let routes = ["POST /v1/models/my m:predict", "GET /files/{name}/{rest...}", "PURGE /files", "GET /metrics"];
     let spec = ModelSpec {
         name: "my m".into(),
-        open: true,
+        raw_requests: true,
         routes: routes.iter().map(|text| Route::parse(text).unwrap()).collect(),
         ..ModelSpec::default()
     };
     let other = ModelSpec {
         name: "b".into(),
-        open: true,
+        raw_requests: true,
         routes: vec![Route::parse("PUT /files/{a}/{b...}").unwrap()],
         ..ModelSpec::default()
     };

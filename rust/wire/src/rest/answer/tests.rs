@@ -1,6 +1,6 @@
 use super::*;
 use crate::rest::{EncodeOptions, encode, test_spec};
-use penstock_core::{AnswerPlan, InferResponse, Kind, Timings};
+use penstock_core::{InferResponse, Kind, ResponsePlan, Timings};
 use proptest::prelude::*;
 use smallvec::smallvec;
 
@@ -109,10 +109,10 @@ proptest! {
             outputs: smallvec![tensor],
             parameters: vec![("k".to_owned(), Parameter::Int(-3))],
             timings: Timings::default(),
-            told: None,
+            head: None,
         };
         let spec = test_spec::identity(Datatype::Uint16, &[None]);
-        let plan = AnswerPlan { id: "a".to_owned(), binary, ..AnswerPlan::default() };
+        let plan = ResponsePlan { id: "a".to_owned(), binary, ..ResponsePlan::default() };
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
         let body = encoded.chunks.concat();
         let (json, tail) = body.split_at(encoded.json_len.unwrap_or(body.len()));

@@ -7,13 +7,13 @@ use arrow_data::ArrayData;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use penstock_core::{
-    AnswerPlan, Buffer, Chunks, Datatype, Error, Kind, ModelSpec, Result, Tensor, bytes_tensor,
+    BodyChunks, Buffer, Datatype, Error, Kind, ModelSpec, ResponsePlan, Result, Tensor, bytes_tensor,
     copies::{self, Step},
     element_count,
 };
 use std::{collections::HashMap, sync::Arc};
 
-pub(super) fn encode(spec: &ModelSpec, plan: &AnswerPlan, outputs: &[Output<'_>]) -> Result<Chunks> {
+pub(super) fn encode(spec: &ModelSpec, plan: &ResponsePlan, outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let rows = |output: &Output<'_>| output.tensor.shape().first().copied().unwrap_or(1);
     if let Some(other) = outputs.iter().find(|output| rows(output) != rows(&outputs[0])) {
         return Err(Error::invalid(format!(
@@ -40,7 +40,7 @@ pub(super) fn encode(spec: &ModelSpec, plan: &AnswerPlan, outputs: &[Output<'_>]
         metadata.insert("id".to_owned(), plan.id.clone());
     }
     stream(Schema::new_with_metadata(fields, metadata), columns)
-        .map(|bytes| Chunks::from_iter([bytes.into()]))
+        .map(|bytes| BodyChunks::from_iter([bytes.into()]))
         .map_err(|_| failed())
 }
 

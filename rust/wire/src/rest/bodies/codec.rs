@@ -8,7 +8,7 @@ use super::{
 use crate::{Decoded, Limits, coding::Bounds, declared::refuse_open};
 use bytes::Bytes;
 use penstock_core::{
-    AnswerPlan, Chunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, Result,
+    BodyChunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, ResponsePlan, Result,
 };
 
 /// What a body may use up.
@@ -56,7 +56,7 @@ pub fn decode(
         Format::Safetensors => safetensors::decode(&body, &mut inputs)?,
     }
     let mut request = InferRequest::assemble(spec, inputs.finish(), Protocol::Http)?;
-    request.caller = extras.caller;
+    request.metadata = extras.caller;
     request.schedule = extras.schedule;
     Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
@@ -66,7 +66,7 @@ pub fn decode(
 ///
 /// # Errors
 /// `InvalidInput` that says why not.
-pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Result<()> {
+pub fn check_answer(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> Result<()> {
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
         return Err(Error::invalid(format!(
@@ -101,8 +101,8 @@ pub fn check_answer(format: Format, spec: &ModelSpec, plan: &AnswerPlan) -> Resu
 /// # Errors
 /// `InvalidInput` for values that the format cannot hold; `Internal` when the answer has not the model's
 /// outputs.
-pub fn encode(format: Format, spec: &ModelSpec, plan: &AnswerPlan, response: &InferResponse) -> Result<Chunks> {
-    let own = response.own_spec(spec);
+pub fn encode(format: Format, spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
+    let own = response.raw_spec(spec);
     if let Some(own) = &own {
         check_answer(format, own, plan)?;
     }

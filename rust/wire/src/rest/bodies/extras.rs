@@ -1,15 +1,15 @@
 //! What a request says beside its tensors, in formats that have no place for it.
 
 use crate::rest::{parameters::RequestParameters, reader::Reader};
-use penstock_core::{AnswerPlan, CallerInfo, Error, ModelSpec, RequestedOutput, Result, Schedule};
+use penstock_core::{Error, ModelSpec, RequestMetadata, RequestedOutput, ResponsePlan, Result, Schedule};
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// Id, outputs and parameters of a request.
 #[derive(Debug, Default)]
 pub struct Extras {
-    pub(super) plan: AnswerPlan,
-    pub(super) caller: Option<Box<CallerInfo>>,
+    pub(super) plan: ResponsePlan,
+    pub(super) caller: Option<Box<RequestMetadata>>,
     pub(super) timeout: Option<Duration>,
     pub(super) schedule: Schedule,
 }
@@ -21,7 +21,7 @@ impl Extras {
     /// # Errors
     /// `InvalidInput` that names the member.
     pub fn from_query<'q>(spec: &ModelSpec, members: impl IntoIterator<Item = (&'q str, &'q str)>) -> Result<Self> {
-        let mut plan = AnswerPlan::default();
+        let mut plan = ResponsePlan::default();
         let mut outputs: SmallVec<[RequestedOutput; 4]> = SmallVec::new();
         let mut parameters = RequestParameters::default();
         for (name, value) in members {
@@ -41,13 +41,13 @@ impl Extras {
         plan.outputs = (!outputs.is_empty()).then_some(outputs);
         let caller = spec.wants_context.then(|| {
             let (id, parameters, outputs) = (plan.id.clone(), parameters.custom, plan.asked());
-            Box::new(CallerInfo { id, parameters, outputs, ..CallerInfo::default() })
+            Box::new(RequestMetadata { id, parameters, outputs, ..RequestMetadata::default() })
         });
         Ok(Self { plan, caller, timeout: parameters.timeout, schedule: parameters.schedule.finish() })
     }
 
     /// The plan of the answer.
-    pub fn plan(&self) -> &AnswerPlan {
+    pub fn plan(&self) -> &ResponsePlan {
         &self.plan
     }
 }

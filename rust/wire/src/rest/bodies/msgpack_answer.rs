@@ -2,7 +2,7 @@
 
 use super::place::{Output, Pieces};
 use penstock_core::{
-    AnswerPlan, Chunks, Datatype, Error, Kind, ModelSpec, Parameter, Parameters, Result, bytes_tensor,
+    BodyChunks, Datatype, Error, Kind, ModelSpec, Parameter, Parameters, ResponsePlan, Result, bytes_tensor,
     copies::{self, Step},
     element_count,
 };
@@ -10,10 +10,10 @@ use rmp::encode as rmp;
 
 pub(super) fn encode(
     spec: &ModelSpec,
-    plan: &AnswerPlan,
+    plan: &ResponsePlan,
     parameters: &Parameters,
     outputs: &[Output<'_>],
-) -> Result<Chunks> {
+) -> Result<BodyChunks> {
     let mut pieces = Pieces::default();
     let out = &mut pieces.out;
     length(out, 3 + usize::from(!plan.id.is_empty()) + usize::from(!parameters.is_empty()), rmp::write_map_len)?;

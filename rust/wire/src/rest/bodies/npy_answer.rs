@@ -5,14 +5,14 @@ use super::{
     strings::{self, Kind},
 };
 use penstock_core::{
-    Chunks, Datatype, Error, Result,
+    BodyChunks, Datatype, Error, Result,
     copies::{self, Step},
 };
 
 /// What the data after a header begins at a multiple of.
 const ALIGNMENT: usize = 64;
 
-pub(super) fn encode(outputs: &[Output<'_>]) -> Result<Chunks> {
+pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let [output] = outputs else {
         return Err(Error::invalid(format!("an npy answer is one output, not {}", outputs.len())));
     };

@@ -5,7 +5,7 @@ use super::{
     place::{Inputs, Output, Pieces},
 };
 use crate::coding::Bounds;
-use penstock_core::{Chunks, Error, Kind, Result};
+use penstock_core::{BodyChunks, Error, Kind, Result};
 use std::io::{Cursor, Read, Write};
 use zip::{CompressionMethod, ZipArchive, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
@@ -71,7 +71,7 @@ fn broken(error: &ZipError) -> Error {
     Error::invalid(format!("the npz archive cannot be read: {why}"))
 }
 
-pub(super) fn encode(outputs: &[Output<'_>]) -> Result<Chunks> {
+pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for output in outputs {
         let mut pieces = Pieces::default();
@@ -86,7 +86,7 @@ pub(super) fn encode(outputs: &[Output<'_>]) -> Result<Chunks> {
         chunks.iter().try_for_each(|chunk| writer.write_all(chunk)).map_err(|_| failed())?;
     }
     let archive = writer.finish().map_err(|_| failed())?.into_inner();
-    Ok(Chunks::from_iter([archive.into()]))
+    Ok(BodyChunks::from_iter([archive.into()]))
 }
 
 fn failed() -> Error {

@@ -3,7 +3,7 @@
 use crate::Limits;
 use bytes::Bytes;
 use penstock_core::{
-    AlignedBuffer, Buffer, Chunks, Datatype, Error, ModelSpec, Result, Shape, Tensor, TensorSpec,
+    AlignedBuffer, BodyChunks, Buffer, Datatype, Error, ModelSpec, Result, Shape, Tensor, TensorSpec,
     aligned_with_capacity, byte_size,
     copies::{self, Step},
     element_count,
@@ -93,7 +93,7 @@ const OWN_CHUNK: usize = 16 << 10;
 #[derive(Default)]
 pub(super) struct Pieces {
     pub(super) out: Vec<u8>,
-    chunks: Chunks,
+    chunks: BodyChunks,
 }
 
 impl Pieces {
@@ -113,7 +113,7 @@ impl Pieces {
         }
     }
 
-    pub(super) fn finish(mut self) -> Chunks {
+    pub(super) fn finish(mut self) -> BodyChunks {
         if !self.out.is_empty() {
             self.chunks.push(Bytes::from(self.out));
         }

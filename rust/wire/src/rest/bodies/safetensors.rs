@@ -3,7 +3,7 @@
 use super::place::{Inputs, Output};
 use ::safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use penstock_core::{
-    AnswerPlan, Chunks, Datatype, Error, Kind, MAX_RANK, ModelSpec, Result,
+    BodyChunks, Datatype, Error, Kind, MAX_RANK, ModelSpec, ResponsePlan, Result,
     copies::{self, Step},
 };
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ const fn dtype(datatype: Datatype) -> Option<Dtype> {
     })
 }
 
-pub(super) fn encode(spec: &ModelSpec, plan: &AnswerPlan, outputs: &[Output<'_>]) -> Result<Chunks> {
+pub(super) fn encode(spec: &ModelSpec, plan: &ResponsePlan, outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let failed = || Error::new(Kind::Internal, "the answer could not be written as safetensors");
     let mut views = Vec::with_capacity(outputs.len());
     for output in outputs {
@@ -85,5 +85,5 @@ pub(super) fn encode(spec: &ModelSpec, plan: &AnswerPlan, outputs: &[Output<'_>]
         metadata.insert("id".to_owned(), plan.id.clone());
     }
     let bytes = ::safetensors::serialize(views, Some(metadata)).map_err(|_| failed())?;
-    Ok(Chunks::from_iter([bytes.into()]))
+    Ok(BodyChunks::from_iter([bytes.into()]))
 }

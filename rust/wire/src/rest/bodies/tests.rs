@@ -5,7 +5,7 @@ use super::{
 use crate::rest::test_spec::{add, identity, model, tensor};
 use crate::{Decoded, Limits, coding::Bounds};
 use bytes::Bytes;
-use penstock_core::{AnswerPlan, Buffer, Datatype, InferResponse, Kind, ModelSpec, Result, Tensor, Timings};
+use penstock_core::{Buffer, Datatype, InferResponse, Kind, ModelSpec, ResponsePlan, Result, Tensor, Timings};
 use proptest::prelude::*;
 
 const LIMITS: BodyLimits = BodyLimits {
@@ -18,12 +18,12 @@ fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Result<Decoded> {
 }
 
 fn response(tensors: Vec<Tensor>) -> InferResponse {
-    InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default(), told: None }
+    InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default(), head: None }
 }
 
 /// An answer as a request for a model whose inputs are named as its outputs.
 fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<Decoded> {
-    let answer = encode(format, spec, &AnswerPlan::default(), &response(tensors))?.concat();
+    let answer = encode(format, spec, &ResponsePlan::default(), &response(tensors))?.concat();
     let body = match format {
         // The answer's list is called `outputs`, of the same form.
         Format::Msgpack => {
@@ -62,7 +62,7 @@ fn content_types_lead_back() {
 fn what_has_no_place_is_refused_before_it_is_computed() {
     let two =
         model("two", Vec::new(), vec![tensor("a", Datatype::Bf16, &[None]), tensor("b", Datatype::Bytes, &[None])]);
-    let refusal = |format| check_answer(format, &two, &AnswerPlan::default()).unwrap_err().message().to_owned();
+    let refusal = |format| check_answer(format, &two, &ResponsePlan::default()).unwrap_err().message().to_owned();
     assert!(refusal(Format::Npy).starts_with("an npy answer is one output, the request asks for 2"));
     assert_eq!(
         refusal(Format::Arrow),
@@ -72,13 +72,13 @@ fn what_has_no_place_is_refused_before_it_is_computed() {
         refusal(Format::Safetensors),
         "output 'b' has datatype BYTES, which has no place in safetensors: accept another format"
     );
-    assert!(check_answer(Format::Npz, &two, &AnswerPlan::default()).is_ok());
+    assert!(check_answer(Format::Npz, &two, &ResponsePlan::default()).is_ok());
 }
 
 #[test]
 fn an_answer_without_the_models_outputs_is_a_defect() {
     for format in Format::ALL {
-        let error = encode(format, &add(), &AnswerPlan::default(), &response(Vec::new())).unwrap_err();
+        let error = encode(format, &add(), &ResponsePlan::default(), &response(Vec::new())).unwrap_err();
         assert_eq!(error.kind(), Kind::Internal);
     }
 }
@@ -89,7 +89,7 @@ fn priorities_and_sequences_are_kept() {
     let parameters = r#"{"priority":2,"sequence_id":7,"sequence_start":true}"#;
     let extras = Extras::from_query(&spec, [("parameters", parameters)]).unwrap();
     let npy =
-        encode(Format::Npy, &spec, &AnswerPlan::default(), &response(vec![shared(Datatype::Uint8, &[1], vec![5])]));
+        encode(Format::Npy, &spec, &ResponsePlan::default(), &response(vec![shared(Datatype::Uint8, &[1], vec![5])]));
     let body = Bytes::from(npy.unwrap().concat());
     let by_query = decode(Format::Npy, &spec, extras, body, &LIMITS).unwrap().request.schedule;
     assert_eq!(by_query.priority, 2);
@@ -175,7 +175,7 @@ proptest! {
             None => [1, 0, 0, 0, b'a'].repeat(3),
         };
         let outputs = response(vec![shared(datatype, &[3], bytes)]);
-        let mut body = encode(format, &spec, &AnswerPlan::default(), &outputs).unwrap().concat();
+        let mut body = encode(format, &spec, &ResponsePlan::default(), &outputs).unwrap().concat();
         let at = at.index(body.len());
         body[at] = value;
         if let Ok(accepted) = decoded(format, &spec, &body) {

@@ -7,7 +7,7 @@ use super::super::{
 };
 use crate::{Decoded, Limits, declared::refuse_open};
 use penstock_core::{
-    AnswerPlan, Buffer, CallerInfo, Error, InferRequest, ModelSpec, Protocol, Result, Shape, Tensor, TensorSpec,
+    Buffer, Error, InferRequest, ModelSpec, Protocol, RequestMetadata, ResponsePlan, Result, Shape, Tensor, TensorSpec,
 };
 use smallvec::SmallVec;
 
@@ -188,11 +188,11 @@ impl Draft<'_> {
         let mut request = InferRequest::assemble(self.spec, self.tensors, Protocol::Http)?;
         let RequestParameters { timeout, schedule, custom: parameters, .. } = self.parameters;
         request.schedule = schedule.finish();
-        request.caller = self
+        request.metadata = self
             .spec
             .wants_context
-            .then(|| Box::new(CallerInfo { id: self.id.clone(), parameters, ..CallerInfo::default() }));
-        let plan = AnswerPlan { id: self.id, ..AnswerPlan::default() };
+            .then(|| Box::new(RequestMetadata { id: self.id.clone(), parameters, ..RequestMetadata::default() }));
+        let plan = ResponsePlan { id: self.id, ..ResponsePlan::default() };
         Ok(Generate { decoded: Decoded { request, plan, timeout, shared: None }, details: self.details })
     }
 }
@@ -344,7 +344,7 @@ mod tests {
         let spec = ModelSpec { wants_context: true, ..identity(Datatype::Bytes, &[Some(1)]) };
         let json = r#"{"id":"7","seed":3,"parameters":{"x":"hi","stop":["a","b"],"details":true,"timeout":5}}"#;
         let generate = read(&spec, json).unwrap();
-        let caller = generate.decoded.request.caller.unwrap();
+        let caller = generate.decoded.request.metadata.unwrap();
         let list = Parameter::List(vec![Parameter::String("a".into()), Parameter::String("b".into())]);
         assert_eq!(caller.parameters, [("seed".into(), Parameter::Int(3)), ("stop".into(), list)]);
         assert_eq!((caller.id.as_str(), generate.decoded.plan.id.as_str()), ("7", "7"));

@@ -6,7 +6,7 @@ use super::super::{
     output_text::{self, Style},
     text,
 };
-use penstock_core::{AnswerPlan, Error, InferResponse, Kind, ModelSpec, Parameters, Result};
+use penstock_core::{Error, InferResponse, Kind, ModelSpec, Parameters, ResponsePlan, Result};
 
 /// What the answers of a stream look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Writer<'a> {
     /// The model that answers.
     pub spec: &'a ModelSpec,
     /// What the request asked for.
-    pub plan: &'a AnswerPlan,
+    pub plan: &'a ResponsePlan,
     /// What the answers look like.
     pub form: Form,
     /// Choices of the server.
@@ -154,10 +154,10 @@ mod tests {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let n = Tensor::new(Datatype::Int32, smallvec![numbers.len()], Buffer::Shared(bytes.into())).unwrap();
         let parameters = vec![("finish".to_owned(), Parameter::Bool(true)), ("n".to_owned(), Parameter::Int(0))];
-        InferResponse { outputs: smallvec![text, n], parameters, timings: Timings::default(), told: None }
+        InferResponse { outputs: smallvec![text, n], parameters, timings: Timings::default(), head: None }
     }
 
-    fn written(plan: &AnswerPlan, numbers: &[i32], details: bool) -> String {
+    fn written(plan: &ResponsePlan, numbers: &[i32], details: bool) -> String {
         let (spec, mut out) = (spec(), Vec::new());
         let form = Form::Generated { details };
         let writer = Writer { spec: &spec, plan, form, options: EncodeOptions::default() };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn one_element_is_a_scalar_and_others_a_flat_list() {
-        let plan = AnswerPlan { id: "7".into(), ..AnswerPlan::default() };
+        let plan = ResponsePlan { id: "7".into(), ..ResponsePlan::default() };
         let head = r#"{"id":"7","model_name":"m","model_version":"1","finish":true,"text":"h\"","n":"#;
         for (numbers, tail) in [(&[5][..], "5}"), (&[], "[]}"), (&[1, -2], "[1,-2]}")] {
             assert_eq!(written(&plan, numbers, false), format!("{head}{tail}"));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn details_have_an_object_of_their_own() {
         assert_eq!(
-            written(&AnswerPlan::default(), &[5], true),
+            written(&ResponsePlan::default(), &[5], true),
             r#"{"model_name":"m","model_version":"1","details":{"finish":true,"n":0},"text":"h\"","n":5}"#
         );
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn events_are_framed_exactly() {
         let mut out = Vec::new();
-        let (spec, plan, options) = (spec(), AnswerPlan::default(), EncodeOptions::default());
+        let (spec, plan, options) = (spec(), ResponsePlan::default(), EncodeOptions::default());
         for form in [Form::Generated { details: false }, Form::Infer] {
             Writer { spec: &spec, plan: &plan, form, options }.event(&mut out, &response(&[5])).unwrap();
         }

@@ -10,7 +10,7 @@ use crate::{
         reader::{Reader, Skip},
     },
 };
-use penstock_core::{CallerInfo, Error, InferRequest, ModelSpec, Result};
+use penstock_core::{Error, InferRequest, ModelSpec, RequestMetadata, Result};
 use std::time::Duration;
 
 /// A decoded call.
@@ -119,8 +119,9 @@ impl Body<'_> {
         }
         requests.iter_mut().for_each(|request| request.schedule = schedule.clone());
         if self.spec.wants_context {
-            let caller = CallerInfo { parameters: std::mem::take(&mut parameters.custom), ..CallerInfo::default() };
-            requests.iter_mut().for_each(|request| request.caller = Some(Box::new(caller.clone())));
+            let caller =
+                RequestMetadata { parameters: std::mem::take(&mut parameters.custom), ..RequestMetadata::default() };
+            requests.iter_mut().for_each(|request| request.metadata = Some(Box::new(caller.clone())));
         }
         Ok(Call { requests, form, timeout: parameters.timeout })
     }

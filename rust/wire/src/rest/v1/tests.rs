@@ -35,7 +35,7 @@ fn echoed(requests: Vec<InferRequest>) -> Vec<InferResponse> {
         outputs: request.inputs.into_iter().flatten().collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
-        told: None,
+        head: None,
     };
     requests.into_iter().map(answer).collect()
 }
@@ -143,7 +143,7 @@ fn documents_go_in_and_out_as_they_are() {
         buffer.extend_from_slice(&framed);
         let tensor = Tensor::new(Datatype::Bytes, [].into_iter().collect(), Buffer::Aligned(buffer)).unwrap();
         let outputs = [tensor].into_iter().collect();
-        let response = InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), told: None };
+        let response = InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), head: None };
         encode(&spec, Form::Inputs, "outputs", &[response], &EncodeOptions { strict_json })
     };
     assert_eq!(answer("[NaN]", false).unwrap(), b"{\"outputs\":[NaN]}");
@@ -231,7 +231,7 @@ fn parameters_reach_the_caller_info_of_every_instance() {
     let call = decoded(&spec, r#"{"parameters":{"k":1,"timeout":5},"instances":[1,2]}"#);
     assert_eq!(call.timeout, Some(std::time::Duration::from_micros(5)));
     for request in &call.requests {
-        assert_eq!(request.caller.as_ref().unwrap().parameters.len(), 1);
+        assert_eq!(request.metadata.as_ref().unwrap().parameters.len(), 1);
     }
     let urgent = decoded(&spec, r#"{"parameters":{"priority":2},"instances":[1,2]}"#);
     assert!(urgent.requests.iter().all(|request| request.schedule.priority == 2));
@@ -242,7 +242,7 @@ fn parameters_reach_the_caller_info_of_every_instance() {
         "a call of a sequence has one instance, the request has 2"
     );
     let none = decoded(&spec, r#"{"instances":[1],"parameters":null}"#);
-    assert!(none.requests[0].caller.as_ref().unwrap().parameters.is_empty());
+    assert!(none.requests[0].metadata.as_ref().unwrap().parameters.is_empty());
     assert_eq!(
         refusal(&spec, r#"{"instances":[1],"parameters":{"k":{}}}"#),
         "parameter 'k' is an object, expected a boolean, number or string"

@@ -19,19 +19,19 @@ pub(crate) type Delivery = (Reply, Result<InferResponse>);
 
 /// A handle to the desk of one I/O thread.
 #[derive(Clone, Debug, Default)]
-pub struct Desk(Arc<Mutex<Trays>>);
+pub struct CompletionQueue(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
-struct Trays {
+struct State {
     deliveries: Vec<Delivery>,
     /// Queues, and which of their lanes.
-    to_ring: Vec<(Arc<Queue>, usize)>,
+    to_notify: Vec<(Arc<Queue>, usize)>,
     to_wake: Vec<Waker>,
     waker: Option<Waker>,
 }
 
-impl Desk {
-    /// A desk that does nothing until [`Desk::run`] runs.
+impl CompletionQueue {
+    /// A desk that does nothing until [`CompletionQueue::run`] runs.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,42 +43,42 @@ impl Desk {
 
     /// Leaves a batch's answers, to be handed out on the desk's thread.
     pub(crate) fn deliver(&self, mut deliveries: Vec<Delivery>) {
-        let mut trays = self.lock();
-        if trays.deliveries.is_empty() {
-            trays.deliveries = deliveries;
+        let mut state = self.lock();
+        if state.deliveries.is_empty() {
+            state.deliveries = deliveries;
         } else {
-            trays.deliveries.append(&mut deliveries);
+            state.deliveries.append(&mut deliveries);
         }
-        wake(trays);
+        wake(state);
     }
 
     /// Notes that a lane of `queue` has work for an idle instance.
-    pub(crate) fn ring_later(&self, queue: &Arc<Queue>, lane: usize) {
-        let mut trays = self.lock();
-        if !trays.to_ring.iter().any(|(noted, other)| *other == lane && Arc::ptr_eq(noted, queue)) {
-            trays.to_ring.push((Arc::clone(queue), lane));
+    pub(crate) fn notify_deferred(&self, queue: &Arc<Queue>, lane: usize) {
+        let mut state = self.lock();
+        if !state.to_notify.iter().any(|(noted, other)| *other == lane && Arc::ptr_eq(noted, queue)) {
+            state.to_notify.push((Arc::clone(queue), lane));
         }
-        wake(trays);
+        wake(state);
     }
 
     /// Notes that `waker`'s task, which runs on the desk's thread, has something to read.
-    pub(crate) fn wake_later(&self, waker: Waker) {
-        let mut trays = self.lock();
-        trays.to_wake.push(waker);
-        wake(trays);
+    pub(crate) fn wake_deferred(&self, waker: Waker) {
+        let mut state = self.lock();
+        state.to_wake.push(waker);
+        wake(state);
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut trays = self.lock();
-        let deliveries = std::mem::take(&mut trays.deliveries);
-        let to_ring = std::mem::take(&mut trays.to_ring);
-        let to_wake = std::mem::take(&mut trays.to_wake);
-        if !trays.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            trays.waker = Some(cx.waker().clone());
+        let mut state = self.lock();
+        let deliveries = std::mem::take(&mut state.deliveries);
+        let to_notify = std::mem::take(&mut state.to_notify);
+        let to_wake = std::mem::take(&mut state.to_wake);
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
         }
-        drop(trays);
-        for (queue, lane) in to_ring {
-            queue.ring(lane);
+        drop(state);
+        for (queue, lane) in to_notify {
+            queue.notify(lane);
         }
         for (reply, result) in deliveries {
             reply.send(result);
@@ -91,15 +91,15 @@ impl Desk {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Trays> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wakes the desk's task after the lock is gone, so that it does not wait for it.
-fn wake(trays: MutexGuard<'_, Trays>) {
-    let waker = trays.waker.clone();
-    drop(trays);
+fn wake(state: MutexGuard<'_, State>) {
+    let waker = state.waker.clone();
+    drop(state);
     if let Some(waker) = waker {
         waker.wake();
     }

@@ -1,6 +1,6 @@
 //! The metrics that handlers keep: made as they are named, within a bound, and shown beside the server's.
 
-use super::{Change, Kept, Labels, Observations};
+use super::{Change, Labels, MetricUpdate, Observations};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric as _},
@@ -13,11 +13,11 @@ use std::{
 };
 
 /// The most series that one version of a model may keep.
-pub const MOST_SERIES: usize = 1000;
+pub const MAX_SERIES: usize = 1000;
 
 /// Why a change was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unkept {
+pub enum MetricRejected {
     /// It does not go with what is kept by that name; in words.
     Wrong(String),
     /// Its series would be one too many.
@@ -25,11 +25,11 @@ pub enum Unkept {
 }
 
 /// A model's name and version.
-pub(super) type Owner<'a> = (&'a str, &'a str);
+pub(in crate::metrics) type Owner<'a> = (&'a str, &'a str);
 
 /// All of them, of all models.
 #[derive(Debug, Default)]
-pub(super) struct Own(Mutex<Families>);
+pub(in crate::metrics) struct UserRegistry(Mutex<Families>);
 
 #[derive(Debug, Default)]
 struct Families {
@@ -40,13 +40,13 @@ struct Families {
 
 #[derive(Debug)]
 struct Family {
-    kind: OwnKind,
+    kind: MetricKind,
     /// By all labels, model and version first.
     series: BTreeMap<Labels, Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnKind {
+enum MetricKind {
     Counter,
     Gauge,
     Histogram,
@@ -58,7 +58,7 @@ enum Value {
     Histogram { bounds: Vec<f64>, seen: Observations },
 }
 
-impl fmt::Display for OwnKind {
+impl fmt::Display for MetricKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Counter => "counter",
@@ -68,7 +68,7 @@ impl fmt::Display for OwnKind {
     }
 }
 
-impl OwnKind {
+impl MetricKind {
     /// What a metric of this kind shows beside its name.
     const fn suffixes(self) -> &'static [&'static str] {
         match self {
@@ -87,27 +87,34 @@ impl OwnKind {
     }
 }
 
-impl Own {
+impl UserRegistry {
     /// Makes a change. `bounds` are those of a histogram's buckets.
     ///
     /// # Errors
     /// It was not kept.
-    pub(super) fn keep(&self, owner: Owner<'_>, kept: &Kept, bounds: &[f64]) -> Result<(), Unkept> {
+    pub(in crate::metrics) fn keep(
+        &self,
+        owner: Owner<'_>,
+        kept: &MetricUpdate,
+        bounds: &[f64],
+    ) -> Result<(), MetricRejected> {
         let kind = match &kept.change {
-            Change::Custom(_) => return Err(Unkept::Wrong("it is not a metric of its own".to_owned())),
-            Change::Add(_) => OwnKind::Counter,
-            Change::Set(_) => OwnKind::Gauge,
-            Change::Observe(seen) if seen.counts.len() == bounds.len() + 1 => OwnKind::Histogram,
-            Change::Observe(_) => return Err(Unkept::Wrong(format!("histogram '{}' has other buckets", kept.name))),
+            Change::Custom(_) => return Err(MetricRejected::Wrong("it is not a metric of its own".to_owned())),
+            Change::Add(_) => MetricKind::Counter,
+            Change::Set(_) => MetricKind::Gauge,
+            Change::Observe(seen) if seen.counts.len() == bounds.len() + 1 => MetricKind::Histogram,
+            Change::Observe(_) => {
+                return Err(MetricRejected::Wrong(format!("histogram '{}' has other buckets", kept.name)));
+            }
         };
         let mut labels = vec![("model".to_owned(), owner.0.to_owned()), ("version".to_owned(), owner.1.to_owned())];
         labels.extend(kept.labels.iter().cloned());
         let mut families = self.lock();
         let Families { by_name, sizes } = &mut *families;
-        check_kind(by_name, &kept.name, kind).map_err(Unkept::Wrong)?;
+        check_kind(by_name, &kept.name, kind).map_err(MetricRejected::Wrong)?;
         let known = by_name.get(&kept.name).is_some_and(|family| family.series.contains_key(&labels));
         if !known && !claim(sizes, owner) {
-            return Err(Unkept::Full);
+            return Err(MetricRejected::Full);
         }
         let new = || Family { kind, series: BTreeMap::new() };
         let family = by_name.entry(kept.name.clone()).or_insert_with(new);
@@ -116,7 +123,7 @@ impl Own {
     }
 
     /// Takes room for one more series, which is kept elsewhere. Whether there was any.
-    pub(super) fn claim(&self, owner: Owner<'_>) -> bool {
+    pub(in crate::metrics) fn claim(&self, owner: Owner<'_>) -> bool {
         claim(&mut self.lock().sizes, owner)
     }
 
@@ -125,7 +132,7 @@ impl Own {
     }
 }
 
-fn check_kind(families: &BTreeMap<String, Family>, name: &str, kind: OwnKind) -> Result<(), String> {
+fn check_kind(families: &BTreeMap<String, Family>, name: &str, kind: MetricKind) -> Result<(), String> {
     if let Some(family) = families.get(name) {
         let is = family.kind;
         return if is == kind { Ok(()) } else { Err(format!("metric '{name}' is a {is}, so it cannot be a {kind}")) };
@@ -139,7 +146,7 @@ fn check_kind(families: &BTreeMap<String, Family>, name: &str, kind: OwnKind) ->
 
 fn claim(sizes: &mut HashMap<(String, String), usize>, (model, version): Owner<'_>) -> bool {
     let size = sizes.entry((model.to_owned(), version.to_owned())).or_default();
-    if *size >= MOST_SERIES {
+    if *size >= MAX_SERIES {
         return false;
     }
     *size += 1;
@@ -173,19 +180,19 @@ fn change(series: Entry<'_, Labels, Value>, change: &Change, bounds: &[f64]) {
     }
 }
 
-impl Collector for Own {
+impl Collector for UserRegistry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (name, family) in &self.lock().by_name {
             let (kind, help) = match family.kind {
-                OwnKind::Counter => (MetricType::Counter, "A counter that a handler keeps."),
-                OwnKind::Gauge => (MetricType::Gauge, "A gauge that a handler sets."),
-                OwnKind::Histogram => (MetricType::Histogram, "What a handler observes."),
+                MetricKind::Counter => (MetricType::Counter, "A counter that a handler keeps."),
+                MetricKind::Gauge => (MetricType::Gauge, "A gauge that a handler sets."),
+                MetricKind::Histogram => (MetricType::Histogram, "What a handler observes."),
             };
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
             for (labels, value) in &family.series {
                 let mut metric = metric.encode_family(labels)?;
                 match value {
-                    Value::Number(value) if family.kind == OwnKind::Counter => {
+                    Value::Number(value) if family.kind == MetricKind::Counter => {
                         ConstCounter::new(*value).encode(metric)?;
                     }
                     Value::Number(value) => ConstGauge::new(*value).encode(metric)?,

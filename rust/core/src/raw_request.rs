@@ -12,7 +12,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// What an open model is told of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct RawRequest {
     /// The names of its tensors, in the order in which they were sent.
     pub names: Box<[Box<str>]>,
     /// The outputs that it asks for, in that order; `None` for all.
@@ -35,7 +35,7 @@ pub struct Fallback {
     /// How long the first has for it, from when the request arrived.
     pub after: Option<Duration>,
     /// What marks a request's body as the other model's: one that has any of these goes there at once.
-    pub marks: Arc<[Box<[u8]>]>,
+    pub match_body: Arc<[Box<[u8]>]>,
 }
 
 /// An HTTP request to a path of a model's own. Its headers are the caller's.
@@ -59,7 +59,7 @@ pub struct HttpRequest {
 
 /// What an open model tells beside tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ResponseHead {
     /// The names of the answer's tensors, in their order.
     pub names: Box<[Box<str>]>,
     /// The HTTP status.
@@ -72,7 +72,7 @@ pub struct Told {
     pub id: Option<Box<str>>,
 }
 
-impl Told {
+impl ResponseHead {
     /// The content type of a body that is a message of gRPC.
     const MESSAGE: &str = "application/grpc";
 
@@ -87,19 +87,19 @@ impl Told {
 
 /// What a handler made of one request by itself, with its outputs as `T`.
 #[derive(Clone, Debug, Default)]
-pub struct OwnAnswer<T = Outputs> {
+pub struct RequestOutput<T = Outputs> {
     /// The outputs: in declaration order, or with the names that `told` has.
     pub outputs: T,
     /// Parameters for this answer alone.
     pub parameters: Parameters,
     /// What an open model tells; `None` for any other.
-    pub told: Option<Box<Told>>,
+    pub head: Option<Box<ResponseHead>>,
 }
 
 impl ModelSpec {
     /// What one request to an open model declares of itself, or its answer does.
     #[must_use]
-    pub fn of_itself(&self, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
+    pub fn for_raw_request(&self, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
         Self {
             name: Arc::clone(&self.name),
             version: Arc::clone(&self.version),
@@ -113,13 +113,13 @@ impl ModelSpec {
             queueing: Queueing::default(),
             sequences: None,
             cache: None,
-            needs: None,
+            resources: None,
             instances: self.instances,
             wants_context: self.wants_context,
             streams: self.streams,
             buckets: Arc::clone(&self.buckets),
-            any_shape: true,
-            open: true,
+            check_shapes: false,
+            raw_requests: true,
             lenient: self.lenient,
             routes: Vec::new(),
             fallback: None,
@@ -130,58 +130,58 @@ impl ModelSpec {
 impl InferResponse {
     /// The name of an output: as declared, or as an open model told it.
     pub fn output_name<'a>(&'a self, spec: &'a ModelSpec, index: usize) -> Option<&'a str> {
-        match &self.told {
+        match &self.head {
             Some(told) => told.names.get(index).map(|name| &**name),
             None => spec.outputs.get(index).map(|output| &*output.name),
         }
     }
 
     /// What an open model's answer declares of itself; `None` for that of any other.
-    pub fn own_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
-        let told = self.told.as_ref()?;
+    pub fn raw_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
+        let told = self.head.as_ref()?;
         let outputs = told.names.iter().zip(&self.outputs);
         let outputs = outputs.map(|(name, tensor)| {
             TensorSpec::new(name, tensor.datatype(), tensor.shape().iter().map(|&dim| Some(dim)).collect())
         });
-        Some(spec.of_itself(Vec::new(), outputs.collect()))
+        Some(spec.for_raw_request(Vec::new(), outputs.collect()))
     }
 }
 
-impl Default for Told {
+impl Default for ResponseHead {
     /// A good answer without tensors.
     fn default() -> Self {
         Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, id: None }
     }
 }
 
-impl From<Outputs> for OwnAnswer {
+impl From<Outputs> for RequestOutput {
     fn from(outputs: Outputs) -> Self {
         Self { outputs, ..Self::default() }
     }
 }
 
-impl<T> OwnAnswer<T> {
+impl<T> RequestOutput<T> {
     /// The same with its outputs made of what they were.
-    pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<OwnAnswer<U>> {
-        let Self { outputs, parameters, told } = self;
-        Some(OwnAnswer { outputs: make(outputs)?, parameters, told })
+    pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RequestOutput<U>> {
+        let Self { outputs, parameters, head: told } = self;
+        Some(RequestOutput { outputs: make(outputs)?, parameters, head: told })
     }
 }
 
-impl OwnAnswer {
+impl RequestOutput {
     /// The answer of which it is, with the parameters that all of its batch get.
     pub(crate) fn response(self, common: &Parameters, timings: Timings) -> InferResponse {
-        let Self { outputs, parameters: own, told } = self;
+        let Self { outputs, parameters: own, head: told } = self;
         let parameters = if own.is_empty() { common.clone() } else { common.iter().cloned().chain(own).collect() };
-        InferResponse { outputs, parameters, timings, told }
+        InferResponse { outputs, parameters, timings, head: told }
     }
 
     /// The same with the outputs that were asked for only, in that order.
     ///
     /// # Errors
     /// `InvalidInput` for one that the answer does not have; `Handler` for names that are given twice.
-    pub(crate) fn answering(mut self, model: &str, asked: Option<&Asked>) -> Result<Self> {
-        let Some(told) = self.told.as_deref_mut() else { return Ok(self) };
+    pub(crate) fn select_outputs(mut self, model: &str, asked: Option<&RawRequest>) -> Result<Self> {
+        let Some(told) = self.head.as_deref_mut() else { return Ok(self) };
         if told.body.is_some() {
             self.outputs.clear();
             told.names = Box::default();
@@ -211,29 +211,33 @@ mod tests {
     use crate::testing::{fp32, values};
     use smallvec::smallvec;
 
-    fn answer(names: &[&str]) -> OwnAnswer {
+    fn answer(names: &[&str]) -> RequestOutput {
         let outputs = (0_u8..).zip(names).map(|(value, _)| fp32(&[1], &[f32::from(value)])).collect();
         let names = names.iter().map(|&name| name.into()).collect();
-        OwnAnswer { outputs, told: Some(Box::new(Told { names, ..Told::default() })), ..OwnAnswer::default() }
+        RequestOutput {
+            outputs,
+            head: Some(Box::new(ResponseHead { names, ..ResponseHead::default() })),
+            ..RequestOutput::default()
+        }
     }
 
-    fn asked(outputs: &[&str]) -> Asked {
-        Asked { outputs: Some(outputs.iter().map(|&name| name.into()).collect()), ..Asked::default() }
+    fn asked(outputs: &[&str]) -> RawRequest {
+        RawRequest { outputs: Some(outputs.iter().map(|&name| name.into()).collect()), ..RawRequest::default() }
     }
 
     #[test]
     fn an_answer_has_what_was_asked_for_in_that_order() {
-        let all = answer(&["a", "b", "c"]).answering("m", Some(&Asked::default())).unwrap();
+        let all = answer(&["a", "b", "c"]).select_outputs("m", Some(&RawRequest::default())).unwrap();
         assert_eq!(all.outputs.len(), 3);
-        let two = answer(&["a", "b", "c"]).answering("m", Some(&asked(&["c", "a"]))).unwrap();
-        assert_eq!(*two.told.unwrap().names, ["c".into(), "a".into()]);
+        let two = answer(&["a", "b", "c"]).select_outputs("m", Some(&asked(&["c", "a"]))).unwrap();
+        assert_eq!(*two.head.unwrap().names, ["c".into(), "a".into()]);
         assert_eq!(two.outputs.iter().flat_map(values).collect::<Vec<_>>(), [2.0, 0.0]);
     }
 
     #[test]
     fn what_an_answer_does_not_have_is_named() {
         let refused = |names: &[&str], wanted: &[&str]| {
-            answer(names).answering("m", Some(&asked(wanted))).unwrap_err().message().to_owned()
+            answer(names).select_outputs("m", Some(&asked(wanted))).unwrap_err().message().to_owned()
         };
         assert_eq!(refused(&["a", "b"], &["z"]), "unexpected inference output 'z' for model 'm', expected 'a', 'b'");
         assert_eq!(refused(&[], &["z"]), "unexpected inference output 'z' for model 'm', expected none");
@@ -243,10 +247,10 @@ mod tests {
     #[test]
     fn a_body_stands_in_place_of_outputs() {
         let mut own = answer(&["a"]);
-        own.told.as_mut().unwrap().body = Some(Bytes::from_static(b"no"));
-        let own = own.answering("m", Some(&asked(&["z"]))).unwrap();
-        assert!(own.outputs.is_empty() && own.told.unwrap().names.is_empty());
-        let plain = OwnAnswer::from(smallvec![fp32(&[1], &[1.0])]).answering("m", None).unwrap();
+        own.head.as_mut().unwrap().body = Some(Bytes::from_static(b"no"));
+        let own = own.select_outputs("m", Some(&asked(&["z"]))).unwrap();
+        assert!(own.outputs.is_empty() && own.head.unwrap().names.is_empty());
+        let plain = RequestOutput::from(smallvec![fp32(&[1], &[1.0])]).select_outputs("m", None).unwrap();
         assert_eq!(plain.outputs.len(), 1);
     }
 }

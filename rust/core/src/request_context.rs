@@ -1,4 +1,4 @@
-//! Who a request is, for the logs of its handler and for traces. Kept only where somebody wants to know.
+//! Who a request is, for the logs of its handler and for traces. MetricUpdate only where somebody wants to know.
 
 use crate::Traced;
 use std::sync::{
@@ -10,7 +10,7 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Who a request is.
 #[derive(Clone, Debug, Default)]
-pub struct Origin {
+pub struct RequestContext {
     /// Its id, empty if it has none.
     pub id: String,
     /// Its trace, if it is traced.
@@ -18,11 +18,11 @@ pub struct Origin {
 }
 
 /// From now on requests say who they are.
-pub fn want_origins() {
+pub fn enable_request_contexts() {
     WANTED.store(true, Ordering::Relaxed);
 }
 
 /// Whether requests are to say who they are.
-pub fn are_origins_wanted() -> bool {
+pub fn request_contexts_enabled() -> bool {
     WANTED.load(Ordering::Relaxed)
 }

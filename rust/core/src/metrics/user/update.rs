@@ -7,7 +7,7 @@ pub type Labels = Vec<(String, String)>;
 pub const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// The most labels that a handler may give to a metric.
-pub const MOST_LABELS: usize = 16;
+pub const MAX_LABELS: usize = 16;
 
 const MOST_CHARACTERS: usize = 128;
 const SHAPE: &str = "letters, digits and underscores, not beginning with a digit, at most 128";
@@ -15,7 +15,7 @@ const SERVERS_LABELS: [&str; 4] = ["model", "version", "le", "quantile"];
 
 /// A change to a metric that handlers keep.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct MetricUpdate {
     /// The metric's name, without the `_total` of a counter.
     pub name: String,
     /// Its labels, without those that the server adds.
@@ -63,13 +63,13 @@ impl Observations {
     }
 }
 
-impl Kept {
+impl MetricUpdate {
     /// A counter that grows by `value`. A name may end in `_total`, which is shown at the end of each.
     ///
     /// # Errors
     /// A name or label that there cannot be, or a value that is not 0 or more; in words.
     pub fn counter(name: &str, value: f64, labels: Labels) -> Result<Self, String> {
-        check_grows(name, value)?;
+        check_increment(name, value)?;
         Self::of(name.strip_suffix("_total").unwrap_or(name), labels, Change::Add(value))
     }
 
@@ -107,10 +107,10 @@ impl Kept {
     pub fn check(&self) -> Result<(), String> {
         let Self { name, labels, change } = self;
         match change {
-            Change::Custom(value) => return check_grows(name, *value),
-            Change::Add(value) => check_grows(name, *value)?,
+            Change::Custom(value) => return check_increment(name, *value),
+            Change::Add(value) => check_increment(name, *value)?,
             Change::Set(_) => {}
-            Change::Observe(Observations { sum, .. }) => check_grows(name, *sum)?,
+            Change::Observe(Observations { sum, .. }) => check_increment(name, *sum)?,
         }
         if !has_shape(name) {
             return Err(format!("metric name '{}' is wrong, expected {SHAPE}", start(name)));
@@ -118,8 +118,8 @@ impl Kept {
         if name.starts_with("penstock_") {
             return Err(format!("metric name '{name}' is wrong: those that begin with 'penstock_' are the server's"));
         }
-        if labels.len() > MOST_LABELS {
-            return Err(format!("metric '{name}' has {} labels, expected at most {MOST_LABELS}", labels.len()));
+        if labels.len() > MAX_LABELS {
+            return Err(format!("metric '{name}' has {} labels, expected at most {MAX_LABELS}", labels.len()));
         }
         for (label, value) in labels {
             if !has_shape(label) {
@@ -140,7 +140,7 @@ impl Kept {
 ///
 /// # Errors
 /// It cannot; in words.
-pub fn check_grows(name: &str, value: f64) -> Result<(), String> {
+pub fn check_increment(name: &str, value: f64) -> Result<(), String> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
     }
@@ -174,27 +174,27 @@ mod tests {
 
     #[test]
     fn names_and_values_are_checked() {
-        let gauge = |name: &str| Kept::gauge(name, 1.0, Labels::new());
+        let gauge = |name: &str| MetricUpdate::gauge(name, 1.0, Labels::new());
         assert!(gauge("x_1").is_ok() && gauge("_x").is_ok());
         for name in ["", "1x", "a b", "ä", "a:b", &"x".repeat(129)] {
             assert!(gauge(name).unwrap_err().contains("is wrong, expected letters"), "{name}");
         }
         assert!(gauge("penstock_x").unwrap_err().contains("are the server's"));
-        let labelled = |label: &str| Kept::gauge("x", 1.0, labels(&[(label, "1")]));
+        let labelled = |label: &str| MetricUpdate::gauge("x", 1.0, labels(&[(label, "1")]));
         assert!(labelled("kind").is_ok());
         for label in ["model", "version", "le", "quantile", "__x"] {
             assert!(labelled(label).unwrap_err().contains("one of the server's own"), "{label}");
         }
         assert!(labelled("a-b").is_err());
         for value in [-1.0, f64::NAN, f64::INFINITY] {
-            assert!(Kept::counter("x", value, Labels::new()).is_err());
-            assert!(Kept::histogram("x", &[1.0, value], Labels::new(), &DEFAULT_BUCKETS).is_err());
+            assert!(MetricUpdate::counter("x", value, Labels::new()).is_err());
+            assert!(MetricUpdate::histogram("x", &[1.0, value], Labels::new(), &DEFAULT_BUCKETS).is_err());
         }
     }
 
     #[test]
     fn long_values_are_cut_at_a_character() {
-        let kept = Kept::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
+        let kept = MetricUpdate::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
         assert_eq!(kept.labels[0].1, "ü".repeat(128));
     }
 

@@ -9,7 +9,7 @@ pub(crate) struct Replaced(Mutex<Vec<Arc<Model>>>);
 
 impl Model {
     /// Takes the place of `left`: requests that go on with one of its sequences reach it through this model.
-    pub(crate) fn succeed(&self, left: &Arc<Self>) {
+    pub(crate) fn take_over(&self, left: &Arc<Self>) {
         if self.spec().sequences.is_none() || left.spec().sequences.is_none() {
             return;
         }
@@ -20,7 +20,7 @@ impl Model {
     }
 
     /// Lets go of the models that it replaced and that hold no sequence any more. They end then.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn drop_drained(&self) {
         let mut replaced = self.replaced.lock();
         // Who found it before it was replaced may still begin one.
         let is_needed = |model: &Arc<Self>| model.queue().active_sequences() > 0 || Arc::strong_count(model) > 1;

@@ -12,14 +12,14 @@ use std::{
 /// The plain case is a pointer and holds nothing of the request, so that the futures around it, which are moved
 /// for each request, stay small.
 #[must_use = "dropping it abandons the request"]
-pub enum Answering<'a> {
+pub enum ResponseFuture<'a> {
     /// One request in the queue.
     Ticket(Ticket),
     /// Whatever takes more: parts to be joined, a stream's only answer, a cache to be asked.
     Other(Pin<Box<dyn Future<Output = Result<InferResponse>> + Send + 'a>>),
 }
 
-impl Future for Answering<'_> {
+impl Future for ResponseFuture<'_> {
     type Output = Result<InferResponse>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -30,11 +30,11 @@ impl Future for Answering<'_> {
     }
 }
 
-impl fmt::Debug for Answering<'_> {
+impl fmt::Debug for ResponseFuture<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Ticket(_) => "Answering::Ticket",
-            Self::Other(_) => "Answering::Other",
+            Self::Ticket(_) => "ResponseFuture::Ticket",
+            Self::Other(_) => "ResponseFuture::Other",
         })
     }
 }

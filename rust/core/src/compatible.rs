@@ -31,7 +31,7 @@ impl Window {
 
 /// What a model says of it.
 #[derive(Debug)]
-pub(crate) struct Joining {
+pub(crate) struct BatchRules {
     cost: Option<RowCost>,
     window: Option<Window>,
     /// The inputs whose rows may differ in length.
@@ -42,15 +42,15 @@ pub(crate) struct Joining {
 
 /// Requests that are to share a batch.
 #[derive(Debug)]
-pub(crate) struct Together<'a> {
-    joining: &'a Joining,
+pub(crate) struct CandidateBatch<'a> {
+    joining: &'a BatchRules,
     rows: u64,
     cost: u64,
     first: Option<Lengths>,
     longest: Lengths,
 }
 
-impl Joining {
+impl BatchRules {
     pub(crate) fn new(spec: &ModelSpec) -> Self {
         let inputs =
             || spec.inputs.iter().enumerate().filter_map(|(index, input)| Some((index, input.ragged.as_ref()?)));
@@ -68,14 +68,14 @@ impl Joining {
     }
 
     /// None yet.
-    pub(crate) fn none(&self) -> Together<'_> {
-        Together { joining: self, rows: 0, cost: 0, first: None, longest: Lengths::new() }
+    pub(crate) fn none(&self) -> CandidateBatch<'_> {
+        CandidateBatch { joining: self, rows: 0, cost: 0, first: None, longest: Lengths::new() }
     }
 }
 
-impl Together<'_> {
+impl CandidateBatch<'_> {
     /// Whether a request's rows are about as long as those of the first one.
-    pub(crate) fn is_near(&self, pending: &Pending) -> bool {
+    pub(crate) fn in_window(&self, pending: &Pending) -> bool {
         let (Some(window), Some(first)) = (&self.joining.window, &self.first) else { return true };
         first.iter().zip(&pending.lengths).all(|(&first, &length)| window.admits(first, length))
     }
@@ -124,7 +124,7 @@ impl Together<'_> {
 
 /// The sizes of a request whose rows are as long as the longest of its batch.
 struct Longest<'a> {
-    joining: &'a Joining,
+    joining: &'a BatchRules,
     inputs: &'a Inputs,
     longest: &'a Lengths,
 }

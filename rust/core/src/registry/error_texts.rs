@@ -6,20 +6,20 @@ use std::time::Duration;
 
 /// Texts of refusals, in which `{name}` stands for the model's name.
 #[derive(Clone, Debug)]
-pub struct Wording {
+pub struct ErrorTexts {
     /// Of a model that nobody knows.
     pub unknown: Box<str>,
     /// Of one that takes no requests now. A reason follows, if there is one.
     pub not_ready: Box<str>,
 }
 
-impl Default for Wording {
+impl Default for ErrorTexts {
     fn default() -> Self {
         Self { unknown: "unknown model '{name}'".into(), not_ready: "model '{name}' is not ready".into() }
     }
 }
 
-impl Wording {
+impl ErrorTexts {
     pub(crate) fn unknown(&self, name: &str) -> Error {
         Error::new(Kind::NotFound, self.unknown.replace("{name}", &printable(name)))
     }
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn texts_name_the_model() {
-        let own = Wording { unknown: "no {name}, {name}!".into(), not_ready: "{name} sleeps.".into() };
-        let usual = Wording::default();
+        let own = ErrorTexts { unknown: "no {name}, {name}!".into(), not_ready: "{name} sleeps.".into() };
+        let usual = ErrorTexts::default();
         assert_eq!(usual.unknown("a\n{name}").message(), "unknown model 'a?{name}'");
         assert_eq!(own.unknown("m").message(), "no m, m!");
         assert_eq!(usual.not_ready("m", "").message(), "model 'm' is not ready");

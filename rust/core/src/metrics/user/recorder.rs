@@ -1,10 +1,10 @@
 //! A model's end of the metrics that its handlers keep.
 
-use super::{
-    Change, CustomLabels, DEFAULT_BUCKETS, Kept, Labels, MOST_SERIES, Metrics, ModelLabels, ModelMetrics, Seconds,
-    Unkept, own::Own,
+use super::{Change, DEFAULT_BUCKETS, Labels, MAX_SERIES, MetricRejected, MetricUpdate, registry::UserRegistry};
+use crate::{
+    ModelSpec,
+    metrics::{CustomLabels, Metrics, ModelLabels, ModelMetrics, Seconds},
 };
-use crate::ModelSpec;
 use prometheus_client::metrics::family::Family;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -16,9 +16,9 @@ use std::{
 
 /// Where a model's handlers keep metrics.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(in crate::metrics) struct Recorder {
     custom: Family<CustomLabels, Seconds>,
-    own: Arc<Own>,
+    registry: Arc<UserRegistry>,
     /// Bounds that the model declares for the buckets of its histograms.
     buckets: Arc<[(String, Vec<f64>)]>,
     /// Whether the log knows that something is not kept.
@@ -30,24 +30,24 @@ pub(super) struct Keeper {
 /// Changes by what is changed: whether it is one of `penstock_custom_total`, its name, and its labels.
 type Noted = HashMap<(bool, String, Labels), Change>;
 
-impl Keeper {
-    pub(super) fn new(
+impl Recorder {
+    pub(in crate::metrics) fn new(
         custom: Family<CustomLabels, Seconds>,
-        own: Arc<Own>,
+        registry: Arc<UserRegistry>,
         buckets: Arc<[(String, Vec<f64>)]>,
     ) -> Self {
-        Self { custom, own, buckets, told: AtomicBool::new(false), noted: None }
+        Self { custom, registry, buckets, told: AtomicBool::new(false), noted: None }
     }
 
-    fn custom(&self, labels: &ModelLabels, name: &str, value: f64) -> Result<(), Unkept> {
+    fn custom(&self, labels: &ModelLabels, name: &str, value: f64) -> Result<(), MetricRejected> {
         let ModelLabels { model, version } = labels.clone();
         let labels = CustomLabels { model, version, name: name.to_owned() };
         if let Some(counter) = self.custom.get(&labels) {
             counter.inc_by(value);
             return Ok(());
         }
-        if !self.own.claim((&labels.model, &labels.version)) {
-            return Err(Unkept::Full);
+        if !self.registry.claim((&labels.model, &labels.version)) {
+            return Err(MetricRejected::Full);
         }
         self.custom.get_or_create(&labels).inc_by(value);
         Ok(())
@@ -58,20 +58,20 @@ impl ModelMetrics {
     /// Those of a process that has no server: what its handlers keep is noted as well, to be sent there.
     pub fn noting(spec: &ModelSpec) -> Self {
         let mut metrics = Metrics::default().model(spec);
-        metrics.keeper.noted = Some(Mutex::default());
+        metrics.recorder.noted = Some(Mutex::default());
         metrics
     }
 
     /// What was noted since the last time.
-    pub fn take_noted(&self) -> Vec<Kept> {
-        let Some(noted) = &self.keeper.noted else { return Vec::new() };
+    pub fn take_noted(&self) -> Vec<MetricUpdate> {
+        let Some(noted) = &self.recorder.noted else { return Vec::new() };
         let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
-        noted.into_iter().map(|((_, name, labels), change)| Kept { name, labels, change }).collect()
+        noted.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change }).collect()
     }
 
     /// The bounds of the buckets of a histogram that handlers keep.
     pub fn buckets(&self, name: &str) -> &[f64] {
-        let declared = self.keeper.buckets.iter().find(|(known, _)| known == name);
+        let declared = self.recorder.buckets.iter().find(|(known, _)| known == name);
         declared.map_or(&DEFAULT_BUCKETS, |(_, bounds)| bounds)
     }
 
@@ -79,36 +79,36 @@ impl ModelMetrics {
     ///
     /// # Errors
     /// It was not kept: there are too many series, or its name means something else.
-    pub fn keep(&self, kept: Kept) -> Result<(), Unkept> {
-        let keeper = &self.keeper;
+    pub fn keep(&self, kept: MetricUpdate) -> Result<(), MetricRejected> {
+        let recorder = &self.recorder;
         match kept.change {
-            Change::Custom(value) => keeper.custom(&self.labels, &kept.name, value)?,
+            Change::Custom(value) => recorder.custom(&self.labels, &kept.name, value)?,
             _ => {
                 let owner = (self.labels.model.as_str(), self.labels.version.as_str());
-                keeper.own.keep(owner, &kept, self.buckets(&kept.name))?;
+                recorder.registry.keep(owner, &kept, self.buckets(&kept.name))?;
             }
         }
-        if let Some(noted) = &keeper.noted {
+        if let Some(noted) = &recorder.noted {
             note(&mut noted.lock().unwrap_or_else(PoisonError::into_inner), kept);
         }
         Ok(())
     }
 
     /// What the log is told of a change that was not kept: the first time only, for there may be one in each call.
-    pub fn tell(&self, unkept: &Unkept) -> Option<String> {
-        let told = self.keeper.told.swap(true, Ordering::Relaxed);
+    pub fn tell(&self, unkept: &MetricRejected) -> Option<String> {
+        let told = self.recorder.told.swap(true, Ordering::Relaxed);
         (!told).then(|| match unkept {
-            Unkept::Wrong(text) => format!("{text}; it is not kept"),
-            Unkept::Full => format!(
-                "its handlers keep {MOST_SERIES} series of metrics, as many as they may: none with another name or \
+            MetricRejected::Wrong(text) => format!("{text}; it is not kept"),
+            MetricRejected::Full => format!(
+                "its handlers keep {MAX_SERIES} series of metrics, as many as they may: none with another name or \
                  other labels is kept"
             ),
         })
     }
 }
 
-fn note(noted: &mut Noted, kept: Kept) {
-    let Kept { name, labels, change } = kept;
+fn note(noted: &mut Noted, kept: MetricUpdate) {
+    let MetricUpdate { name, labels, change } = kept;
     match noted.entry((matches!(change, Change::Custom(_)), name, labels)) {
         Entry::Vacant(place) => drop(place.insert(change)),
         Entry::Occupied(mut place) => match (place.get_mut(), change) {
@@ -139,10 +139,12 @@ mod tests {
         let (there, metrics) = (ModelMetrics::noting(&spec), Metrics::default());
         let here = metrics.model(&spec);
         for value in [1.0, 2.0] {
-            there.keep(Kept::counter("c", value, labels("a")).unwrap()).unwrap();
-            there.keep(Kept::gauge("g", value, Labels::new()).unwrap()).unwrap();
-            there.keep(Kept::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
-            there.keep(Kept { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) }).unwrap();
+            there.keep(MetricUpdate::counter("c", value, labels("a")).unwrap()).unwrap();
+            there.keep(MetricUpdate::gauge("g", value, Labels::new()).unwrap()).unwrap();
+            there.keep(MetricUpdate::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
+            there
+                .keep(MetricUpdate { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) })
+                .unwrap();
         }
         let noted = there.take_noted();
         assert_eq!((noted.len(), there.take_noted().len()), (4, 0));
@@ -165,13 +167,13 @@ mod tests {
     fn series_are_bounded_for_each_version_and_the_log_is_told_once() {
         let metrics = Metrics::default();
         let first = metrics.model(&spec("1", &[]));
-        let counter = |value: usize| Kept::counter("c", 1.0, labels(&value.to_string())).unwrap();
-        (1..MOST_SERIES).for_each(|value| first.keep(counter(value)).unwrap());
-        first.keep(Kept { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) }).unwrap();
-        let more = first.keep(counter(MOST_SERIES)).unwrap_err();
-        assert_eq!(more, Unkept::Full);
-        let another = Kept { name: "y".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) };
-        assert_eq!(first.keep(another), Err(Unkept::Full));
+        let counter = |value: usize| MetricUpdate::counter("c", 1.0, labels(&value.to_string())).unwrap();
+        (1..MAX_SERIES).for_each(|value| first.keep(counter(value)).unwrap());
+        first.keep(MetricUpdate { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) }).unwrap();
+        let more = first.keep(counter(MAX_SERIES)).unwrap_err();
+        assert_eq!(more, MetricRejected::Full);
+        let another = MetricUpdate { name: "y".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) };
+        assert_eq!(first.keep(another), Err(MetricRejected::Full));
         assert!(first.tell(&more).is_some_and(|line| line.contains("1000 series")));
         assert!(first.tell(&more).is_none());
         // What is there goes on, and another version has room of its own.
@@ -185,10 +187,10 @@ mod tests {
     #[test]
     fn a_name_means_one_thing() {
         let metrics = Metrics::default().model(&spec("1", &[1.0]));
-        metrics.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-        metrics.keep(Kept::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
-        let wrong = |name: &str| match metrics.keep(Kept::gauge(name, 1.0, Labels::new()).unwrap()) {
-            Err(Unkept::Wrong(text)) => text,
+        metrics.keep(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+        metrics.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
+        let wrong = |name: &str| match metrics.keep(MetricUpdate::gauge(name, 1.0, Labels::new()).unwrap()) {
+            Err(MetricRejected::Wrong(text)) => text,
             other => panic!("{name}: {other:?}"),
         };
         assert_eq!(wrong("c"), "metric 'c' is a counter, so it cannot be a gauge");
@@ -196,8 +198,8 @@ mod tests {
             assert!(wrong(name).contains("would show one name twice"), "{name}");
         }
         let other = Change::Observe(Observations { counts: vec![1], sum: 1.0 });
-        let other = Kept { name: "h".to_owned(), labels: Labels::new(), change: other };
-        assert!(matches!(metrics.keep(other), Err(Unkept::Wrong(_))));
+        let other = MetricUpdate { name: "h".to_owned(), labels: Labels::new(), change: other };
+        assert!(matches!(metrics.keep(other), Err(MetricRejected::Wrong(_))));
     }
 
     #[test]
@@ -205,8 +207,8 @@ mod tests {
         let metrics = Metrics::default();
         for _ in 0..2 {
             let model = metrics.model(&spec("1", &[1.0]));
-            model.keep(Kept::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-            model.keep(Kept::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
+            model.keep(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+            model.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
         }
         let text = metrics.exposition();
         assert!(
@@ -214,7 +216,7 @@ mod tests {
                 && text.contains("h_count{model=\"m\",version=\"1\"} 2\n")
         );
         let other = metrics.model(&spec("1", &[5.0]));
-        other.keep(Kept::histogram("h", &[1.0], Labels::new(), &[5.0]).unwrap()).unwrap();
+        other.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[5.0]).unwrap()).unwrap();
         assert!(metrics.exposition().contains("h_count{model=\"m\",version=\"1\"} 1\n"));
     }
 }
