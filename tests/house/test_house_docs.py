@@ -154,7 +154,7 @@ def test_the_routes_table_is_what_is_routed() -> None:
     # One path may take both.
     routed += re.findall(r'\.route\(\s*"([^"]+)",\s*get\(\w+\)\.(post)', files)
     # The calls of V1 are taken before the router, because their verb is a part of a segment.
-    verbs = re.findall(r'\("(\w+)", Self::', text("rust/server/src/rest/v1.rs"))
+    verbs = re.findall(r'\("(\w+)", Self::', text("rust/server/src/rest/inference/v1.rs"))
     models = ("/v1/models/{model}", "/v1/models/{model}/versions/{version}")
     routed += [(f"{model}:{verb}", "post") for verb in verbs for model in models]
     table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", text("docs/protocol.md"), re.MULTILINE)
@@ -165,7 +165,7 @@ def test_the_routes_table_is_what_is_routed() -> None:
 
 
 def test_the_calls_table_is_what_is_served() -> None:
-    inference, _ = text("rust/server/src/grpc/control.rs").split("pub(super) async fn health")
+    inference, _ = text("rust/server/src/grpc/unary.rs").split("pub(super) async fn health")
     calls = set(re.findall(r'^        "(\w+)" =>', inference, re.MULTILINE))
     calls |= set(re.findall(r'== Some\("(\w+)"\)', text("rust/server/src/grpc/dispatch.rs")))
     table = re.findall(r"^\| `inference\.GRPCInferenceService/(\w+)` \|", text("docs/protocol.md"), re.MULTILINE)

@@ -10,11 +10,11 @@ import pytest
 
 from house import ROOT, text
 
-FOLDER = "rust/server/src/rest/docs"
+FOLDER = "rust/server/src/rest/handlers/docs"
 MARKUP = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "new Function")
 
 
-SCRIPTS = re.findall(r'include_str!\("docs/(\w+\.js)"\)', text("rust/server/src/rest/docs.rs"))
+SCRIPTS = re.findall(r'include_str!\("docs/(\w+\.js)"\)', text("rust/server/src/rest/handlers/docs.rs"))
 PARTS = {"STYLE": ["page.css"], "SCRIPT": SCRIPTS}
 
 
@@ -27,7 +27,7 @@ def test_every_script_is_on_the_page() -> None:
 def test_the_policy_names_the_style_and_the_script_that_are_there(part: str) -> None:
     whole = "".join(text(f"{FOLDER}/{file}") for file in PARTS[part])
     digest = base64.b64encode(hashlib.sha256(whole.encode()).digest()).decode()
-    named = re.findall(rf'const {part}_HASH: &str = "(.*)";', text("rust/server/src/rest/docs.rs"))
+    named = re.findall(rf'const {part}_HASH: &str = "(.*)";', text("rust/server/src/rest/handlers/docs.rs"))
     assert named == [f"sha256-{digest}"], f"{', '.join(PARTS[part])}: {part}_HASH is not the SHA-256"
 
 

@@ -4,57 +4,21 @@
 //! route), `rest::infer` or `grpc::infer` (read, decode), [`compute`] (queue and wait), encode.
 #![forbid(unsafe_code)]
 
-mod access;
-mod access_log;
-mod activity;
-mod answers;
-mod app;
 mod body;
-mod cached;
-mod compute;
-mod config;
-mod connection;
-mod control;
-mod extensions;
-mod fair;
-mod forward;
-mod framing;
-mod front;
+mod dispatch;
 mod grpc;
-mod guard;
-mod headers;
-mod host_form;
-mod hosts;
-mod in_process;
-mod inflate;
-mod io_thread;
-mod listen;
-mod log;
-mod log_events;
-mod observed;
-mod offload;
-mod pieces;
-mod read_body;
+mod infer;
+mod net;
+mod observe;
 mod rest;
-mod server;
+mod settings;
 mod shared_memory;
-mod spans;
-mod trace;
-mod unread;
-mod warm;
+mod state;
 
-pub use access::{Access, Category};
-pub use access_log::{LONGEST_NAME, plain};
-pub use cached::SharedCache;
-pub use config::{
-    AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
-    SharedMemory,
+pub use infer::sample;
+pub use net::{InProcess, Server, StartError, processors};
+pub use observe::{LONGEST_NAME, plain};
+pub use settings::{
+    Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
+    HeaderPattern, HostedRoutes, Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
 };
-pub use control::{Action, BatchingDebug, Command, Control};
-pub use forward::HeaderPattern;
-pub use in_process::InProcess;
-pub use io_thread::processors;
-pub use listen::StartError;
-pub use server::Server;
-pub use spans::Tracing;
-pub use warm::sample;

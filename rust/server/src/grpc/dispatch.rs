@@ -1,18 +1,14 @@
 //! Which call a request is, and refusals before an answer begins.
 
-use super::{control, frames, infer, status, stream};
+use super::{frames, infer, status, stream, unary};
 use crate::{
-    app::App,
-    body::Body,
-    front::{Context, Incoming},
+    body::{Body, Incoming},
     rest,
+    state::{App, Context},
 };
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use penstock_core::{Error, Kind};
 use penstock_wire::rest::error as wire;
-
-/// How the names of headers begin that gRPC has for itself.
-pub(crate) const METADATA_OF_ITS_OWN: [&str; 2] = ["grpc-", "content-type"];
 
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -62,10 +58,10 @@ async fn other<B: Incoming>(context: &Context, request: Request<B>) -> Response<
     if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
         return stream::answer(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
     }
-    let call = control::Call { context, headers: &head.headers, body };
+    let call = unary::Call { context, headers: &head.headers, body };
     let answer = match (path.strip_prefix(INFERENCE), path.strip_prefix(HEALTH)) {
-        (Some(name), _) => control::answer(name, call).await,
-        (_, Some(name)) => control::health(name, call).await,
+        (Some(name), _) => unary::answer(name, call).await,
+        (_, Some(name)) => unary::health(name, call).await,
         _ => None,
     };
     let unknown = || Err(Error::new(Kind::MethodNotAllowed, "the service has no such call"));

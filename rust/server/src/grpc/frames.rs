@@ -1,12 +1,9 @@
 //! Messages of a call's body: each behind a flag for compression and a length.
 
 use crate::{
-    config::{Compression, Limits},
-    front::Incoming,
-    guard::HeldBytes,
-    inflate::Inflation,
-    offload,
-    pieces::next,
+    body::{Incoming, inflate::Inflation, next, offload},
+    settings::{Compression, Limits},
+    state::HeldBytes,
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;

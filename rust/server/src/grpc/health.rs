@@ -1,9 +1,6 @@
 //! `grpc.health.v1.Health`: what Kubernetes' gRPC probes and balancing clients ask.
 
-use crate::{
-    app::{App, Phase},
-    guard::HeldAnswer,
-};
+use crate::state::{App, HeldAnswer, Phase};
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{

@@ -2,12 +2,9 @@
 
 use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
-    body::Body,
-    compute::compute,
-    front::{Context, Incoming},
-    guard::{HeldAnswer, RequestGuard},
-    observed::{Observed, Seen, timing_headers},
-    offload, rest,
+    body::{Body, Incoming, offload},
+    infer::{Observed, Seen, compute, header_params, response_head, timing_headers},
+    state::{Context, HeldAnswer, RequestGuard},
 };
 use http::{HeaderMap, Request, Response};
 use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
@@ -68,7 +65,7 @@ pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut Reques
 /// The error that is told, or `Handler`.
 pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> {
     let Some(told) = &response.head else { return Ok(()) };
-    if let Some(error) = rest::told_error(told) {
+    if let Some(error) = response_head::error(told) {
         return Err(error);
     }
     match told.body {
@@ -101,7 +98,7 @@ async fn answer(
     model.admit()?;
     let mut decoded = decode(model, envelope, &mut guard).await?;
     if let Some(pattern) = &app.config.grpc_forward {
-        pattern.forward(headers, &mut decoded)?;
+        header_params::forward(pattern, headers, &mut decoded)?;
     }
     let deadline = observed.deadline(headers, decoded.timeout)?;
     observed.received(&mut decoded);
@@ -115,7 +112,7 @@ async fn answer(
     // The headers that its model tells.
     let mut metadata = HeaderMap::with_capacity(4);
     if let Some(told) = &response.head {
-        rest::told_metadata(app, model, told, &mut metadata)?;
+        response_head::metadata(app, model, told, &mut metadata)?;
     }
     if app.config.timing_headers {
         timing_headers(&mut metadata, response.timings);

@@ -3,7 +3,6 @@
 //! Calls are read and answered here, so that tensor bytes are copied once, and so that messages are inflated, counted
 //! and decoded within the server's limits. Reflection goes through tonic.
 
-mod control;
 mod dispatch;
 mod frames;
 mod health;
@@ -19,6 +18,7 @@ mod stream;
 mod stream_read;
 mod stream_reply;
 mod stream_shared;
+mod unary;
 
-pub(crate) use dispatch::{METADATA_OF_ITS_OWN, answer, is_grpc, not_grpc, refusal};
+pub(crate) use dispatch::{answer, is_grpc, not_grpc, refusal};
 pub(crate) use reflection::router;

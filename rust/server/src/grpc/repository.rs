@@ -1,9 +1,6 @@
 //! The index, and the calls that load and unload models.
 
-use crate::{
-    control::{Action, ask},
-    front::Context,
-};
+use crate::{settings::Action, state::Context};
 use penstock_core::Result;
 use penstock_wire::{generated::inference as pb, grpc::repository as wire};
 
@@ -16,7 +13,7 @@ pub(super) async fn load(
     request: pb::RepositoryModelLoadRequest,
 ) -> Result<pb::RepositoryModelLoadResponse> {
     let (model_name, load) = wire::load(request)?;
-    ask(&context.app, &model_name, Action::Load(load)).await?;
+    context.app.control(&model_name, Action::Load(load)).await?;
     Ok(pb::RepositoryModelLoadResponse { model_name, is_loaded: true })
 }
 
@@ -25,6 +22,6 @@ pub(super) async fn unload(
     request: pb::RepositoryModelUnloadRequest,
 ) -> Result<pb::RepositoryModelUnloadResponse> {
     let model_name = wire::unload(request)?;
-    ask(&context.app, &model_name, Action::Unload).await?;
+    context.app.control(&model_name, Action::Unload).await?;
     Ok(pb::RepositoryModelUnloadResponse { model_name, is_unloaded: true })
 }

@@ -2,12 +2,12 @@
 
 use super::status;
 use crate::{
-    app::App,
-    body::Body,
-    config::Compression,
-    front::Context,
-    guard::HeldAnswer,
-    offload::{self, Offloaded},
+    body::{
+        Body,
+        offload::{self, Offloaded},
+    },
+    settings::Compression,
+    state::{App, Context, HeldAnswer},
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::Stream;
@@ -90,7 +90,7 @@ where
 {
     let body =
         Messages { app: Arc::clone(app), coding, messages: Some(Box::pin(messages)), compressing: None, held: None };
-    let mut response = Response::new(Body::Streamed(axum::body::Body::new(body), None));
+    let mut response = Response::new(Body::Streamed(axum::body::Body::new(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     if let Some(coding) = coding {
         response.headers_mut().insert("grpc-encoding", HeaderValue::from_static(coding.name()));

@@ -1,6 +1,6 @@
 //! `LogSettings` and `TraceSetting`.
 
-use crate::{app::App, config::LogLevel};
+use crate::{settings::LogLevel, state::App};
 use penstock_core::Result;
 use penstock_wire::generated::inference as pb;
 

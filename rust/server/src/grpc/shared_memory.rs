@@ -1,8 +1,8 @@
 //! `SystemSharedMemory*` and `CudaSharedMemory*`.
 
 use crate::{
-    front::Context,
-    rest::{no_cuda_region, no_gpu},
+    shared_memory::{no_cuda_region, no_gpu},
+    state::Context,
 };
 use penstock_core::Result;
 use penstock_wire::{

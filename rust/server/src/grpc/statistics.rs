@@ -1,6 +1,6 @@
 //! `ModelStatistics`.
 
-use crate::app::App;
+use crate::state::App;
 use penstock_core::{Error, Result};
 use penstock_wire::{
     generated::inference::{ModelStatisticsRequest, ModelStatisticsResponse},

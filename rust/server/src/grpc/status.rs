@@ -1,6 +1,6 @@
 //! Errors as gRPC statuses.
 
-use crate::app::App;
+use crate::state::App;
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind};
 use penstock_wire::grpc::error::code;

@@ -11,10 +11,9 @@ use super::{
     stream_shared::Begun,
 };
 use crate::{
-    answers::Answers,
-    body::Body,
-    front::{Context, Incoming},
-    guard::HeldAnswer,
+    body::{Body, Incoming},
+    infer::Answers,
+    state::{Context, HeldAnswer},
 };
 use futures_util::{
     Stream, StreamExt as _,

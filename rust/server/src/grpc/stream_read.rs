@@ -2,12 +2,9 @@
 
 use super::{frames::Frames, infer::decode, status::code_of, stream_reply::Asked, stream_shared::Begun};
 use crate::{
-    answers::Call,
-    fair,
-    front::{Context, Incoming},
-    guard::HeldBytes,
-    headers::visible,
-    observed::{Observed, Record},
+    body::Incoming,
+    infer::{Call, Observed, Record, header_params, request_headers},
+    state::{Context, HeldBytes},
 };
 use http::HeaderMap;
 use penstock_core::{Error, Kind, Protocol, Result};
@@ -66,12 +63,12 @@ async fn request(context: &Context, headers: &HeaderMap, envelope: Envelope, hel
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
     if let Some(caller) = &mut decoded.request.metadata {
-        caller.headers = visible(headers);
+        caller.headers = request_headers::visible(headers);
     }
     if let Some(pattern) = &app.config.grpc_forward {
-        pattern.forward(headers, &mut decoded).inspect_err(|error| record.fail(error))?;
+        header_params::forward(pattern, headers, &mut decoded).inspect_err(|error| record.fail(error))?;
     }
-    decoded.request.schedule.client = fair::client(&model, headers);
+    decoded.request.schedule.client = request_headers::client(&model, headers);
     let deadline = observed.deadline_in(decoded.timeout);
     Ok(Begun { model, decoded, call: Call { record, guard, deadline } })
 }

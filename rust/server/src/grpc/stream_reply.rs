@@ -1,7 +1,7 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
 use super::infer::check_told;
-use crate::{answers::Answers, guard::HeldAnswer};
+use crate::{infer::Answers, state::HeldAnswer};
 use bytes::Bytes;
 use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
 use penstock_wire::{

@@ -3,9 +3,11 @@
 
 use super::stream_reply::{Asked, Told};
 use crate::{
-    answers::{Answers, Call},
-    front::Context,
-    shared_memory::{SharedOutputs, fetch},
+    infer::{
+        Answers, Call,
+        shared_tensors::{SharedOutputs, fetch},
+    },
+    state::Context,
 };
 use futures_util::{Stream, stream::unfold};
 use penstock_core::{Error, InferResponse, Kind, Model, Result};

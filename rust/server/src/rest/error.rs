@@ -1,6 +1,6 @@
 //! Errors as answers: one JSON body, whatever the route and the status.
 
-use crate::{app::App, body::Body};
+use crate::{body::Body, state::App};
 use bytes::Bytes;
 use http::{
     HeaderValue, Response, StatusCode,

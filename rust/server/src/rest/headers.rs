@@ -1,6 +1,7 @@
 //! What the headers of a request say, and the limits on them.
 
-use crate::{body::Body, config::Limits, rest::error::json};
+use super::error::json;
+use crate::{body::Body, settings::Limits};
 use http::{HeaderMap, Response, Uri, header::CONTENT_ENCODING};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{

@@ -1,7 +1,15 @@
 //! All REST routes but inference itself, which [`crate::front`] takes before this router.
 
-use super::{batching, docs, error, repository, settings, shared_memory, statistics, v1};
-use crate::{app::Phase, body::Body, config::Config, extensions, front::Context};
+use super::error;
+use crate::{
+    body::Body,
+    rest::{
+        handlers::{batching, docs, repository, settings, shared_memory, statistics},
+        inference::v1,
+    },
+    settings::Config,
+    state::{Context, Phase},
+};
 use axum::{
     Router,
     extract::{Path, State},
@@ -65,7 +73,7 @@ async fn unreachable() -> Response {
 
 async fn server(State(context): State<Context>) -> Response {
     let Config { server_name, server_version, .. } = &context.app.config;
-    ok(meta::server(server_name, server_version, &extensions::served(&context)))
+    ok(meta::server(server_name, server_version, &context.extensions()))
 }
 
 async fn live() -> Response {

@@ -5,10 +5,11 @@
 //! mapping would save nothing: inputs are copied into memory of their own anyway, or their client could
 //! change them under the handler.
 
+mod cuda;
 mod key;
 mod region;
 mod regions;
-mod tensors;
 
+pub(crate) use cuda::{no_cuda_region, no_gpu};
+pub(crate) use region::Region;
 pub(crate) use regions::Regions;
-pub(crate) use tensors::{SharedOutputs, fetch};

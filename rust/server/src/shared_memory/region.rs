@@ -7,7 +7,7 @@ use std::{fs::File, os::unix::fs::FileExt as _};
 
 /// A registered region. Its object stays open while requests hold it, registered or not.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     pub(super) described: Described,
     object: File,
 }
@@ -38,7 +38,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if one of them does not.
-    pub(super) fn check(&self, span: &Span) -> Result<()> {
+    pub(crate) fn check(&self, span: &Span) -> Result<()> {
         let Described { name, offset, byte_size, .. } = &self.described;
         let end = span.offset.checked_add(span.size as u64);
         if end.is_none_or(|end| end > *byte_size) {
@@ -58,7 +58,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if the object has become smaller since.
-    pub(super) fn read(&self, span: &Span) -> Result<AlignedBuffer> {
+    pub(crate) fn read(&self, span: &Span) -> Result<AlignedBuffer> {
         let mut bytes = aligned_zeroed(span.size);
         let read = self.object.read_exact_at(&mut bytes, self.described.offset + span.offset);
         read.map(|()| bytes).map_err(|_| lost(&self.described.name))
@@ -68,7 +68,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if the object cannot take them any more.
-    pub(super) fn write(&self, span: &Span, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, span: &Span, bytes: &[u8]) -> Result<()> {
         // A write beyond the end would make the object large again, at whose cost nobody knows.
         self.check(span)?;
         let written = self.object.write_all_at(bytes, self.described.offset + span.offset);

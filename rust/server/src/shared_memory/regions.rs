@@ -77,7 +77,7 @@ impl Regions {
     ///
     /// # Errors
     /// `NotFound` if it is not registered.
-    pub(super) fn find(&self, name: &str) -> Result<Arc<Region>> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Region>> {
         self.lock().get(name).cloned().ok_or_else(|| {
             let shown: String = name.chars().take(LONGEST_NAME).filter(|c| !c.is_control()).collect();
             Error::new(Kind::NotFound, format!("shared memory region '{shown}' is not registered"))

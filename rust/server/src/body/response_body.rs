@@ -1,0 +1,119 @@
+//! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
+
+use crate::state::HeldAnswer;
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use penstock_core::BodyChunks;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// What every route answers with.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Known in full.
+    Chunks {
+        /// What is left to send, last first.
+        reversed: BodyChunks,
+        /// Sent after the last chunk.
+        trailers: Option<HeaderMap>,
+        /// The memory of a large answer, counted until its last byte is sent.
+        held: Option<Arc<HeldAnswer>>,
+    },
+    /// Made by axum or tonic, or one event after the other.
+    Streamed(axum::body::Body),
+}
+
+impl Body {
+    /// A body without trailers.
+    pub(crate) fn new(chunks: BodyChunks) -> Self {
+        Self::with_trailers(chunks, None)
+    }
+
+    /// A body whose trailers follow it.
+    pub(crate) fn with_trailers(mut chunks: BodyChunks, trailers: Option<HeaderMap>) -> Self {
+        chunks.reverse();
+        Self::Chunks { reversed: chunks, trailers, held: None }
+    }
+
+    /// Takes the chunks out of a body that is known in full and has no trailers.
+    pub(crate) fn take_chunks(&mut self) -> Option<BodyChunks> {
+        match self {
+            Self::Chunks { reversed, trailers: None, .. } => {
+                let mut chunks = std::mem::take(reversed);
+                chunks.reverse();
+                Some(chunks)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of a body that is known in full; 0 for one that is made while it is sent.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Chunks { reversed, .. } => reversed.iter().map(Bytes::len).sum(),
+            Self::Streamed(_) => 0,
+        }
+    }
+
+    /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
+    pub(crate) fn holding(mut self, answer: Option<HeldAnswer>) -> Self {
+        if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
+            *held = Some(Arc::new(answer));
+        }
+        self
+    }
+
+    /// Gives the memory that it is counted as to who sends it.
+    pub(crate) fn take_held(&mut self) -> Option<Arc<HeldAnswer>> {
+        if let Self::Chunks { held, .. } = self { held.take() } else { None }
+    }
+
+    /// Reports whether the body is made while it is sent.
+    pub(crate) const fn is_streamed(&self) -> bool {
+        matches!(self, Self::Streamed(_))
+    }
+
+    /// No bytes at all.
+    pub(crate) fn empty() -> Self {
+        Self::new(BodyChunks::new())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::new(smallvec::smallvec![bytes])
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut *self {
+            Self::Chunks { reversed, trailers, .. } => Poll::Ready(match reversed.pop() {
+                Some(chunk) => Some(Ok(Frame::data(chunk))),
+                None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+            }),
+            Self::Streamed(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Chunks { reversed, trailers, .. } => reversed.is_empty() && trailers.is_none(),
+            Self::Streamed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Chunks { .. } => SizeHint::with_exact(self.bytes() as u64),
+            Self::Streamed(body) => body.size_hint(),
+        }
+    }
+}

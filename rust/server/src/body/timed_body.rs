@@ -1,0 +1,204 @@
+//! Request bodies: the least rate and the longest silence.
+
+use crate::settings::Limits;
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use penstock_core::Error;
+use std::{
+    error::Error as StdError,
+    fmt,
+    future::Future as _,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::time::{Instant, Sleep, sleep};
+use tonic::Status;
+
+/// Time of waiting from which the rate of a body counts.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Calls whose clients may be silent between messages.
+const OF_MANY_MESSAGES: [&str; 2] = ["/ModelStreamInfer", "/ServerReflectionInfo"];
+
+/// hyper's error, or [`SlowBody`].
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// A request's body.
+pub(crate) struct ReadBody {
+    body: Incoming,
+    limits: Arc<Limits>,
+    /// Bytes that have come, of this message if there are many.
+    bytes: u64,
+    /// `None` while all that is asked for is there at once.
+    pace: Option<Box<Pace>>,
+    messages: Option<Messages>,
+}
+
+impl ReadBody {
+    /// The same request, with its body watched.
+    pub(crate) fn of(request: Request<Incoming>, limits: &Arc<Limits>) -> Request<Self> {
+        let streams = |path: &str| OF_MANY_MESSAGES.iter().any(|call| path.ends_with(call));
+        let messages = (request.version() == Version::HTTP_2 && streams(request.uri().path())).then(Messages::default);
+        request.map(|body| Self { body, limits: Arc::clone(limits), bytes: 0, pace: None, messages })
+    }
+}
+
+impl Body for ReadBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Self { body, limits, bytes, pace, messages } = &mut *self;
+        match Pin::new(body).poll_frame(cx) {
+            Poll::Ready(frame) => {
+                if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+                    match messages {
+                        None => *bytes += data.len() as u64,
+                        Some(messages) => {
+                            if messages.read(data) {
+                                *pace = None;
+                            }
+                            *bytes = messages.at_hand;
+                        }
+                    }
+                }
+                if let Some(pace) = pace {
+                    pace.came();
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            // Between messages nothing is owed.
+            Poll::Pending if messages.as_ref().is_some_and(|messages| messages.have == 0) => Poll::Pending,
+            Poll::Pending => {
+                let pace = pace.get_or_insert_with(|| Box::new(Pace::new(limits)));
+                let late = ready!(pace.poll_late(cx, *bytes, limits));
+                Poll::Ready(Some(Err(Box::new(SlowBody::new(late)))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The waits for a body.
+struct Pace {
+    /// All waits that are over.
+    waited: Duration,
+    /// When the present one began.
+    since: Option<Instant>,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Pace {
+    fn new(limits: &Limits) -> Self {
+        let first = if limits.body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(GRACE) };
+        Self { waited: Duration::ZERO, since: None, timer: Box::pin(sleep(first)) }
+    }
+
+    fn came(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    /// Ready once a body, of which so many bytes are there, is late: with the reason.
+    fn poll_late(&mut self, cx: &mut Context<'_>, bytes: u64, limits: &Limits) -> Poll<String> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let silent = since.elapsed();
+            if silent >= limits.body_timeout {
+                return Poll::Ready(format!("no more of the body came for {:?}", limits.body_timeout));
+            }
+            let (waited, rate) = (self.waited + silent, limits.body_rate);
+            let enough_for = bytes.saturating_mul(1000).checked_div(rate).map(Duration::from_millis);
+            let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(GRACE));
+            if waited > enough_for {
+                let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+                let seen = bytes.saturating_mul(1000) / millis.max(1);
+                return Poll::Ready(format!("the body came at {seen} B/s; {rate} are needed"));
+            }
+            self.timer.as_mut().reset(Instant::now() + (enough_for - waited).min(limits.body_timeout - silent));
+        }
+    }
+}
+
+/// Position in a body of gRPC messages.
+#[derive(Debug, Default)]
+struct Messages {
+    /// A compression flag and a big-endian length.
+    prefix: [u8; 5],
+    have: usize,
+    left: usize,
+    /// Bytes of the message at hand that have come.
+    at_hand: u64,
+}
+
+impl Messages {
+    /// Takes in bytes, and says whether a message has ended among them.
+    fn read(&mut self, mut bytes: &[u8]) -> bool {
+        let mut ended = false;
+        while !bytes.is_empty() {
+            if self.have < 5 {
+                let taken = bytes.len().min(5 - self.have);
+                self.prefix[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+                self.have += taken;
+                self.at_hand += taken as u64;
+                bytes = &bytes[taken..];
+                if self.have < 5 {
+                    break;
+                }
+                let [_, length @ ..] = self.prefix;
+                self.left = u32::from_be_bytes(length) as usize;
+            }
+            let taken = bytes.len().min(self.left);
+            self.left -= taken;
+            self.at_hand += taken as u64;
+            bytes = &bytes[taken..];
+            if self.left == 0 {
+                (self.have, self.at_hand, ended) = (0, 0, true);
+            }
+        }
+        ended
+    }
+}
+
+/// The error of a body that comes too slowly. tonic finds its status among the causes.
+#[derive(Debug)]
+pub(crate) struct SlowBody {
+    error: Error,
+    status: Status,
+}
+
+impl SlowBody {
+    fn new(message: String) -> Self {
+        Self { status: Status::deadline_exceeded(&*message), error: Error::slow_body(message) }
+    }
+
+    /// The error that its caller is told.
+    pub(crate) fn error(&self) -> &Error {
+        &self.error
+    }
+}
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for SlowBody {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.status)
+    }
+}

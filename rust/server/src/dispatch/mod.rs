@@ -1,0 +1,7 @@
+//! Dispatch of requests to protocols and routes, behind the checks of their host and origin.
+
+mod dispatcher;
+mod host_form;
+mod hosts;
+
+pub(crate) use dispatcher::{Front, Served};

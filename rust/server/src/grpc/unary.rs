@@ -1,0 +1,148 @@
+//! Calls of one message and one answer, but for `ModelInfer`.
+
+use super::{frames::Frames, health, repository, respond, settings, shared_memory, statistics};
+use crate::{
+    body::{Body, Incoming, offload},
+    settings::Config,
+    state::{Context, HeldBytes, Phase},
+};
+use http::{HeaderMap, Response};
+use penstock_core::{BodyChunks, Error, Model, Registry, Result};
+use penstock_wire::{
+    generated::{health as health_pb, inference as pb},
+    grpc::{check_fields, config, meta},
+};
+use prost::Message;
+use std::{
+    future::{Future, ready},
+    sync::Arc,
+};
+
+/// The longest message of a call that brings names and settings only: what is decoded between other work.
+const SMALL: usize = offload::FROM_BYTES;
+
+/// A call whose message is not read yet.
+pub(super) struct Call<'a, B> {
+    pub(super) context: &'a Context,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: B,
+}
+
+impl<B: Incoming> Call<'_, B> {
+    /// Reads the message, of at most `most` bytes, which are counted as long as they are kept.
+    ///
+    /// # Errors
+    /// `InvalidInput` for one that is no `Q`; as [`Frames::message`].
+    async fn read<Q: Message + Default + 'static>(self, most: usize) -> Result<(Q, HeldBytes)> {
+        let mut held = HeldBytes::none(&self.context.app);
+        let mut frames = Frames::new(self.body, self.headers, &self.context.app.config.limits)?;
+        let message =
+            frames.message(most, &mut held).await?.ok_or_else(|| Error::invalid("the call carries no message"))?;
+        frames.end().await?;
+        let decode = move || {
+            check_fields(&message)?;
+            Q::decode(message).map_err(|error| Error::invalid(format!("the message cannot be decoded: {error}")))
+        };
+        Ok((offload::run(held.bytes(), decode).await?, held))
+    }
+
+    async fn answer<Q: Message + Default + 'static, A: Message>(
+        self,
+        handler: impl FnOnce(Q) -> Result<A>,
+    ) -> Result<Response<Body>> {
+        self.answer_later(SMALL, |message| ready(handler(message))).await
+    }
+
+    async fn answer_later<Q: Message + Default + 'static, A: Message, F: Future<Output = Result<A>>>(
+        self,
+        most: usize,
+        handler: impl FnOnce(Q) -> F,
+    ) -> Result<Response<Body>> {
+        let coding = respond::answer_coding(self.context, self.headers);
+        let (message, _held) = self.read(most).await?;
+        let answer = handler(message).await?;
+        respond::unary(coding, BodyChunks::from_iter([respond::framed(&answer)?]), HeaderMap::with_capacity(3)).await
+    }
+}
+
+/// Answers the call of a name; `None` if there is no such call.
+pub(super) async fn answer<B: Incoming>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
+    let context = call.context;
+    let app = &context.app;
+    Some(match name {
+        "ServerLive" => call.answer(|_: pb::ServerLiveRequest| Ok(pb::ServerLiveResponse { live: true })).await,
+        "ServerReady" => {
+            let ready = app.phase() == Phase::Ready;
+            call.answer(|_: pb::ServerReadyRequest| Ok(pb::ServerReadyResponse { ready })).await
+        }
+        "ModelReady" => call.answer(|message| Ok(model_ready(context, &message))).await,
+        "ServerMetadata" => {
+            let Config { server_name, server_version, .. } = &app.config;
+            let metadata =
+                |_: pb::ServerMetadataRequest| Ok(meta::server(server_name, server_version, &context.extensions()));
+            call.answer(metadata).await
+        }
+        "ModelMetadata" => call.answer(|message| model_metadata(context, &message)).await,
+        "ModelConfig" => {
+            let shown = |message: pb::ModelConfigRequest| {
+                let model = find(context, &message.name, &message.version)?;
+                Ok(pb::ModelConfigResponse { config: Some(config(model.spec())) })
+            };
+            call.answer(shown).await
+        }
+        "ModelStatistics" => call.answer(|message| statistics::answer(app, &message)).await,
+        "RepositoryIndex" => call.answer(|message| repository::index(context, &message)).await,
+        // A model's files may be in it.
+        "RepositoryModelLoad" => {
+            call.answer_later(app.config.limits.body_bytes, |message| repository::load(context, message)).await
+        }
+        "RepositoryModelUnload" => call.answer_later(SMALL, |message| repository::unload(context, message)).await,
+        "SystemSharedMemoryStatus" => call.answer(|message| shared_memory::status(context, &message)).await,
+        "SystemSharedMemoryRegister" => call.answer(|message| shared_memory::register(context, message)).await,
+        "SystemSharedMemoryUnregister" => call.answer(|message| shared_memory::unregister(context, &message)).await,
+        "CudaSharedMemoryStatus" => call.answer(|message| shared_memory::cuda_status(&message)).await,
+        "CudaSharedMemoryRegister" => {
+            call.answer(|_: pb::CudaSharedMemoryRegisterRequest| shared_memory::cuda_register()).await
+        }
+        "CudaSharedMemoryUnregister" => {
+            call.answer(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
+        }
+        "TraceSetting" => call.answer(|message| settings::trace(app, &message)).await,
+        "LogSettings" => call.answer(|message| settings::logging(app, message)).await,
+        _ => return None,
+    })
+}
+
+/// Answers the call of a name of the health service.
+pub(super) async fn health<B: Incoming>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
+    let (context, coding) = (call.context, respond::answer_coding(call.context, call.headers));
+    Some(match name {
+        "Check" => call.answer(|message| health::check(&context.app, &message)).await,
+        "List" => call.answer(|_: health_pb::HealthListRequest| Ok(health::list(&context.app))).await,
+        "Watch" => call.read(SMALL).await.map(|(message, _): (health_pb::HealthCheckRequest, _)| {
+            respond::stream(&context.app, coding, health::watch(&context.app, message.service))
+        }),
+        _ => return None,
+    })
+}
+
+fn find(context: &Context, name: &str, version: &str) -> Result<Arc<Model>> {
+    context.app.registry.find_leniently(name, Some(version).filter(|version| !version.is_empty()))
+}
+
+fn model_ready(context: &Context, message: &pb::ModelReadyRequest) -> pb::ModelReadyResponse {
+    // Of a model that is not there Triton says so too, and its clients wait for it then.
+    let found = find(context, &message.name, &message.version);
+    let has_no_reason = matches!(Registry::reason(found), Ok(None));
+    pb::ModelReadyResponse { ready: has_no_reason && context.app.phase() != Phase::Draining }
+}
+
+fn model_metadata(context: &Context, message: &pb::ModelMetadataRequest) -> Result<pb::ModelMetadataResponse> {
+    let model = find(context, &message.name, &message.version)?;
+    let versions = match message.version.is_empty() {
+        false => vec![Arc::clone(&model.spec().version)],
+        true => context.app.registry.ready_versions(&message.name),
+    };
+    let versions: Vec<&str> = versions.iter().map(|version| &**version).collect();
+    Ok(meta::model(model.spec(), &versions))
+}

@@ -1,0 +1,166 @@
+//! From a decoded request to its answer, within its deadline.
+
+use super::{request_headers, response_cache, shared_tensors::fetch};
+use crate::{body::offload, state::Context};
+use futures_util::future::Either;
+use http::HeaderMap;
+use penstock_core::{
+    Error, InferResponse, Kind, Model, RequestContext, ResponseFuture, ResponsePlan, Result, classify,
+    request_contexts_enabled,
+};
+use penstock_wire::Decoded;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How much later than a queue's limit it is looked whether a request still waits.
+pub(crate) const LATE: Duration = Duration::from_millis(1);
+
+/// What an inference ends with: what its encoder needs, and the outputs.
+type Computed = Result<(ResponsePlan, InferResponse)>;
+
+/// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
+///
+/// The request is in the queue when this returns: held by a future it would be moved with all that are around it.
+pub(crate) fn compute<'a>(
+    context: &'a Context,
+    model: &'a Model,
+    decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: &'a HeaderMap,
+) -> impl Future<Output = Computed> + Send + 'a {
+    if decoded.shared.is_some() {
+        return Either::Left(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
+    }
+    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
+    Either::Right(async move {
+        let mut response = begun?.answer().await?;
+        rename(&mut plan, &mut response);
+        if classify::is_asked(&plan) { Box::pin(classified(model, plan, response)).await } else { Ok((plan, response)) }
+    })
+}
+
+/// The same, for a request whose tensors lie in shared memory, or whose answer goes there.
+async fn compute_shared(
+    context: &Context,
+    model: &Model,
+    decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: &HeaderMap,
+) -> Computed {
+    let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
+    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
+    let mut response = begun?.answer().await?;
+    rename(&mut plan, &mut response);
+    if !outputs.is_empty() {
+        response = outputs.write(model.spec(), response).await?;
+    }
+    classified(model, plan, response).await
+}
+
+/// A request that is in the queue, or about to be found in a cache.
+struct Begun<'a> {
+    model: &'a Model,
+    answering: ResponseFuture<'a>,
+    deadline: Option<Instant>,
+    /// How long it may wait in the queue.
+    limit: Option<Duration>,
+    _leave: InFlight<'a>,
+}
+
+fn begin<'a>(
+    context: &'a Context,
+    model: &'a Model,
+    mut decoded: Decoded,
+    deadline: Option<Instant>,
+    headers: &'a HeaderMap,
+) -> (Result<Begun<'a>>, ResponsePlan) {
+    identify(&mut decoded);
+    let Decoded { mut request, plan, .. } = decoded;
+    if let Some(caller) = &mut request.metadata {
+        caller.headers = request_headers::visible(headers);
+    }
+    request.deadline = deadline;
+    request.schedule.client = request_headers::client(model, headers);
+    let limit = model.spec().queueing.patience(request.schedule.priority);
+    model.metrics().in_flight.inc();
+    let leave = InFlight(model);
+    let answering = match model.cache() {
+        None => model.begin(request, context.desk.as_ref()),
+        Some(cache) => {
+            Ok(ResponseFuture::Other(Box::pin(response_cache::infer(context, (model, cache), request, headers))))
+        }
+    };
+    let begun = answering.map(|answering| Begun { model, answering, deadline, limit, _leave: leave });
+    (begun, plan)
+}
+
+impl Begun<'_> {
+    async fn answer(mut self) -> Result<InferResponse> {
+        match (self.deadline, self.limit) {
+            (None, None) => (&mut self.answering).await,
+            _ => Box::pin(self.answer_in_time()).await,
+        }
+    }
+
+    async fn answer_in_time(&mut self) -> Result<InferResponse> {
+        let Self { model, ref mut answering, deadline, limit, .. } = *self;
+        let answer = within_queue(model, limit, answering);
+        let Some(deadline) = deadline else { return answer.await };
+        tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| {
+            let text = format!("model '{}' did not answer within the deadline", model.spec().name);
+            Err(Error::new(Kind::Timeout, text))
+        })
+    }
+}
+
+/// Has a request say who it is, if anybody wants to know.
+pub(crate) fn identify(decoded: &mut Decoded) {
+    if request_contexts_enabled() && decoded.request.context.is_none() {
+        decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace: None }));
+    }
+}
+
+/// The largest elements in place of a tensor, where that was asked for.
+async fn classified(model: &Model, plan: ResponsePlan, mut response: InferResponse) -> Computed {
+    if !classify::is_asked(&plan) {
+        return Ok((plan, response));
+    }
+    let spec = Arc::clone(model.spec());
+    let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
+    let work = move || classify::apply(&spec, &plan, &mut response).map(|()| (plan, response));
+    offload::run(bytes, work).await
+}
+
+/// Gives an answer the id that its model told.
+fn rename(plan: &mut ResponsePlan, response: &mut InferResponse) {
+    if let Some(id) = response.head.as_mut().and_then(|told| told.id.take()) {
+        plan.id = id.into();
+    }
+}
+
+/// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
+async fn within_queue(
+    model: &Model,
+    limit: Option<Duration>,
+    answer: &mut ResponseFuture<'_>,
+) -> Result<InferResponse> {
+    let Some(limit) = limit else { return answer.await };
+    match tokio::time::timeout(limit + LATE, &mut *answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            model.queue().expire();
+            answer.await
+        }
+    }
+}
+
+/// Counts a request out again however it ends: answered, failed, or left by its caller.
+struct InFlight<'a>(&'a Model);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.metrics().in_flight.dec();
+    }
+}

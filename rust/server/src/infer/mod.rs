@@ -1,0 +1,16 @@
+//! Inference behind both protocols: from a decoded request to its response.
+
+mod compute;
+pub(crate) mod header_params;
+pub(crate) mod request_headers;
+mod response_cache;
+pub(crate) mod response_head;
+mod response_stream;
+pub(crate) mod shared_tensors;
+mod telemetry;
+mod warmup;
+
+pub(crate) use compute::compute;
+pub(crate) use response_stream::{Answers, Call};
+pub(crate) use telemetry::{Observed, Record, Seen, timing_headers};
+pub use warmup::sample;

@@ -1,0 +1,124 @@
+//! Requests to models whose answers are kept.
+
+use crate::{
+    body::offload,
+    settings::Access,
+    state::{Context, Remote},
+};
+use http::HeaderMap;
+use penstock_core::{
+    InferRequest, InferResponse, Model, Result,
+    cache::{Cache, Identity, Key, Lead, Lookup},
+};
+use penstock_wire::cached as wire;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Headers that prove who a caller is, to this server or to a proxy before it.
+const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+/// Answers from the cache what it has, and computes the rest, once for all who ask the same meanwhile.
+pub(crate) async fn infer(
+    context: &Context,
+    (model, cache): (&Model, &Arc<Cache>),
+    request: InferRequest,
+    headers: &HeaderMap,
+) -> Result<InferResponse> {
+    let start = Instant::now();
+    let metrics = model.metrics();
+    let hit = |response| {
+        cache.metrics().hits.inc();
+        metrics.statistics.cache_hit(start.elapsed());
+        Ok(response)
+    };
+    let level = model.spec().queueing.level(request.schedule.priority);
+    let (request, key) = key(model, request, identity(model, &context.app.config.access, headers)).await?;
+    let lead = match cache.ask(key, level, start) {
+        Lookup::Answer(response) => return hit(response),
+        Lookup::Lead(lead) => Some(lead),
+        Lookup::Follow(other) => match other.await {
+            Ok(response) => return hit(response),
+            // Its own request may fare better.
+            Err(_) => None,
+        },
+        Lookup::Alone => None,
+    };
+    let elsewhere = Elsewhere::of(context, model, &key);
+    if let Some(elsewhere) = &elsewhere
+        && let Some((response, since)) = elsewhere.find(model, request.rows).await
+    {
+        keep(cache, lead, key, &response, since);
+        cache.metrics().shared_hits.inc();
+        return hit(response);
+    }
+    cache.metrics().misses.inc();
+    metrics.statistics.cache_miss(start.elapsed());
+    let response = model.infer(request, context.desk.as_ref()).await?;
+    let computed = Instant::now();
+    keep(cache, lead, key, &response, computed);
+    if let Some(elsewhere) = elsewhere {
+        elsewhere.put(&response);
+    }
+    metrics.statistics.cache_kept(computed.elapsed());
+    Ok(response)
+}
+
+fn keep(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, since: Instant) {
+    match lead {
+        Some(lead) => lead.answered(response, since),
+        None => drop(cache.keep(key, response, since)),
+    }
+}
+
+/// The place of one answer among those that servers share.
+struct Elsewhere<'a> {
+    remote: &'a Arc<Remote>,
+    key: Key,
+    ttl: Option<Duration>,
+}
+
+impl<'a> Elsewhere<'a> {
+    fn of(context: &'a Context, model: &Model, key: &Key) -> Option<Self> {
+        let (remote, caching) = (context.remote.as_ref()?, model.spec().cache.as_ref()?);
+        let key = key.shared(model.spec(), caching.revision.as_ref()?);
+        Some(Self { remote, key, ttl: caching.ttl })
+    }
+
+    /// An answer that is not too old, and since when it is one.
+    async fn find(&self, model: &Model, rows: usize) -> Option<(InferResponse, Instant)> {
+        let bytes = self.remote.get(&self.key).await?;
+        let (response, age) = wire::decode(model.spec(), rows, &self.key, bytes, SystemTime::now())?;
+        let since = Instant::now().checked_sub(age).filter(|_| self.ttl.is_none_or(|ttl| age < ttl))?;
+        Some((response, since))
+    }
+
+    fn put(self, response: &InferResponse) {
+        if let Some(bytes) = wire::encode(&self.key, response, SystemTime::now()) {
+            self.remote.put(self.key, bytes, self.ttl);
+        }
+    }
+}
+
+/// The request, and its key. Much is digested on a thread of its own.
+async fn key(model: &Model, request: InferRequest, identity: Identity) -> Result<(InferRequest, Key)> {
+    let bytes = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
+    let spec = Arc::clone(model.spec());
+    offload::run(bytes, move || {
+        let key = Key::new(&spec, &request, &identity);
+        Ok((request, key))
+    })
+    .await
+}
+
+/// What sets the caller apart: credentials, what the server's rules ask for, and what the model names.
+fn identity(model: &Model, access: &Access, headers: &HeaderMap) -> Identity {
+    let vary = model.spec().cache.iter().flat_map(|caching| &caching.vary);
+    let names = CREDENTIALS.into_iter().chain(access.headers()).chain(vary.map(String::as_str));
+    let mut identity = Identity::new();
+    for name in names {
+        identity.extend(headers.get_all(name).iter().map(|value| (name.to_owned(), value.as_bytes().to_vec())));
+    }
+    identity
+}

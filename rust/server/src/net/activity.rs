@@ -1,0 +1,248 @@
+//! What a connection is doing, as its timeouts and the drain need to know it.
+
+use super::framing::{Framing, UNSURE};
+use crate::settings::Limits;
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// One connection's state. It holds no times: [`Clocks`] sees what has changed since it last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// A request or an answer has ended since the last look.
+    moved: AtomicBool,
+    /// The number of a head that has begun and not ended; 0 for none.
+    head: AtomicU32,
+    /// See [`Framing::contradiction`].
+    contradiction: AtomicU32,
+    chunked_requests: AtomicU32,
+    http2: AtomicBool,
+    under_way: AtomicU32,
+    /// Answers that are made while they are sent. Silence in them is the handler's.
+    streams: AtomicU32,
+    answered: AtomicBool,
+    /// The socket would not take the rest of an answer.
+    blocked: AtomicBool,
+    /// The socket has taken bytes since the last look.
+    wrote: AtomicBool,
+    /// Bytes of HTTP/2 answers that are made, and that the client has not let us send.
+    unread: AtomicUsize,
+    /// The client has let us send some of them since the last look.
+    took: AtomicBool,
+    /// Connections of the server that are blocked.
+    writing: Arc<AtomicUsize>,
+}
+
+impl Activity {
+    /// A connection that was just opened. `writing` counts the connections that have more to send.
+    pub(crate) fn new(writing: Arc<AtomicUsize>) -> Self {
+        let mut activity = Self::default();
+        activity.writing = writing;
+        activity
+    }
+
+    /// Counts a request until the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Self>) -> Busy {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// Counts an answer that is made while it is sent, until the guard is dropped.
+    pub(crate) fn stream(self: &Arc<Self>) -> OpenStream {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        OpenStream(Arc::clone(self))
+    }
+
+    /// Whether it could be closed in between requests. Before its first answer an HTTP/1 connection
+    /// cannot: its client has no way to know that the request was not taken.
+    pub(crate) fn may_be_closed(&self) -> bool {
+        self.answered.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
+    }
+
+    /// Counts a chunked HTTP/1.1 request, and says whether it had a `Content-Length` too.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        let count = self.chunked_requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let found = self.contradiction.load(Ordering::Relaxed);
+        found == count || found == UNSURE
+    }
+
+    /// Counts bytes of an answer that wait for the client.
+    pub(crate) fn wait_for_reader(&self, bytes: usize) {
+        self.unread.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that the client takes bytes of answers.
+    pub(crate) fn took(&self) {
+        self.took.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives back what waited for the client.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.unread.fetch_sub(bytes, Ordering::Relaxed);
+        self.moved.store(true, Ordering::Relaxed);
+    }
+
+    fn read(&self, framing: &Framing) {
+        self.head.store(framing.open_head(), Ordering::Relaxed);
+        self.http2.store(framing.is_http2(), Ordering::Relaxed);
+        self.contradiction.store(framing.contradiction(), Ordering::Relaxed);
+    }
+
+    fn wrote(&self, polled: &Poll<io::Result<usize>>) {
+        let blocked = polled.is_pending();
+        if !blocked {
+            self.wrote.store(true, Ordering::Relaxed);
+        }
+        if self.blocked.load(Ordering::Relaxed) != blocked {
+            self.blocked.store(blocked, Ordering::Relaxed);
+            match blocked {
+                true => self.writing.fetch_add(1, Ordering::AcqRel),
+                false => self.writing.fetch_sub(1, Ordering::AcqRel),
+            };
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if self.blocked.load(Ordering::Relaxed) {
+            self.writing.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The beginnings of a connection's states that have an end, seen once a look: late by one at most, never early.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    idle: Instant,
+    head: (u32, Instant),
+    blocked: Instant,
+    unread: Instant,
+}
+
+impl Clocks {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self { idle: now, head: (0, now), blocked: now, unread: now }
+    }
+
+    /// Looks whether a client has been silent, or slow, for longer than it may.
+    pub(crate) fn overdue(&mut self, activity: &Activity, limits: &Limits) -> bool {
+        let now = Instant::now();
+        let (wrote, took) =
+            (activity.wrote.swap(false, Ordering::Relaxed), activity.took.swap(false, Ordering::Relaxed));
+        let moved = activity.moved.swap(false, Ordering::Relaxed);
+        let (http2, blocked) = (activity.http2.load(Ordering::Relaxed), activity.blocked.load(Ordering::Relaxed));
+        let unread = activity.unread.load(Ordering::Relaxed) > 0;
+        let computing = activity.under_way.load(Ordering::Relaxed) > 0;
+        let answering = computing || activity.streams.load(Ordering::Relaxed) > 0;
+        if wrote || !blocked {
+            self.blocked = now;
+        }
+        // A caller who waits for another answer does not lose it to one that is left unread.
+        if took || !unread || computing {
+            self.unread = now;
+        }
+        let head = activity.head.load(Ordering::Relaxed);
+        // While HTTP/1.1 answers, or a socket is full, what the client sends may be left unread.
+        if head != self.head.0 || blocked || (answering && !http2) {
+            self.head = (head, now);
+        }
+        // HTTP/2 writes also when a client does nothing but ping.
+        if moved || answering || blocked || unread || (wrote && !http2) {
+            self.idle = now;
+        }
+        let over = |since: Instant, limit: Duration| now.duration_since(since) > limit;
+        over(self.idle, limits.idle_timeout)
+            || (head != 0 && over(self.head.1, limits.header_timeout))
+            || over(self.blocked, limits.write_timeout)
+            || over(self.unread, limits.write_timeout)
+    }
+}
+
+/// A request under way on a connection.
+pub(crate) struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.answered.store(true, Ordering::Relaxed);
+        // The next idle time counts from the answer, not from the request.
+        self.0.moved.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An answer that is still being made.
+#[derive(Debug)]
+pub(crate) struct OpenStream(Arc<Activity>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.0.moved.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A socket whose reads and writes are noted.
+pub(crate) struct Watched<S> {
+    socket: S,
+    activity: Arc<Activity>,
+    framing: Framing,
+}
+
+impl<S> Watched<S> {
+    pub(crate) fn new(socket: S, activity: Arc<Activity>) -> Self {
+        Self { socket, activity, framing: Framing::new() }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            let Self { activity, framing, .. } = &mut *self;
+            framing.read(&buffer.filled()[before..]);
+            activity.read(framing);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.activity.wrote(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write_vectored(cx, buffers);
+        self.activity.wrote(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,148 @@
+//! One connection from its acceptance to its end: HTTP/1.1 or HTTP/2 by its first bytes, and the
+//! timeouts on silent clients.
+
+use super::{
+    activity::{Activity, Clocks, Watched},
+    tracked_body::Answer,
+};
+use crate::{body::ReadBody, dispatch::Front, rest, settings::Limits};
+use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
+use http_body::Body as _;
+use hyper::{Request, body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
+use penstock_core::Protocol;
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+    time::sleep,
+};
+
+/// How often a connection's timeouts are looked at; they are that coarse.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the server as a whole wants of its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Go on.
+    Serve,
+    /// Finish what is under way, then close.
+    Finish,
+    /// Close.
+    Close,
+}
+
+/// What all connections of an I/O thread share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) builder: Arc<Builder<TokioExecutor>>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) order: watch::Receiver<Order>,
+    /// Connections that have more to send than their sockets take.
+    pub(crate) writing: Arc<AtomicUsize>,
+}
+
+/// Serves one connection until it ends, or is to end.
+pub(crate) async fn serve<S>(socket: S, front: Front, shared: Shared)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let Shared { builder, limits, mut order, writing } = shared;
+    let activity = Arc::new(Activity::new(writing));
+    let io = TokioIo::new(Watched::new(socket, Arc::clone(&activity)));
+    let service = service_fn(|request: Request<Incoming>| {
+        let (front, busy) = (front.clone(), activity.enter());
+        let version = request.version();
+        let refused = check_coding(&request, &activity);
+        let request = ReadBody::of(request, &limits);
+        let activity = Arc::clone(&activity);
+        async move {
+            let response = match refused {
+                Some(message) => rest::broken(message),
+                None => front.handle(request, Protocol::Http).await,
+            };
+            drop(busy);
+            Ok::<_, Infallible>(response.map(|body| Answer::new(body, version, &activity)))
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut clocks = Clocks::new();
+    // Opened while the server drains: its first answer closes it.
+    let mut finishing = *order.borrow_and_update() != Order::Serve;
+    loop {
+        tokio::select! {
+            biased;
+            // A connection that failed has nobody left to tell.
+            _ = connection.as_mut() => return,
+            () = sleep(LOOK_EVERY) => {
+                if clocks.overdue(&activity, &limits) {
+                    return;
+                }
+            }
+            changed = order.changed() => {
+                let wanted = if changed.is_err() { Order::Close } else { *order.borrow_and_update() };
+                match wanted {
+                    Order::Serve => {}
+                    Order::Finish if finishing => {}
+                    Order::Finish => {
+                        finishing = true;
+                        // Otherwise its first answer closes it.
+                        if activity.may_be_closed() {
+                            connection.as_mut().graceful_shutdown();
+                        }
+                    }
+                    Order::Close => return,
+                }
+            }
+        }
+    }
+}
+
+/// The reason to refuse a body of which another server could see the end elsewhere. Only chunked ones are
+/// looked at.
+fn check_coding(request: &Request<Incoming>, activity: &Activity) -> Option<String> {
+    if request.version() == Version::HTTP_2 || request.body().size_hint().exact().is_some() {
+        return None;
+    }
+    if activity.is_contradiction() {
+        let both = "the request has the headers Transfer-Encoding and Content-Length, expected one of them";
+        return Some(both.to_owned());
+    }
+    coding(request.headers()).map(|other| format!("the transfer encoding is {other:?}, expected \"chunked\""))
+}
+
+/// A transfer coding that is not just `chunked`.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = values.next().is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    if chunked && values.next().is_none() {
+        return None;
+    }
+    let all = headers.get_all(TRANSFER_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    Some(all.collect::<Vec<_>>().join(", "))
+}
+
+/// The protocol settings that all connections share.
+pub(crate) fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    // Our own checks answer with a JSON body; hyper's bound is only behind them.
+    builder.http1().max_headers(limits.headers + 64).timer(TokioTimer::new()).header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.http2_streams)
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(limits.http2_window)
+        .initial_connection_window_size(limits.http2_window.saturating_mul(4))
+        .max_frame_size(256 << 10)
+        .max_send_buf_size(1 << 20);
+    builder
+}

@@ -1,0 +1,50 @@
+//! The REST routes without a socket: decode, queue, batch, handler and encode run as they do behind one.
+
+use crate::{
+    dispatch::{Front, Served},
+    settings::Config,
+    state::{App, Phase},
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use penstock_core::{Protocol, Registry, metrics::Metrics};
+use std::sync::Arc;
+
+/// A server that is called, not connected to.
+#[derive(Debug)]
+pub struct InProcess {
+    app: Arc<App>,
+    front: Front,
+}
+
+impl InProcess {
+    /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
+    pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
+        let app = Arc::new(App::new(config, registry, metrics));
+        let served = Served { rest: true, grpc: false, metrics: false, local: true, tcp: false };
+        let front = Front::new(Arc::clone(&app), None, served);
+        Self { app, front }
+    }
+
+    /// Takes requests from now on.
+    pub fn set_ready(&self) {
+        self.app.advance(Phase::Ready);
+    }
+
+    /// Answers one request.
+    pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let response = self.front.handle(request.map(Full::new), Protocol::InProcess).await;
+        let (head, body) = response.into_parts();
+        // A body that is made in memory cannot fail.
+        let body = body.collect().await.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
+        Response::from_parts(head, body)
+    }
+
+    /// Refuses new requests and closes the models' queues.
+    pub fn stop(&self) {
+        self.app.advance(Phase::Draining);
+        self.app.registry.all().iter().for_each(|model| model.queue().close());
+        self.app.registry.leaving().iter().for_each(|queue| queue.close());
+    }
+}

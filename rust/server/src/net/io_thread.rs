@@ -1,0 +1,240 @@
+//! The threads that do I/O. Each has a runtime and a [`CompletionQueue`] of its own, and a connection stays on
+//! one of them: a request wakes no other thread but its model's.
+
+use super::{
+    connection::{Order, Shared, builder, serve},
+    listen::{Bound, BoundSocket, SocketFile, StartError},
+};
+use crate::{
+    dispatch::{Front, Served},
+    observe::Events,
+    settings::Address,
+    state::App,
+};
+use penstock_core::CompletionQueue;
+use std::{
+    io,
+    net::TcpStream as StdTcpStream,
+    os::unix::net::UnixStream as StdUnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::{mpsc, watch},
+};
+
+/// What the accepting thread hands to the others: a socket, and which listener it came from.
+type Accepted = (Socket, usize);
+
+enum Socket {
+    Tcp(StdTcpStream),
+    Unix(StdUnixStream),
+}
+
+/// The running I/O threads.
+#[derive(Debug)]
+pub(crate) struct IoThreads {
+    order: watch::Sender<Order>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// What an I/O thread needs to serve connections.
+#[derive(Clone)]
+struct Station {
+    app: Arc<App>,
+    fronts: Arc<[Front]>,
+    shared: Shared,
+    open: Arc<AtomicUsize>,
+}
+
+/// The processors that this process may use: those of its affinity, within its control group's quota of time. A
+/// quota is rounded down; at least 1.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// I/O threads for that many cores. The handlers need cores too, and each further thread splits
+/// batches between more sockets polls.
+pub(crate) fn default_io_threads(cores: usize) -> usize {
+    (cores / 2).clamp(1, 4)
+}
+
+impl IoThreads {
+    /// Starts them. The first one accepts for all.
+    pub(crate) fn start(app: &Arc<App>, bound: Vec<Bound>) -> Result<Self, StartError> {
+        let cores = processors();
+        let count = match app.config.io_threads {
+            0 => default_io_threads(cores),
+            count => count,
+        };
+        let (order, receiver) = watch::channel(Order::Serve);
+        let open = Arc::new(AtomicUsize::new(0));
+        let served: Vec<Served> = bound.iter().map(served).collect();
+        let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        let mut acceptor = Some(bound);
+        let mut pending = Vec::new();
+        for _ in 0..count {
+            let (sender, inbox) = mpsc::unbounded_channel::<Accepted>();
+            inboxes.push(sender);
+            pending.push(inbox);
+        }
+        for (index, inbox) in pending.into_iter().enumerate() {
+            let (app, served, order) = (Arc::clone(app), served.clone(), receiver.clone());
+            let (open, inboxes) = (Arc::clone(&open), inboxes.clone());
+            let bound = acceptor.take();
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
+            let runtime = runtime.build().map_err(StartError::Thread)?;
+            let run = move || {
+                let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
+                runtime.block_on(async move {
+                    let desk = CompletionQueue::new();
+                    let fronts =
+                        served.iter().map(|&served| Front::new(Arc::clone(&app), Some(desk.clone()), served)).collect();
+                    let builder = Arc::new(builder(&app.config.limits));
+                    tokio::spawn(async move { desk.run().await });
+                    let mut until = order.clone();
+                    let shared = Shared {
+                        builder,
+                        limits: Arc::new(app.config.limits.clone()),
+                        order,
+                        writing: Arc::clone(&app.writing),
+                    };
+                    let station = Station { app, fronts, shared, open };
+                    if let Some(bound) = bound {
+                        accept_all(bound, &station, &inboxes);
+                    }
+                    drop(inboxes);
+                    tokio::spawn(take_over(station, inbox));
+                    // An error means that the server is gone, which is the same order.
+                    let _ = until.wait_for(|order| *order == Order::Close).await;
+                });
+            };
+            threads.push(
+                thread::Builder::new().name(format!("penstock-io-{index}")).spawn(run).map_err(StartError::Thread)?,
+            );
+        }
+        Ok(Self { order, threads })
+    }
+
+    /// Connections finish what is under way, and close.
+    pub(crate) fn finish(&self) {
+        self.order.send_replace(Order::Finish);
+    }
+
+    /// Closes everything and ends the threads.
+    pub(crate) fn close(self) {
+        self.order.send_replace(Order::Close);
+        for thread in self.threads {
+            // A thread that panicked has said so on its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn served(bound: &Bound) -> Served {
+    let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
+    Served { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
+}
+
+fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
+    for (index, bound) in bound.into_iter().enumerate() {
+        let (order, inboxes) = (station.shared.order.clone(), inboxes.to_vec());
+        match bound.socket {
+            BoundSocket::Tcp(listener) => {
+                if let Ok(listener) = TcpListener::from_std(listener) {
+                    tokio::spawn(accept(Acceptor::Tcp(listener), index, inboxes, order));
+                }
+            }
+            BoundSocket::Unix(listener, file) => {
+                if let Ok(listener) = UnixListener::from_std(listener) {
+                    tokio::spawn(accept(Acceptor::Unix(listener, file), index, inboxes, order));
+                }
+            }
+        }
+    }
+}
+
+enum Acceptor {
+    Tcp(TcpListener),
+    // The file is removed when accepting ends.
+    Unix(UnixListener, #[expect(dead_code, reason = "held for its drop")] SocketFile),
+}
+
+impl Acceptor {
+    async fn next(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let socket = listener.accept().await?.0;
+                socket.set_nodelay(true)?;
+                Socket::Tcp(socket.into_std()?)
+            }
+            Self::Unix(listener, _) => Socket::Unix(listener.accept().await?.0.into_std()?),
+        })
+    }
+}
+
+/// Accepts, and deals the connections out in turn.
+async fn accept(
+    acceptor: Acceptor,
+    listener: usize,
+    inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    mut order: watch::Receiver<Order>,
+) {
+    let mut turn = 0;
+    loop {
+        let accepted = tokio::select! {
+            accepted = acceptor.next() => accepted,
+            // While others finish, probes still connect to ask whether this server is ready.
+            _ = order.wait_for(|order| *order == Order::Close) => return,
+        };
+        match accepted {
+            Ok(socket) => {
+                // A thread that is gone has closed its inbox; the server is closing then.
+                let _ = inboxes[turn % inboxes.len()].send((socket, listener));
+                turn += 1;
+            }
+            // Out of descriptors, say: the next try may find some.
+            Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Serves the connections that are dealt to this thread.
+async fn take_over(station: Station, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
+    while let Some((socket, listener)) = inbox.recv().await {
+        if station.open.fetch_add(1, Ordering::AcqRel) >= station.app.config.limits.connections {
+            station.open.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(limit = station.app.config.limits.connections, "a connection over the limit was closed");
+            continue;
+        }
+        station.app.metrics.connections.inc();
+        let station = station.clone();
+        tokio::spawn(async move {
+            let front = station.fronts[listener].clone();
+            match socket {
+                Socket::Tcp(socket) => {
+                    if let Ok(socket) = TcpStream::from_std(socket) {
+                        serve(socket, front, station.shared).await;
+                    }
+                }
+                Socket::Unix(socket) => {
+                    if let Ok(socket) = UnixStream::from_std(socket) {
+                        serve(socket, front, station.shared).await;
+                    }
+                }
+            }
+            station.app.metrics.connections.dec();
+            station.open.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! Binding. It happens before models are loaded, so that a port in use is told at once.
+
+use crate::settings::{Address, Listener};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    os::fd::AsRawFd as _,
+    os::unix::{
+        fs::FileTypeExt as _,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+};
+
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: i32 = 4096;
+
+/// Why a server did not start: one line for its user.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address that cannot be listened on.
+    #[error("cannot listen on {address}: {reason}")]
+    Bind {
+        /// The address as configured.
+        address: String,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// A thread that could not be started.
+    #[error("cannot start an I/O thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A socket that is listened on.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) socket: BoundSocket,
+    pub(crate) address: Address,
+    pub(crate) rest: bool,
+    pub(crate) grpc: bool,
+    pub(crate) metrics: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum BoundSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+impl BoundSocket {
+    pub(crate) fn descriptor(&self) -> i32 {
+        match self {
+            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Unix(listener, _) => listener.as_raw_fd(),
+        }
+    }
+}
+
+/// Removes a Unix socket's path when it is no longer listened on.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it; there is nothing to do about it then.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens on one address.
+pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
+    let bound = match &listener.address {
+        Address::Tcp(address) => tcp(*address),
+        Address::Unix(path) => unix(path),
+    };
+    let (socket, address) =
+        bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
+    let Listener { rest, grpc, metrics, .. } = *listener;
+    Ok(Bound { socket, address, rest, grpc, metrics })
+}
+
+fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restarted server must not wait for its old connections to be forgotten.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let listener: TcpListener = socket.into();
+    let address = listener.local_addr()?;
+    Ok((BoundSocket::Tcp(listener), Address::Tcp(address)))
+}
+
+fn unix(path: &Path) -> io::Result<(BoundSocket, Address)> {
+    // A socket that nobody answers on is left over from a server that was killed.
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    Ok((BoundSocket::Unix(listener, SocketFile(path.to_owned())), Address::Unix(path.to_owned())))
+}

@@ -1,0 +1,15 @@
+//! Sockets, connections, I/O threads, and the life of a server.
+
+mod activity;
+mod connection;
+mod framing;
+mod in_process;
+mod io_thread;
+mod listen;
+mod server;
+mod tracked_body;
+
+pub use in_process::InProcess;
+pub use io_thread::processors;
+pub use listen::StartError;
+pub use server::Server;

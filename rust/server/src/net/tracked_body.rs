@@ -1,0 +1,117 @@
+//! Answers on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
+//! leave them unread while its connection goes on.
+
+use super::activity::{Activity, OpenStream};
+use crate::{body::Body, state::HeldAnswer};
+use bytes::{Buf, Bytes};
+use http::Version;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// An answer's body.
+pub(crate) struct Answer {
+    body: Body,
+    /// `None` over HTTP/1.1, which sends one answer at a time: its socket tells whether it is read.
+    activity: Option<Arc<Activity>>,
+    /// Bytes of a body known in full that are counted and not handed out yet.
+    left: usize,
+    /// The memory of a large answer, which each of its parts keeps counted.
+    held: Option<Arc<HeldAnswer>>,
+    /// Keeps the connection from counting as idle while the body is made.
+    _stream: Option<OpenStream>,
+}
+
+impl Answer {
+    /// The body of an answer to a request of that version, on the connection of that activity.
+    pub(crate) fn new(mut body: Body, version: Version, activity: &Arc<Activity>) -> Self {
+        let activity_of_http2 = (version == Version::HTTP_2).then(|| Arc::clone(activity));
+        let left = body.bytes();
+        if let Some(activity) = &activity_of_http2 {
+            activity.wait_for_reader(left);
+        }
+        let held = body.take_held();
+        let stream = body.is_streamed().then(|| activity.stream());
+        Self { body, activity: activity_of_http2, left, held, _stream: stream }
+    }
+
+    fn count(&mut self, bytes: Bytes) -> Part {
+        let counted = self.activity.as_ref().map(|activity| {
+            match self.left.checked_sub(bytes.len()) {
+                Some(left) => self.left = left,
+                None => activity.wait_for_reader(bytes.len()),
+            }
+            (Arc::clone(activity), bytes.len())
+        });
+        Part { bytes, counted, _held: self.held.clone() }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(activity) = &self.activity {
+            activity.release(self.left);
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Part;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Part>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| self.count(bytes)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A part of an answer that is with the HTTP library until it is sent.
+pub(crate) struct Part {
+    bytes: Bytes,
+    counted: Option<(Arc<Activity>, usize)>,
+    _held: Option<Arc<HeldAnswer>>,
+}
+
+impl Buf for Part {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some((activity, _)) = &self.counted {
+            activity.took();
+        }
+    }
+
+    fn copy_to_bytes(&mut self, len: usize) -> Bytes {
+        let bytes = self.bytes.copy_to_bytes(len);
+        if let Some((activity, _)) = &self.counted {
+            activity.took();
+        }
+        bytes
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some((activity, bytes)) = &self.counted {
+            activity.release(*bytes);
+        }
+    }
+}

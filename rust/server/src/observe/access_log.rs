@@ -1,0 +1,139 @@
+//! One line a request.
+
+use super::timestamp::Stamp;
+use penstock_core::Timings;
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
+
+/// The most bytes of an id or a name in a line.
+pub const LONGEST_NAME: usize = 256;
+
+/// The most bytes of a message in a line.
+pub(crate) const LONGEST_MESSAGE: usize = 1024;
+
+/// What is said of one request.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) protocol: &'static str,
+    pub(crate) model: &'a str,
+    pub(crate) version: &'a str,
+    /// `ok`, or the name of the error's kind.
+    pub(crate) outcome: &'static str,
+    /// HTTP status or gRPC code.
+    pub(crate) status: i32,
+    pub(crate) duration: Duration,
+    pub(crate) timings: Timings,
+    pub(crate) error: Option<&'a str>,
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// A line for people.
+pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
+    let mut line = String::with_capacity(160);
+    let _ = write!(
+        line,
+        "{} {} {}/{} {} {} {:.2}ms queue={:.2}ms compute={:.2}ms batch={} id={}",
+        time.text(),
+        entry.protocol,
+        plain(entry.model, LONGEST_NAME),
+        plain(entry.version, LONGEST_NAME),
+        entry.status,
+        entry.outcome,
+        milliseconds(entry.duration),
+        milliseconds(entry.timings.queue),
+        milliseconds(entry.timings.compute),
+        entry.timings.batch_rows,
+        plain(entry.id, LONGEST_NAME),
+    );
+    if let Some(error) = entry.error {
+        let _ = write!(line, " error=\"{}\"", plain(error, LONGEST_MESSAGE));
+    }
+    line.push('\n');
+    line
+}
+
+/// Somebody's text for a line of a log, of at most `longest` bytes before `…`. Characters that do not print are escaped
+/// like `\u{202e}`: others could forge lines, move a terminal's cursor or turn the order of what follows.
+pub fn plain(text: &str, longest: usize) -> Cow<'_, str> {
+    if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(longest);
+    let mut line = String::with_capacity(end + 16);
+    for character in text[..end].chars() {
+        if is_printable(character) {
+            line.push(character);
+        } else {
+            // Writing into a `String` cannot fail.
+            let _ = write!(line, "\\u{{{:x}}}", u32::from(character));
+        }
+    }
+    if end < text.len() {
+        line.push('…');
+    }
+    Cow::Owned(line)
+}
+
+/// Decides as the standard library does for `Debug`.
+fn is_printable(character: char) -> bool {
+    if character.is_ascii() {
+        return !character.is_ascii_control();
+    }
+    // Behind a letter: there a mark that combines with it is not escaped.
+    let mut pair = [b'a'; 5];
+    let end = 1 + character.encode_utf8(&mut pair[1..]).len();
+    std::str::from_utf8(&pair[..end]).is_ok_and(|pair| pair.escape_debug().nth(1) == Some(character))
+}
+
+/// A line for machines.
+pub(crate) fn json_line(entry: &Entry<'_>, time: &Stamp) -> String {
+    let mut line = serde_json::json!({
+        "time": time.json(),
+        "id": plain(entry.id, LONGEST_NAME),
+        "protocol": entry.protocol,
+        "model": plain(entry.model, LONGEST_NAME),
+        "version": plain(entry.version, LONGEST_NAME),
+        "outcome": entry.outcome,
+        "status": entry.status,
+        "duration_ms": milliseconds(entry.duration),
+        "queue_ms": milliseconds(entry.timings.queue),
+        "compute_ms": milliseconds(entry.timings.compute),
+        "batch_rows": entry.timings.batch_rows,
+        "error": entry.error.map(|error| plain(error, LONGEST_MESSAGE)),
+    })
+    .to_string();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn what_prints_stays() {
+        for text in ["", "r-1", "a \"b\" \\ 'c'", "ünï-côde ☃", "हिन्दी", "e\u{301}", "日本語"] {
+            assert_eq!(plain(text, 256), text);
+        }
+    }
+
+    #[test]
+    fn what_does_not_print_is_escaped() {
+        let kinds =
+            ["\n\r\t\0\x1b\x7f\u{9b}", "\u{202e}\u{2066}\u{200f}\u{61c}", "\u{2028}\u{2029}", "\u{feff}\u{200b}\u{ad}"];
+        for character in kinds.concat().chars() {
+            assert_eq!(plain(&format!("a{character}b"), 256), format!("a\\u{{{:x}}}b", u32::from(character)));
+        }
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(plain("abcd", 4), "abcd");
+        assert_eq!(plain("abcde", 4), "abcd…");
+        assert_eq!(plain("abcü", 4), "abc…");
+        assert_eq!(plain(&"\n".repeat(5), 4), "\\u{a}".repeat(4) + "…");
+    }
+}

@@ -1,0 +1,133 @@
+//! The server's log: what happens to it, and a line for each request if that is wanted. Both go to
+//! standard error by a thread of their own, so that a slow terminal slows no request; when the log
+//! cannot keep up, lines are dropped and counted. What is logged can be changed while the server runs.
+
+use super::access_log::{Entry, LONGEST_MESSAGE, json_line, plain, text_line};
+use super::timestamp::Stamp;
+use crate::settings::{AccessLog, LogLevel};
+use penstock_wire::logging::{LogFormat, LogSettings};
+use prometheus_client::metrics::counter::Counter;
+use std::{
+    io::{self, BufWriter, Write},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+};
+
+/// Lines that may wait for the writer.
+const WAITING_LINES: usize = 8192;
+
+/// Takes lines and hands them to the writer.
+#[derive(Debug)]
+pub(crate) struct Log {
+    settings: Mutex<LogSettings>,
+    /// Whether each request is logged: looked at for every one.
+    requests: AtomicBool,
+    json: bool,
+    dropped: Counter,
+    /// Started with the first line. `None` if there can be no thread.
+    lines: OnceLock<Option<SyncSender<String>>>,
+}
+
+impl Log {
+    pub(crate) fn new(requests: AccessLog, level: LogLevel, dropped: Counter) -> Self {
+        let on = requests != AccessLog::Off;
+        let settings = LogSettings {
+            info: level >= LogLevel::Info,
+            warning: level >= LogLevel::Warning,
+            error: level >= LogLevel::Error,
+            verbose_level: on.into(),
+            format: LogFormat::Default,
+        };
+        Self {
+            settings: Mutex::new(settings),
+            requests: AtomicBool::new(on),
+            json: requests == AccessLog::Json,
+            dropped,
+            lines: OnceLock::new(),
+        }
+    }
+
+    /// What is logged now.
+    pub(crate) fn settings(&self) -> LogSettings {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs otherwise from now on, as `change` makes it of what is logged now. Two changes never make
+    /// theirs of the same settings, so none is lost. Returns what is logged then.
+    ///
+    /// # Errors
+    /// What the change is refused with; nothing is changed then.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(LogSettings) -> Result<LogSettings, E>,
+    ) -> Result<LogSettings, E> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        *settings = change(*settings)?;
+        self.requests.store(settings.verbose_level > 0, Ordering::Relaxed);
+        Ok(*settings)
+    }
+
+    /// Whether requests are logged.
+    pub(crate) fn logs_requests(&self) -> bool {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Logs one request.
+    pub(crate) fn request(&self, entry: &Entry<'_>) {
+        let time = Stamp::now(self.settings().format);
+        self.write(if self.json { json_line(entry, &time) } else { text_line(entry, &time) });
+    }
+
+    /// Whether something of that level is logged.
+    pub(crate) fn takes(&self, level: LogLevel) -> bool {
+        let settings = self.settings();
+        match level {
+            LogLevel::Off => false,
+            LogLevel::Error => settings.error,
+            LogLevel::Warning => settings.warning,
+            LogLevel::Info => settings.info,
+        }
+    }
+
+    /// Logs something that happened, if its level is logged.
+    pub(crate) fn say(&self, level: LogLevel, message: &str) {
+        if !self.takes(level) {
+            return;
+        }
+        let (time, message) = (Stamp::now(self.settings().format), plain(message, LONGEST_MESSAGE));
+        if self.json {
+            let time = time.json();
+            self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");
+            return;
+        }
+        self.write(format!("{} {} {message}\n", time.text(), level.name()));
+    }
+
+    fn write(&self, line: String) {
+        let start = || {
+            let (lines, receiver) = sync_channel(WAITING_LINES);
+            let thread = thread::Builder::new().name("penstock-log".to_owned());
+            thread.spawn(move || write_lines(&receiver)).ok().map(|_| lines)
+        };
+        let Some(lines) = self.lines.get_or_init(start) else { return };
+        if let Err(TrySendError::Full(_)) = lines.try_send(line) {
+            self.dropped.inc();
+        }
+    }
+}
+
+fn write_lines(lines: &Receiver<String>) {
+    let mut out = BufWriter::new(io::stderr());
+    while let Ok(line) = lines.recv() {
+        // A log that cannot be written must not stop the server: there is nowhere left to say so.
+        let _ = out.write_all(line.as_bytes());
+        while let Ok(line) = lines.try_recv() {
+            let _ = out.write_all(line.as_bytes());
+        }
+        let _ = out.flush();
+    }
+}

@@ -1,0 +1,73 @@
+//! Brings what this crate says by `tracing` into the server's log. Spans, and what other crates say, are left out.
+
+use super::log::Log;
+use crate::settings::LogLevel;
+use std::{fmt::Write as _, sync::Arc};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+    span::{Attributes, Id, Record},
+    subscriber::Interest,
+};
+
+/// What an I/O thread reports to.
+pub(crate) struct Events(pub(crate) Arc<Log>);
+
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event() && metadata.target().starts_with("penstock")
+}
+
+fn level(metadata: &Metadata<'_>) -> LogLevel {
+    match *metadata.level() {
+        Level::ERROR => LogLevel::Error,
+        Level::WARN => LogLevel::Warning,
+        _ => LogLevel::Info,
+    }
+}
+
+impl Subscriber for Events {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
+    }
+
+    /// Below it nothing is even looked at: the crates below this one say much at the lower levels.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::INFO)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        is_ours(metadata) && self.0.takes(level(metadata))
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        self.0.say(level(event.metadata()), &format!("{}{}", text.message, text.fields));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        // Writing into a `String` cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}

@@ -1,0 +1,14 @@
+//! Access log, server log, trace settings and spans.
+
+mod access_log;
+mod log;
+mod log_events;
+pub(crate) mod spans;
+mod timestamp;
+mod trace_settings;
+
+pub(crate) use access_log::Entry;
+pub use access_log::{LONGEST_NAME, plain};
+pub(crate) use log::Log;
+pub(crate) use log_events::Events;
+pub(crate) use trace_settings::Traces;

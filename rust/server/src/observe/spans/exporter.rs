@@ -1,0 +1,209 @@
+//! Sends spans to a collector, from a thread of its own. A request never waits for it: when its queue is full, or the
+//! collector does not take spans, they are dropped and counted.
+
+use super::record::attribute;
+use crate::{
+    observe::Log,
+    settings::{LogLevel, Tracing},
+};
+use bytes::Bytes;
+use http::{
+    Request,
+    header::{CONTENT_TYPE, HOST},
+};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use penstock_wire::generated::trace::{
+    ExportTraceServiceRequest, InstrumentationScope, Resource, ResourceSpans, ScopeSpans, Span, any_value::Value,
+};
+use prometheus_client::metrics::counter::Counter;
+use prost::Message as _;
+use std::{
+    error::Error as StdError,
+    sync::{
+        Arc, OnceLock,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::net::TcpStream;
+
+/// Spans that may wait.
+const WAITING: usize = 8192;
+/// Spans in one message.
+const AT_ONCE: usize = 512;
+/// How long the first of them waits for more.
+const DELAY: Duration = Duration::from_secs(1);
+/// How long a message may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The waits before a message is sent again.
+const AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Takes spans and hands them to the thread that sends them.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    settings: Tracing,
+    dropped: Counter,
+    log: Arc<Log>,
+    /// Started with the first span. `None` if there can be no thread.
+    queue: OnceLock<Option<SyncSender<Order>>>,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every one is a span")]
+enum Order {
+    Send(Span),
+    /// To send all at once, and to drop this then.
+    Flush(SyncSender<()>),
+}
+
+impl Exporter {
+    pub(super) fn new(settings: &Tracing, dropped: Counter, log: Arc<Log>) -> Self {
+        Self { settings: settings.clone(), dropped, log, queue: OnceLock::new() }
+    }
+
+    pub(super) fn take(&self, span: Span) {
+        let sent = self
+            .queue
+            .get_or_init(|| self.start())
+            .as_ref()
+            .is_some_and(|queue| queue.try_send(Order::Send(span)).is_ok());
+        if !sent {
+            self.dropped.inc();
+        }
+    }
+
+    /// Has everything sent, and waits for it that long.
+    pub(super) fn flush(&self, patience: Duration) {
+        let Some(Some(queue)) = self.queue.get() else { return };
+        let (done, ended) = sync_channel(0);
+        if queue.try_send(Order::Flush(done)).is_ok() {
+            let _ = ended.recv_timeout(patience);
+        }
+    }
+
+    fn start(&self) -> Option<SyncSender<Order>> {
+        let (sender, orders) = sync_channel(WAITING);
+        let sending = Sending {
+            settings: self.settings.clone(),
+            dropped: self.dropped.clone(),
+            log: Arc::clone(&self.log),
+            failing: false,
+        };
+        let thread = thread::Builder::new().name("penstock-spans".to_owned());
+        thread.spawn(move || sending.run(&orders)).ok().map(|_| sender)
+    }
+}
+
+struct Sending {
+    settings: Tracing,
+    dropped: Counter,
+    log: Arc<Log>,
+    /// Whether the log knows that the collector takes nothing.
+    failing: bool,
+}
+
+impl Sending {
+    fn run(mut self, orders: &Receiver<Order>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return };
+        while let Ok(first) = orders.recv() {
+            let mut spans = Vec::new();
+            let mut flush = None;
+            let until = Instant::now() + DELAY;
+            let mut next = Ok(first);
+            loop {
+                match next {
+                    Ok(Order::Send(span)) => spans.push(span),
+                    Ok(Order::Flush(done)) => flush = Some(done),
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                }
+                if spans.len() >= AT_ONCE || flush.is_some() {
+                    break;
+                }
+                next = orders.recv_timeout(until.saturating_duration_since(Instant::now()));
+            }
+            if !spans.is_empty() {
+                runtime.block_on(self.send(spans, flush.is_some()));
+            }
+        }
+    }
+
+    async fn send(&mut self, spans: Vec<Span>, last: bool) {
+        let count = spans.len() as u64;
+        let message = Bytes::from(self.message(spans).encode_to_vec());
+        let mut again = AGAIN.iter();
+        loop {
+            let sent = tokio::time::timeout(PATIENCE, post(&self.settings, message.clone())).await;
+            let failed = match sent {
+                Ok(Ok(())) => {
+                    self.failing = false;
+                    return;
+                }
+                Ok(Err(error)) => error,
+                Err(_) => Failed { text: "it does not answer".to_owned(), again: true },
+            };
+            match again.next().filter(|_| failed.again && !last) {
+                Some(&wait) => tokio::time::sleep(wait).await,
+                None => {
+                    self.dropped.inc_by(count);
+                    if !std::mem::replace(&mut self.failing, true) {
+                        let text = format!("spans do not reach {}: {}", self.settings.endpoint, failed.text);
+                        self.log.say(LogLevel::Warning, &text);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+        let name = Value::StringValue(self.settings.service_name.clone());
+        let resource = Resource { attributes: vec![attribute("service.name", name)] };
+        let scope = InstrumentationScope { name: "penstock".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
+        ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
+    }
+}
+
+/// Why a message was not taken, and whether it may be another time.
+struct Failed {
+    text: String,
+    again: bool,
+}
+
+impl<E: StdError> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self { text: error.to_string(), again: true }
+    }
+}
+
+/// The most of an answer that is read.
+const ANSWER: usize = 64 << 10;
+
+async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
+    let stream = TcpStream::connect(&settings.authority).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut request =
+        Request::post(&settings.path).header(HOST, &settings.authority).header(CONTENT_TYPE, "application/x-protobuf");
+    for (name, value) in &settings.headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(message))?;
+    let asked = async move {
+        let answer = sender.send_request(request).await?;
+        let status = answer.status();
+        // Read to its end, so that the collector is not cut off.
+        let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
+        Ok::<_, hyper::Error>(status)
+    };
+    let (status, _) = tokio::join!(asked, connection);
+    let status = status?;
+    if status.is_success() {
+        return Ok(());
+    }
+    let again = matches!(status.as_u16(), 429 | 502 | 503 | 504);
+    Err(Failed { text: format!("it answers with status {}", status.as_u16()), again })
+}

@@ -1,0 +1,134 @@
+//! Infer bodies in the formats of arrays. The content type tells them; all else is the protocol's own.
+
+use super::receive::{receive_whole, wire_limits};
+use crate::{
+    body::{Body, Incoming, offload},
+    rest::headers::JSON_LENGTH,
+    settings::Limits,
+    state::RequestGuard,
+};
+use http::{
+    HeaderMap, HeaderValue, Response,
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+};
+use penstock_core::{InferResponse, Model, ModelSpec, ResponsePlan, Result};
+use penstock_wire::{
+    Decoded,
+    rest::bodies::{self, BodyLimits, Extras, Format},
+};
+use percent_encoding::percent_decode_str;
+use std::sync::Arc;
+
+/// The formats of a request and of its answer; `None` is the protocol's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Formats {
+    pub(crate) request: Option<Format>,
+    pub(crate) answer: Option<Format>,
+}
+
+impl Formats {
+    /// What the headers say. Without a wish the answer is in the request's format.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let request = text(headers, CONTENT_TYPE).and_then(Format::from_content_type);
+        // That header says more than any content type.
+        let request = request.filter(|_| !headers.contains_key(JSON_LENGTH));
+        let answer = text(headers, ACCEPT).and_then(Format::accepted);
+        Self { request, answer: answer.unwrap_or(request) }
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A request in one of the formats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) format: Format,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// Reads and decodes one body; a large one is decoded on a thread of its own.
+///
+/// # Errors
+/// As those of JSON.
+pub(crate) async fn receive<B: Incoming>(
+    spec: &Arc<ModelSpec>,
+    asked: Asked<'_>,
+    body: B,
+    limits: &Limits,
+    guard: &mut RequestGuard,
+) -> Result<Decoded> {
+    let members = members(asked.query.unwrap_or_default());
+    let extras = Extras::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    let bytes = receive_whole(asked.headers, body, limits, guard.held()).await?;
+    let limits = BodyLimits { lists: wire_limits(limits), inflated: limits.inflation() };
+    let spec = Arc::clone(spec);
+    offload::run(bytes.len(), move || bodies::decode(asked.format, &spec, extras, bytes, &limits)).await
+}
+
+/// The members of a query, decoded. What is not UTF-8 is passed over.
+fn members(query: &str) -> Vec<(String, String)> {
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().ok().map(String::from);
+    let pairs = query.split('&').filter_map(|member| member.split_once('='));
+    pairs.filter_map(|(name, value)| Some((decoded(name)?, decoded(value)?))).collect()
+}
+
+/// An answer in `format`; a large one is encoded on a thread of its own.
+///
+/// # Errors
+/// `InvalidInput` for values that the format cannot hold.
+pub(crate) async fn answer(
+    format: Format,
+    model: &Model,
+    plan: ResponsePlan,
+    response: InferResponse,
+) -> Result<(Response<Body>, ResponsePlan)> {
+    let size = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
+    let spec = Arc::clone(model.spec());
+    let (chunks, plan) =
+        offload::run(size, move || Ok((bodies::encode(format, &spec, &plan, &response)?, plan))).await?;
+    let mut answer = Response::new(Body::new(chunks));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    Ok((answer, plan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formats(headers: &[(HeaderName, &'static str)]) -> (Option<Format>, Option<Format>) {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
+        let Formats { request, answer } = Formats::of(&headers);
+        (request, answer)
+    }
+
+    #[test]
+    fn headers_choose_the_formats() {
+        use Format::{Arrow, Msgpack, Npy};
+        let length = || HeaderName::from_static(JSON_LENGTH);
+        for (headers, expected) in [
+            (&[][..], (None, None)),
+            (&[(CONTENT_TYPE, "application/json"), (ACCEPT, "*/*")], (None, None)),
+            (&[(CONTENT_TYPE, "Application/X-npy; charset=x")], (Some(Npy), Some(Npy))),
+            (&[(CONTENT_TYPE, "application/x-npy"), (ACCEPT, "*/*")], (Some(Npy), Some(Npy))),
+            (&[(CONTENT_TYPE, "application/x-npy"), (ACCEPT, "application/json")], (Some(Npy), None)),
+            (&[(CONTENT_TYPE, "application/x-npy"), (length(), "5")], (None, None)),
+            (&[(ACCEPT, "application/vnd.apache.arrow.stream")], (None, Some(Arrow))),
+            (&[(ACCEPT, "application/json;q=0.5, application/msgpack")], (None, Some(Msgpack))),
+            (&[(ACCEPT, "application/json, application/msgpack")], (None, None)),
+            (&[(ACCEPT, "application/msgpack;q=0")], (None, None)),
+            (&[(CONTENT_TYPE, "application/vnd.msgpack"), (ACCEPT, "text/html")], (Some(Msgpack), Some(Msgpack))),
+        ] {
+            assert_eq!(formats(headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn queries_are_taken_apart() {
+        let expected = [("output", "a&b"), ("id", "x y ü"), ("output", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(members("output=a%26b&id=x+y%20%C3%BC&flag&output=&bad=%ff"), expected);
+        assert!(members("").is_empty());
+    }
+}

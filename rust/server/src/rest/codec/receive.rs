@@ -1,0 +1,246 @@
+//! Reads an infer body into its final place: tensor bytes go from the socket's buffer straight into
+//! each tensor's own, and nothing is grown by doubling.
+
+use crate::{
+    body::{
+        Incoming,
+        inflate::inflated,
+        next,
+        offload::{self, Offloaded},
+    },
+    rest::headers::{content_coding, json_length},
+    settings::Limits,
+    state::{Context, HeldBytes, RequestGuard},
+};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use penstock_core::{Error, Kind, ModelSpec, Result};
+use penstock_wire::{
+    Decoded, Limits as WireLimits,
+    rest::{self, Decoder},
+};
+use std::sync::Arc;
+
+/// The most bytes of a body with names and settings only.
+const SMALL: usize = offload::FROM_BYTES;
+
+/// Reads and decodes one body.
+///
+/// # Errors
+/// `TooLarge` by the limits, `InvalidInput` by the protocol, `UnsupportedEncoding` for a coding that is
+/// not read, `Cancelled` when the client leaves.
+pub(crate) async fn receive<B: Incoming>(
+    spec: &Arc<ModelSpec>,
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &Limits,
+    guard: &mut RequestGuard,
+) -> Result<Decoded> {
+    let coding = content_coding(headers)?;
+    let json_len = json_length(headers)?;
+    let declared = body.size_hint().exact();
+    if let Some(length) = declared {
+        check_size(length, limits)?;
+    }
+    if let Some(coding) = coding {
+        // The header's length is that of the inflated JSON, so it is looked at when all is there.
+        let bytes = Box::pin(inflated(coding, &mut body, limits, guard.held())).await?;
+        return whole(spec, json_len, bytes, limits).await;
+    }
+    let first = next(&mut body).await?.unwrap_or_default();
+    match declared {
+        Some(length) if first.len() as u64 == length => {
+            guard.held().take(first.len())?;
+            whole(spec, json_len, first, limits).await
+        }
+        Some(length) => {
+            let body = Pieces { first, body, guard };
+            // Boxed: what is read in pieces is large beside it, and most requests are not.
+            Box::pin(parts(spec, json_len, length as usize, body, limits)).await
+        }
+        None => {
+            let bytes = Box::pin(collect(first, &mut body, limits, guard.held())).await?;
+            whole(spec, json_len, bytes, limits).await
+        }
+    }
+}
+
+/// Reads one body whole, inflated if it is compressed.
+///
+/// # Errors
+/// `TooLarge` by the limits, `UnsupportedEncoding` for a coding that is not read, `Cancelled` when the
+/// client leaves.
+pub(crate) async fn receive_whole<B: Incoming>(
+    headers: &HeaderMap,
+    mut body: B,
+    limits: &Limits,
+    held: &mut HeldBytes,
+) -> Result<Bytes> {
+    let declared = body.size_hint().exact();
+    if let Some(length) = declared {
+        check_size(length, limits)?;
+    }
+    if let Some(coding) = content_coding(headers)? {
+        return Box::pin(inflated(coding, &mut body, limits, held)).await;
+    }
+    let first = next(&mut body).await?.unwrap_or_default();
+    if declared == Some(first.len() as u64) {
+        held.take(first.len())?;
+        return Ok(first);
+    }
+    Box::pin(collect(first, &mut body, limits, held)).await
+}
+
+/// A body that is there in one piece. Much JSON is decoded on a thread of its own.
+pub(crate) fn whole(
+    spec: &Arc<ModelSpec>,
+    json_len: Option<usize>,
+    bytes: Bytes,
+    limits: &Limits,
+) -> Offloaded<Decoded> {
+    let json_bytes = json_len.unwrap_or(bytes.len());
+    let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
+    offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits))
+}
+
+fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &WireLimits) -> Result<Decoded> {
+    let (json, tail) = split(bytes, json_len)?;
+    let mut decoder = begin(spec, json_len, json, tail.len(), limits)?;
+    decoder.write(tail)?;
+    decoder.finish()
+}
+
+/// A body of known length that comes in pieces.
+async fn parts<B: Incoming>(
+    spec: &Arc<ModelSpec>,
+    json_len: Option<usize>,
+    length: usize,
+    mut body: Pieces<'_, B>,
+    limits: &Limits,
+) -> Result<Decoded> {
+    let wanted = match json_len {
+        Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
+        // So much JSON is not decoded here, so the rest cannot go straight to its place.
+        Some(json_len) if json_len < offload::FROM_BYTES => json_len,
+        _ => length,
+    };
+    let mut chunk = body.next().await?.ok_or_else(cut_short)?;
+    let head = if chunk.len() >= wanted {
+        chunk.split_to(wanted)
+    } else {
+        let mut head = BytesMut::with_capacity(wanted);
+        loop {
+            let piece = chunk.split_to(chunk.len().min(wanted - head.len()));
+            head.extend_from_slice(&piece);
+            if head.len() == wanted {
+                break head.freeze();
+            }
+            chunk = body.next().await?.ok_or_else(cut_short)?;
+        }
+    };
+    if wanted == length {
+        return whole(spec, json_len, head, limits).await;
+    }
+    let mut decoder = begin(spec, json_len, &head, length - wanted, &wire_limits(limits))?;
+    drop(head);
+    decoder.write(&chunk)?;
+    while let Some(chunk) = body.next().await? {
+        decoder.write(&chunk)?;
+    }
+    decoder.finish()
+}
+
+/// The pieces of a body. Each is counted when it is there: a length that is only declared holds nothing.
+struct Pieces<'g, B> {
+    first: Bytes,
+    body: B,
+    guard: &'g mut RequestGuard,
+}
+
+impl<B: Incoming> Pieces<'_, B> {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let piece = match std::mem::take(&mut self.first) {
+            first if first.is_empty() => next(&mut self.body).await?,
+            first => Some(first),
+        };
+        self.guard.held().take(piece.as_ref().map_or(0, Bytes::len))?;
+        Ok(piece)
+    }
+}
+
+/// Reads the small body of a request that brings names and settings only: it is decoded between other work.
+///
+/// # Errors
+/// As [`receive_whole`], from [`SMALL`] bytes on.
+pub(crate) async fn receive_small<B: Incoming>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
+    let limits = &context.app.config.limits;
+    let small = Limits { body_bytes: limits.body_bytes.min(SMALL), ..limits.clone() };
+    receive_whole(headers, body, &small, &mut HeldBytes::none(&context.app)).await
+}
+
+/// A body that comes in pieces, which are copied together: each kept by itself would hold the whole read
+/// buffer that it lies in, however small it is.
+async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, held: &mut HeldBytes) -> Result<Bytes> {
+    held.take(first.len())?;
+    check_size(first.len() as u64, limits)?;
+    let Some(mut piece) = next(body).await? else { return Ok(first) };
+    // Memory for what is only declared costs nothing before it is written.
+    let left = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+    let mut joined = BytesMut::with_capacity(first.len() + piece.len() + left);
+    joined.extend_from_slice(&first);
+    drop(first);
+    loop {
+        check_size((joined.len() + piece.len()) as u64, limits)?;
+        held.take(piece.len())?;
+        joined.extend_from_slice(&piece);
+        match next(body).await? {
+            Some(next) => piece = next,
+            None => return Ok(joined.freeze()),
+        }
+    }
+}
+
+fn begin<'s>(
+    spec: &'s ModelSpec,
+    json_len: Option<usize>,
+    json: &[u8],
+    tail_len: usize,
+    limits: &WireLimits,
+) -> Result<Decoder<'s>> {
+    if json_len == Some(0) {
+        return rest::begin_raw(spec, tail_len);
+    }
+    rest::begin(spec, json, tail_len, limits)
+}
+
+pub(crate) fn wire_limits(limits: &Limits) -> WireLimits {
+    // Whether shared memory is on is said once it is used.
+    WireLimits { max_depth: limits.json_depth, shared_memory: true, ..WireLimits::default() }
+}
+
+fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
+    match json_len {
+        None => Ok((bytes, &[])),
+        Some(length) => bytes.split_at_checked(length).ok_or_else(|| out_of_range(length, bytes.len())),
+    }
+}
+
+fn check_size(length: u64, limits: &Limits) -> Result<()> {
+    if length <= limits.body_bytes as u64 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::TooLarge,
+        format!("the request's body has {length} bytes, at most {} are accepted", limits.body_bytes),
+    ))
+}
+
+fn out_of_range(length: usize, body: usize) -> Error {
+    Error::invalid(format!(
+        "the header Inference-Header-Content-Length is {length}, expected 0 to the body's {body} bytes"
+    ))
+}
+
+fn cut_short() -> Error {
+    Error::invalid("the request's body ends before its declared length")
+}

@@ -1,0 +1,8 @@
+//! Handlers of all routes but inference.
+
+pub(crate) mod batching;
+pub(crate) mod docs;
+pub(crate) mod repository;
+pub(crate) mod settings;
+pub(crate) mod shared_memory;
+pub(crate) mod statistics;

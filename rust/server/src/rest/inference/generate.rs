@@ -1,0 +1,154 @@
+//! `POST .../generate`, `.../generate_stream` and `.../infer_stream`.
+
+use super::{admit::admit, events::Events, failure::Failure, infer::Inference};
+use crate::{
+    body::{Body, Incoming, offload},
+    infer::{Answers, Call, Observed, Record, request_headers, timing_headers},
+    rest::{
+        codec::receive::{receive, receive_whole, whole, wire_limits},
+        error,
+        headers::json_length,
+        path::GenerateVerb,
+    },
+    state::{App, Context, RequestGuard},
+};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue, Response,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
+use penstock_core::{Error, Model, Result, footprint};
+use penstock_wire::{
+    Decoded,
+    rest::{
+        self as wire, EncodeOptions,
+        generate::{self as form, Form, Generate, Writer},
+    },
+};
+use std::sync::Arc;
+
+/// Answers one request.
+pub(crate) async fn generate<B: Incoming>(
+    context: &Context,
+    verb: GenerateVerb,
+    request: Inference<'_, B>,
+) -> Response<Body> {
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+    let mut found = None;
+    match answer(context, verb, request, &observed, &mut found).await {
+        Ok(response) => response,
+        Err(failure) => failure.answer(&context.app, &observed, (found.as_deref(), "")),
+    }
+}
+
+async fn answer<B: Incoming>(
+    context: &Context,
+    verb: GenerateVerb,
+    request: Inference<'_, B>,
+    observed: &Observed<'_>,
+    found: &mut Option<Arc<Model>>,
+) -> std::result::Result<Response<Body>, Failure> {
+    let Inference { path, headers, mut body, .. } = request;
+    let app = &context.app;
+    let find = || app.registry.find(&path.model, path.version.as_deref());
+    let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
+    let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
+    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    if let Some(caller) = &mut decoded.request.metadata {
+        caller.headers = request_headers::visible(headers);
+    }
+    decoded.request.schedule.client = request_headers::client(&model, headers);
+    let deadline = observed.deadline(headers, decoded.timeout)?;
+    let record = Record::new(app, observed, (&model, &decoded.plan.id), status);
+    let call = Call { record, guard, deadline };
+    let answers = Answers::start(context, &model, decoded, call);
+    let result = async {
+        match verb {
+            GenerateVerb::Generate => alone(app, answers?, form).await,
+            GenerateVerb::GenerateStream | GenerateVerb::InferStream => stream(app, answers?, form).await,
+        }
+    };
+    result.await.map_err(Failure::recorded)
+}
+
+/// The request, and what its answers look like. An infer request may come to every verb: its answers are
+/// infer's then.
+async fn decode<B: Incoming>(
+    app: &App,
+    model: &Model,
+    verb: GenerateVerb,
+    (headers, body): (&HeaderMap, B),
+    guard: &mut RequestGuard,
+) -> Result<(Decoded, Form)> {
+    let (spec, limits) = (model.spec(), &app.config.limits);
+    if verb == GenerateVerb::InferStream || json_length(headers)?.is_some() {
+        return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
+    }
+    let json = receive_whole(headers, body, limits, guard.held()).await?;
+    let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
+    if is_infer {
+        return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));
+    }
+    let (length, limits, spec) = (json.len(), wire_limits(limits), Arc::clone(spec));
+    let Generate { decoded, details } = offload::run(length, move || form::decode(&spec, &json, &limits)).await?;
+    Ok((decoded, Form::Generated { details }))
+}
+
+/// A stream's events are text: outputs that were asked for as binary come as JSON.
+fn only_json(mut decoded: Decoded) -> Decoded {
+    decoded.plan.binary = false;
+    decoded.plan.outputs.iter_mut().flatten().for_each(|output| output.binary = false);
+    decoded
+}
+
+/// The one answer that there must be.
+async fn alone(app: &App, mut answers: Answers, form: Form) -> Result<Response<Body>> {
+    let wrong = |count: &str, model: &Model| {
+        Error::handler(format!(
+            "generate expects exactly 1 answer, model '{}' gave {count}: call generate_stream",
+            model.spec().name
+        ))
+    };
+    let first = match answers.next().await {
+        Some(answer) => answer?.response,
+        None => return Err(wrong("none", answers.model())),
+    };
+    if let Some(second) = answers.next().await {
+        second?;
+        let error = wrong("more", answers.model());
+        answers.fail(&error);
+        return Err(error);
+    }
+    let mut body = Vec::with_capacity(256);
+    let writer = Writer { spec: answers.model().spec(), plan: &answers.plan, form, options: options(app) };
+    writer.object(&mut body, &first)?;
+    let mut response = error::json(200, Bytes::from(body));
+    if app.config.timing_headers {
+        timing_headers(response.headers_mut(), first.timings);
+    }
+    Ok(response)
+}
+
+/// Answers as events. An error before the first of them has its own status, as anywhere else.
+async fn stream(app: &App, mut answers: Answers, form: Form) -> Result<Response<Body>> {
+    let first = answers.next().await.transpose()?;
+    let events = Events::new(answers, form, options(app), first)?;
+    let mut response = Response::new(Body::Streamed(axum::body::Body::new(events)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies are asked to hand on each event at once.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn options(app: &App) -> EncodeOptions {
+    EncodeOptions { strict_json: app.config.strict_json }
+}
+
+/// The status that the log shows of a stream's outcome.
+fn status(app: &App, error: Option<&Error>) -> i32 {
+    error.map_or(200, |error| {
+        wire::error::status(app.config.answered_as(error.kind()), app.config.overload_unavailable).into()
+    })
+}

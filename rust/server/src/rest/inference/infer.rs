@@ -1,0 +1,150 @@
+//! `POST /v2/models/{model}[/versions/{version}]/infer`.
+
+use super::admit::admit;
+use crate::{
+    body::{
+        Body, Incoming,
+        offload::{self, Offloaded},
+    },
+    infer::{Observed, Seen, compute, header_params, response_head, timing_headers},
+    rest::{
+        codec::{array_bodies as bodies, array_bodies::Formats, compress, receive::receive},
+        error,
+        path::InferPath,
+    },
+    state::{Context, HeldAnswer},
+};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
+use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponsePlan, Result, footprint};
+use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
+use std::{sync::Arc, time::Instant};
+
+/// An inference request whose path is taken apart.
+pub(crate) struct Inference<'a, B> {
+    pub(crate) path: InferPath<'a>,
+    /// Looked at only for bodies that have no place for what it says.
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: B,
+    pub(crate) protocol: Protocol,
+}
+
+/// Answers one inference request.
+pub(crate) async fn infer<B: Incoming>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+    let mut seen = Seen::default();
+    match answer(context, request, &observed, &mut seen).await {
+        Ok(response) => response,
+        Err(error) => {
+            let response = error::response(&context.app, &error);
+            observed.failed(seen.model.as_deref(), &seen.id, response.status().as_u16().into(), &error);
+            response
+        }
+    }
+}
+
+async fn answer<B: Incoming>(
+    context: &Context,
+    request: Inference<'_, B>,
+    observed: &Observed<'_>,
+    seen: &mut Seen,
+) -> Result<Response<Body>> {
+    let Inference { path, query, headers, mut body, .. } = request;
+    let app = &context.app;
+    let find = || app.registry.find(&path.model, path.version.as_deref());
+    let (mut guard, model) = admit(app, &mut body, &mut seen.model, find, Model::check_answers_once).await?;
+    let limits = &app.config.limits;
+    let formats = Formats::of(headers);
+    let mut decoded = match formats.request {
+        None => receive(model.spec(), headers, body, limits, &mut guard).await?,
+        Some(format) => {
+            let asked = bodies::Asked { format, query, headers };
+            Box::pin(bodies::receive(model.spec(), asked, body, limits, &mut guard)).await?
+        }
+    };
+    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    if let Some(format) = formats.answer.filter(|_| !model.spec().raw_requests) {
+        wire::bodies::check_answer(format, model.spec(), &decoded.plan)?;
+    }
+    if app.log.logs_requests() {
+        seen.id.clone_from(&decoded.plan.id);
+    }
+    if let Some(pattern) = &app.config.http_forward {
+        header_params::forward(pattern, headers, &mut decoded)?;
+    }
+    let deadline = observed.deadline(headers, decoded.timeout)?;
+    observed.received(&mut decoded);
+    let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
+    observed.computed();
+    let timings = response.timings;
+    let told = response_head::taken(&mut response);
+    let start = Instant::now();
+    let (mut answer, plan) = match formats.answer {
+        _ if let Some(told) = told.as_ref().filter(|told| told.body.is_some()) => {
+            (response_head::whole(app, &model, told)?, plan)
+        }
+        None => {
+            let (encoded, plan) = encode(context, &model, plan, response).await?;
+            (respond(encoded)?, plan)
+        }
+        Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
+    };
+    model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
+    match told {
+        None => observed.served(&model, &plan.id, 200, timings),
+        Some(told) => {
+            response_head::beside(app, &model, &told, &mut answer)?;
+            observed.told(&model, (&plan.id, told.status.into()), timings, response_head::error(&told).as_ref());
+        }
+    }
+    if app.config.timing_headers {
+        timing_headers(answer.headers_mut(), timings);
+    }
+    let answer = compress::answer(&app.config, headers, answer).await?;
+    Ok(answer.map(|body| body.holding(held)))
+}
+
+/// An answer's tensors in JSON.
+pub(crate) async fn in_json(
+    context: &Context,
+    model: &Arc<Model>,
+    plan: ResponsePlan,
+    response: InferResponse,
+) -> Result<Response<Body>> {
+    respond(encode(context, model, plan, response).await?.0)
+}
+
+/// Encodes an answer; much JSON on a thread of its own.
+fn encode(
+    context: &Context,
+    model: &Model,
+    plan: ResponsePlan,
+    response: InferResponse,
+) -> Offloaded<(Encoded, ResponsePlan)> {
+    let options = EncodeOptions { strict_json: context.app.config.strict_json };
+    let selected = response.selected(&plan);
+    let as_json = selected
+        .iter()
+        .filter(|(output, _)| !output.binary && !output.shared)
+        .map(|(_, tensor)| tensor.as_slice().len());
+    // As text an element takes about twice its bytes.
+    let json_bytes = as_json.sum::<usize>() * 2;
+    drop(selected);
+    let spec = Arc::clone(model.spec());
+    offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan)))
+}
+
+fn respond(encoded: Encoded) -> Result<Response<Body>> {
+    let mut answer = Response::new(Body::new(encoded.chunks));
+    let headers = answer.headers_mut();
+    match encoded.json_len {
+        None => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"))),
+        Some(length) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+            let length = u64::try_from(length).map_err(|_| Error::new(Kind::Internal, "an answer without a length"))?;
+            headers.insert("inference-header-content-length", HeaderValue::from(length));
+        }
+    }
+    Ok(answer)
+}

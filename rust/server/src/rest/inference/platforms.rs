@@ -1,0 +1,153 @@
+//! The routes that hosting platforms call: one for health and one for predictions, on one model.
+
+use super::{
+    infer::{Inference, infer},
+    v1::{self, Verb},
+};
+use crate::{
+    body::{Body, Incoming, offload},
+    infer::Observed,
+    rest::{
+        codec::receive::{receive_whole, wire_limits},
+        error,
+        path::InferPath,
+    },
+    settings::{Category, Hosting},
+    state::Context,
+};
+use http::{
+    HeaderMap, HeaderValue, Method, Response,
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName},
+};
+use http_body_util::Full;
+use penstock_core::{Error, Kind, Protocol, Result};
+use penstock_wire::rest::{meta, v1 as wire};
+use std::borrow::Cow;
+
+/// SageMaker passes on few headers, so Triton's clients write the JSON's length into the content type.
+const BINARY: &str = "application/vnd.sagemaker-triton.binary+json;json-header-size=";
+
+const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+
+/// What a platform asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hosted {
+    Health,
+    Predict,
+    /// One of the routes, with another method.
+    Wrong,
+}
+
+impl Hosted {
+    fn category(self) -> Category {
+        if self == Self::Predict { Category::Inference } else { Category::Health }
+    }
+
+    /// What a request to this path is; `None` if the path is not a platform's.
+    pub(crate) fn parse(hosting: &Hosting, method: &Method, path: &str) -> Option<Self> {
+        if hosting.routes.iter().any(|routes| routes.predict == path) {
+            return Some(if method == Method::POST { Self::Predict } else { Self::Wrong });
+        }
+        let is_health = hosting.routes.iter().any(|routes| routes.health == path);
+        let reads = [Method::GET, Method::HEAD].contains(method);
+        is_health.then_some(if reads { Self::Health } else { Self::Wrong })
+    }
+}
+
+/// What a platform's request brings.
+pub(crate) struct Request<'a, B> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: B,
+    pub(crate) protocol: Protocol,
+}
+
+/// Answers a platform.
+pub(crate) async fn answer<B: Incoming>(
+    context: &Context,
+    hosting: &Hosting,
+    asked: Hosted,
+    request: Request<'_, B>,
+) -> Response<Body> {
+    if let Err(error) = context.app.config.access.check_category(asked.category(), request.headers) {
+        return error::response(&context.app, &error);
+    }
+    match asked {
+        Hosted::Health => health(context, hosting),
+        Hosted::Wrong => error::method_not_allowed(),
+        Hosted::Predict => {
+            let observed = Observed::start(&context.app, request.protocol);
+            predict(context, hosting, request).await.unwrap_or_else(|error| {
+                let response = error::response(&context.app, &error);
+                observed.failed(None, "", response.status().as_u16().into(), &error);
+                response
+            })
+        }
+    }
+}
+
+fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
+    let ready = match context.app.not_ready() {
+        Some(reason) => Err(Error::new(Kind::Unavailable, reason)),
+        None => model(context, hosting).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
+    };
+    match ready {
+        Ok(()) => error::json(200, meta::ready(None)),
+        Err(error) => error::json(503, meta::ready(Some(error.message()))),
+    }
+}
+
+/// Hands the request to the protocol that its body is in: V1 with `instances`, else V2.
+async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Request<'_, B>) -> Result<Response<Body>> {
+    let Request { headers, body, protocol } = request;
+    let path = InferPath { model: Cow::Owned(model(context, hosting)?), version: None };
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if let Some(length) = kind.replace(' ', "").strip_prefix(BINARY) {
+        let mut headers = headers.clone();
+        headers.insert(JSON_LENGTH, HeaderValue::try_from(length).map_err(|_| Error::invalid("wrong Content-Type"))?);
+        let response = infer(context, Inference { path, query: None, headers: &headers, body, protocol }).await;
+        return Ok(in_content_type(response));
+    }
+    if headers.contains_key(JSON_LENGTH) {
+        return Ok(infer(context, Inference { path, query: None, headers, body, protocol }).await);
+    }
+    let limits = &context.app.config.limits;
+    let mut guard = context.app.enter_sequence()?;
+    let bytes = receive_whole(headers, body, limits, guard.held()).await?;
+    drop(guard);
+    let limits = wire_limits(limits);
+    let (is_v1, bytes) = offload::run(bytes.len(), move || Ok((wire::has_instances(&bytes, &limits), bytes))).await?;
+    let mut headers = headers.clone();
+    // The body is inflated already.
+    headers.remove(CONTENT_ENCODING);
+    let request = Inference { path, query: None, headers: &headers, body: Full::new(bytes), protocol };
+    Ok(if is_v1 { v1::call(context, Verb::Predict, request).await } else { infer(context, request).await })
+}
+
+/// Says in the content type of a binary answer how long its JSON is.
+fn in_content_type(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    if let Some(length) = headers.remove(JSON_LENGTH) {
+        let kind = format!("{BINARY}{}", length.to_str().unwrap_or_default());
+        headers.extend(HeaderValue::try_from(kind).ok().map(|kind| (CONTENT_TYPE, kind)));
+    }
+    response
+}
+
+/// The model that platforms call: the configured one, else the only one.
+fn model(context: &Context, hosting: &Hosting) -> Result<String> {
+    if let Some(name) = &hosting.model {
+        return Ok(name.clone());
+    }
+    let models = context.app.registry.all();
+    // An explainer has a colon in its name.
+    let mut names: Vec<&str> =
+        models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();
+    names.dedup();
+    match names.as_slice() {
+        [only] => Ok((*only).to_owned()),
+        _ => Err(Error::new(
+            Kind::Unavailable,
+            format!("the server has {} models, and the setting hosted_model names none of them", names.len()),
+        )),
+    }
+}

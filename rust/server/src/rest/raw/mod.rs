@@ -1,0 +1,5 @@
+//! Paths of models' own.
+
+mod chunks;
+mod fallback;
+pub(crate) mod route;

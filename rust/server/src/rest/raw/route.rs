@@ -1,0 +1,246 @@
+//! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
+
+use super::{
+    chunks::Pieces,
+    fallback::{Fallen, Way},
+};
+use crate::{
+    body::{Body, Incoming},
+    infer::{Answers, Call, Observed, Record, compute, header_params, request_headers, response_head, timing_headers},
+    rest::{
+        codec::{compress, receive::receive_whole},
+        error,
+        headers::JSON_LENGTH,
+        inference::{admit::admit, failure::Failure, infer},
+    },
+    state::{App, Context, HeldAnswer},
+};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
+use penstock_core::{
+    Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, RawRequest, RequestMetadata, ResponseHead,
+    ResponsePlan, Result, Routed, Schedule, footprint,
+};
+use penstock_wire::{Decoded, rest::error as wire};
+use percent_encoding::percent_decode_str;
+use smallvec::SmallVec;
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+
+/// A request to a path of a model's own.
+pub(crate) struct Request<'a, B> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: B,
+    pub(crate) protocol: Protocol,
+}
+
+/// The model that a path leads to, and how.
+pub(crate) struct Target {
+    model: Arc<Model>,
+    route: Arc<str>,
+    path_params: Vec<(Arc<str>, String)>,
+}
+
+/// What a method and a path lead to. A path that is not UTF-8 once decoded leads nowhere.
+pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Result<Option<Target>, String> {
+    let decoded = |segment| percent_decode_str(segment).decode_utf8().ok();
+    let segments = path.strip_prefix('/').and_then(|path| path.split('/').map(decoded).collect());
+    let Some(segments): Option<SmallVec<[Cow<'_, str>; 8]>> = segments else { return Ok(None) };
+    match app.registry.route(method.as_str(), &segments) {
+        Routed::Model { model, route, path_params } => Ok(Some(Target { model, route, path_params })),
+        Routed::Others(allowed) => Err(allowed),
+        Routed::Nothing => Ok(None),
+    }
+}
+
+/// The model whose own route names a path of V2's inference, unless tensors come as raw bytes, which are the server's
+/// to read.
+pub(crate) fn find_infer(app: &App, path: &str, headers: &HeaderMap) -> Option<Target> {
+    if headers.contains_key(JSON_LENGTH) {
+        return None;
+    }
+    // A pattern that happens to fit takes no inference.
+    find(app, &Method::POST, path).ok().flatten().filter(|target| target.path_params.is_empty())
+}
+
+/// Says which methods the models' own routes have, if there is no built-in one.
+pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body> {
+    if !error::is_of_no_route(&response) {
+        return response;
+    }
+    let built_in = response.headers().get_all(ALLOW).iter().filter_map(|value| value.to_str().ok());
+    let all: BTreeSet<&str> = built_in.chain([methods]).flat_map(|list| list.split(',').map(str::trim)).collect();
+    let allowed = HeaderValue::try_from(all.into_iter().collect::<Vec<_>>().join(", "));
+    let mut refused = error::method_not_allowed();
+    refused.headers_mut().extend(allowed.ok().map(|allowed| (ALLOW, allowed)));
+    refused
+}
+
+/// Answers one request.
+pub(crate) async fn answer<B: Incoming>(context: &Context, target: Target, request: Request<'_, B>) -> Response<Body> {
+    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+    let (model, id) = (Arc::clone(&target.model), id(request.headers));
+    match respond(context, target, request, &observed, &id).await {
+        Ok(response) => response,
+        Err(failure) => failure.answer(&context.app, &observed, (Some(&*model), &*id)),
+    }
+}
+
+async fn respond<B: Incoming>(
+    context: &Context,
+    target: Target,
+    request: Request<'_, B>,
+    observed: &Observed<'_>,
+    id: &str,
+) -> std::result::Result<Response<Body>, Failure> {
+    let Request { method, path, query, headers, mut body, protocol } = request;
+    let Target { model, route, path_params } = target;
+    let app = &context.app;
+    let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
+    let body = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
+    if is_json(&body) {
+        guard.hold_at_least(body.len() + footprint::of_json(&body))?;
+    }
+    let is_head = method == Method::HEAD;
+    let http = HttpRequest {
+        route,
+        method: named(method),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        path_params,
+        body,
+        refused: None,
+    };
+    let fallen = Fallen::may_be(&model, &http);
+    let way = Way { context, headers, observed, id, protocol };
+    let mut decoded = decoded(way, http)?;
+    let deadline = observed.deadline(headers, None)?;
+    if model.spec().streams {
+        if let Some(caller) = &mut decoded.request.metadata {
+            caller.headers = request_headers::visible(headers);
+        }
+        decoded.request.schedule.client = request_headers::client(&model, headers);
+        let record = Record::new(app, observed, (&model, id), status);
+        let answers = Answers::start(context, &model, decoded, Call { record, guard, deadline });
+        let streamed = async { stream(app, answers?, is_head).await };
+        // Boxed: most answers are whole, and would carry its room with them.
+        return Box::pin(streamed).await.map_err(Failure::recorded);
+    }
+    observed.received(&mut decoded);
+    let (model, computed) = match fallen {
+        None => {
+            let computed = compute(context, &model, decoded, deadline, headers).await;
+            (model, computed)
+        }
+        // Boxed: others would carry its room with them.
+        Some(fallen) => Box::pin(fallen.compute(way, decoded)).await,
+    };
+    let (plan, mut response) = computed?;
+    observed.computed();
+    let timings = response.timings;
+    let told = response_head::taken(&mut response).unwrap_or_default();
+    let refused = response_head::error(&told);
+    let mut answer = match told.body.is_some() || response.outputs.is_empty() {
+        true => response_head::whole(app, &model, &told)?,
+        false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
+    };
+    let held = HeldAnswer::of(app, answer.body().bytes())?;
+    observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
+    if app.config.timing_headers {
+        timing_headers(answer.headers_mut(), timings);
+    }
+    let answer = compress::answer(&app.config, headers, answer).await?;
+    Ok(answer.map(|body| body.holding(held)))
+}
+
+/// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
+///
+/// # Errors
+/// `InvalidInput` for a header that would be forwarded under a reserved name.
+pub(crate) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<Decoded> {
+    let Way { context, headers, id, protocol, .. } = way;
+    let caller = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
+    let request = InferRequest {
+        inputs: SmallVec::new(),
+        rows: 1,
+        metadata: Some(Box::new(caller)),
+        deadline: None,
+        protocol,
+        schedule: Schedule::default(),
+        takes_memory: false,
+        context: None,
+        raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), ..RawRequest::default() })),
+    };
+    let plan = ResponsePlan { id: id.to_owned(), ..ResponsePlan::default() };
+    let mut decoded = Decoded { request, plan, timeout: None, shared: None };
+    if let Some(pattern) = &context.app.config.http_forward {
+        header_params::forward(pattern, headers, &mut decoded)?;
+    }
+    Ok(decoded)
+}
+
+/// A method's name, which for most requests is one of a few.
+fn named(method: &Method) -> Cow<'static, str> {
+    let known = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+    let known = known.into_iter().find(|&name| method == name);
+    known.map_or_else(|| Cow::Owned(method.as_str().to_owned()), Cow::Borrowed)
+}
+
+/// Whether a body looks like JSON, which a handler will have Python read.
+fn is_json(body: &[u8]) -> bool {
+    body.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'['))
+}
+
+/// The most bytes of an id that a header gives.
+const LONGEST_ID: usize = 256;
+
+/// The request's id, empty if it gives none.
+fn id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    given.filter(|id| id.len() <= LONGEST_ID).unwrap_or_default().to_owned()
+}
+
+/// An answer of tensors without a body, which is sent as V2 has it.
+async fn with_tensors(
+    context: &Context,
+    model: &Arc<Model>,
+    (plan, response): (ResponsePlan, InferResponse),
+    told: &ResponseHead,
+) -> Result<Response<Body>> {
+    let mut answer = infer::in_json(context, model, plan, response).await?;
+    response_head::beside(&context.app, model, told, &mut answer)?;
+    Ok(answer)
+}
+
+/// The pieces of an answer as they come. The first decides on the status and the headers; an error before it has its
+/// own status, as anywhere else.
+async fn stream(app: &App, mut answers: Answers, is_head: bool) -> Result<Response<Body>> {
+    let Some(first) = answers.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
+    let told = first.response.head.unwrap_or_default();
+    answers.told(told.status);
+    let answer = response_head::whole(app, answers.model(), &told).inspect_err(|error| answers.fail(error))?;
+    if first.last {
+        answers.leave();
+        return Ok(answer);
+    }
+    let (mut head, mut body) = answer.into_parts();
+    if is_head {
+        answers.leave();
+        return Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(Pieces::none()))));
+    }
+    let begun = body.take_chunks().unwrap_or_default();
+    // What a proxy must not hold back.
+    head.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+    let pieces = Pieces::new(answers, begun.into_iter().next());
+    Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(pieces))))
+}
+
+/// The status that the log shows of a stream's outcome.
+fn status(app: &App, error: Option<&Error>) -> i32 {
+    let refused = |error: &Error| wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
+    error.map_or(StatusCode::OK.as_u16(), refused).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+use crate::{
+    net::InProcess,
+    settings::{Access, Category, Config},
+};
+use bytes::Bytes;
+use http::{Request, Response};
+use penstock_core::{
+    BatchOutput, Fallback, HttpRequest, Model, ModelSpec, Readiness, Registry, RequestOutput, ResponseHead, Result,
+    Route, metrics::Metrics, queue::Work,
+};
+use std::{sync::Arc, thread};
+
+type Handler = fn(&HttpRequest) -> Result<ResponseHead>;
+
+/// A server of one open model, whose handler takes HTTP requests.
+struct Served {
+    server: InProcess,
+    registry: Arc<Registry>,
+    model: Arc<Model>,
+    metrics: Arc<Metrics>,
+}
+
+fn told(status: u16, body: String) -> ResponseHead {
+    ResponseHead { status, body: Some(body.into()), ..ResponseHead::default() }
+}
+
+/// What came, as text.
+fn shown(http: &HttpRequest) -> Result<ResponseHead> {
+    let HttpRequest { route, method, path, query, path_params, body, .. } = http;
+    Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
+}
+
+fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
+    let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
+    let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
+    let fallback = Some(Fallback { model: "other".into(), after: None, match_body: [Box::from(*b"odd")].into() });
+    let spec = ModelSpec { name: "m".into(), raw_requests: true, routes, fallback, ..ModelSpec::default() };
+    let model = Arc::new(Model::new(spec, &metrics));
+    start(&registry, &model, handler);
+    let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics));
+    server.set_ready();
+    Served { server, registry, model, metrics }
+}
+
+/// Has a model answer with a handler.
+fn start(registry: &Registry, model: &Arc<Model>, handler: Handler) {
+    registry.insert(Arc::clone(model)).unwrap();
+    model.set_readiness(Readiness::Ready);
+    let queue = Arc::clone(model.queue());
+    thread::spawn(move || {
+        while let Some(work) = queue.next(0) {
+            let Work::Batch(job) = work else { continue };
+            let answer = |http: &HttpRequest| {
+                let told = handler(http)?;
+                Ok(RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() })
+            };
+            let asked = job.parts().iter().map(|part| part.request.raw.as_ref().unwrap().http.as_ref().unwrap());
+            let apart = asked.map(|http| answer(http)).collect();
+            job.finish(Ok(BatchOutput { per_request: Some(apart), ..BatchOutput::default() }));
+        }
+    });
+}
+
+impl Served {
+    fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.server.handle(request))
+    }
+
+    fn call(&self, line: &str, body: &'static str) -> Response<Bytes> {
+        let (method, uri) = line.split_once(' ').unwrap();
+        self.ask(Request::builder().method(method).uri(uri).body(Bytes::from_static(body.as_bytes())).unwrap())
+    }
+
+    /// Status and body.
+    fn text(&self, line: &str, body: &'static str) -> (u16, String) {
+        let answer = self.call(line, body);
+        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+    }
+}
+
+#[test]
+fn a_request_reaches_its_model_as_it_is() {
+    let served = serve(Config::default(), &["POST /score/{customer}", "GET /files/{path...}"], shown);
+    let (status, text) = served.text("POST /score/anna%20m%2F%C3%BC?x=1&y=%20", "{\"a\":1}");
+    let expected = "POST /score/{customer}|POST|/score/anna%20m%2F%C3%BC|x=1&y=%20";
+    assert_eq!((status, text), (200, format!("{expected}|[(\"customer\", \"anna m/ü\")]|{{\"a\":1}}")));
+    let (_, text) = served.text("GET /files/a/b%2Fc", "");
+    assert_eq!(text, "GET /files/{path...}|GET|/files/a/b%2Fc||[(\"path\", \"a/b/c\")]|");
+    assert_eq!(served.call("GET /files/", "").headers()["content-type"], "application/octet-stream");
+}
+
+#[test]
+fn what_is_no_route_is_answered_as_ever() {
+    let served = serve(Config::default(), &["POST /score/{customer}"], shown);
+    for line in ["GET /nothing", "POST /score", "POST /score/", "POST /score/a/b"] {
+        assert_eq!(served.text(line, "").0, 404, "{line}");
+    }
+    assert_eq!(served.text("POST /score/%ff", "").0, 400);
+    assert_eq!(served.text("GET /v2/health/live", "").0, 200);
+    assert_eq!(served.text("POST /v1/models/m:predict", "{}").0, 501);
+    assert_eq!(served.text("POST /v2/models/nobody/infer", "{}").0, 404);
+}
+
+#[test]
+fn other_methods_are_refused_and_those_that_there_are_named() {
+    let served = serve(Config::default(), &["POST /a", "GET /a", "PUT /v2/health/live", "POST /"], shown);
+    let refused = |line: &str| {
+        let answer = served.call(line, "");
+        assert_eq!(answer.body(), r#"{"error":"Method Not Allowed"}"#, "{line}");
+        (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap().to_owned())
+    };
+    assert_eq!(refused("DELETE /a"), (405, "GET, HEAD, POST".to_owned()));
+    assert_eq!(refused("DELETE /v2/health/live"), (405, "GET, HEAD, PUT".to_owned()));
+    // What is built in stays there for its own methods.
+    assert_eq!(served.text("GET /v2/health/live", "").1, r#"{"live":true}"#);
+    assert_eq!(served.text("GET /", "").0, 200);
+    assert!(served.text("POST /", "").1.starts_with("POST /|"));
+    assert!(served.text("HEAD /a", "").1.starts_with("GET /a|HEAD|"));
+}
+
+#[test]
+fn a_route_goes_before_a_built_in_one() {
+    let routes = ["GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
+    let served = serve(Config::default(), &routes, shown);
+    assert!(served.text("GET /metrics", "").1.starts_with("GET /metrics|"));
+    assert!(served.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
+    assert!(served.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
+    // A pattern takes no inference.
+    assert!(!served.text("POST /v2/models/m/infer", "{}").1.contains('|'));
+}
+
+#[test]
+fn a_route_of_the_whole_path_takes_inference() {
+    let routes = ["POST /v2/models/my model/infer", "POST /v2/models/{m}/versions/1/infer", "POST /{all...}"];
+    let served = serve(Config::default(), &routes, shown);
+    let taken = "POST /v2/models/my model/infer|POST|/v2/models/my%20model/infer|a=b|[]|no tensors";
+    assert_eq!(served.text("POST /v2/models/my%20model/infer?a=b", "no tensors"), (200, taken.to_owned()));
+    for line in ["POST /v2/models/m/infer", "POST /v2/models/m/versions/1/infer", "POST /v2/models/nobody/infer"] {
+        assert!(!served.text(line, "{}").1.contains('|'), "{line}");
+    }
+    let asked = |name: &str, value: &str| {
+        let request = Request::builder().method("POST").uri("/v2/models/my%20model/infer").header(name, value);
+        let answer = served.ask(request.body(Bytes::from_static(b"{}")).unwrap());
+        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+    };
+    assert!(asked("content-type", "application/x-npy").1.contains('|'));
+    // Raw tensors are the server's to read, and it has no such model.
+    let expected = r#"{"error":"unknown model 'my model'"}"#;
+    assert_eq!(asked("inference-header-content-length", "2"), (404, expected.to_owned()));
+}
+
+#[test]
+fn a_status_headers_and_errors_are_the_models() {
+    let served = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
+        "teapot" => Ok(ResponseHead { headers: [("X-Pot", "tea")].into_iter().collect(), ..told(418, "short".into()) }),
+        "split" => Ok(ResponseHead { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..told(200, String::new()) }),
+        "nothing" => Ok(ResponseHead { body: None, ..told(202, String::new()) }),
+        _ => Err(penstock_core::Error::new(penstock_core::Kind::Forbidden, "not you")),
+    });
+    let teapot = served.call("GET /teapot", "");
+    assert_eq!((teapot.status().as_u16(), &teapot.headers()["x-pot"]), (418, &"tea".parse().unwrap()));
+    let nothing = served.call("GET /nothing", "");
+    assert_eq!((nothing.status().as_u16(), nothing.headers().len(), nothing.body().len()), (202, 0, 0));
+    let expected = r#"{"error":"model 'm' answered with a header \"x\" whose value HTTP does not allow"}"#;
+    assert_eq!(served.text("GET /split", ""), (500, expected.to_owned()));
+    assert_eq!(served.text("GET /else", ""), (403, r#"{"error":"not you"}"#.to_owned()));
+    let metrics = served.metrics.exposition_with("");
+    for outcome in ["ok", "invalid_input", "handler", "forbidden"] {
+        let line = format!("outcome=\"{outcome}\"");
+        assert!(metrics.lines().any(|one| one.contains("m\"") && one.contains(&line)), "{outcome}: {metrics}");
+    }
+}
+
+#[test]
+fn what_a_model_does_not_answer_falls_to_another() {
+    let served = serve(Config::default(), &["POST /{what}"], |http| match &*http.path_params[0].1 {
+        "misdirected" => Ok(told(421, "the first's".into())),
+        "fails" => Err(penstock_core::Error::handler("broken")),
+        _ => Ok(told(200, "the first's".into())),
+    });
+    assert_eq!(served.text("POST /misdirected", ""), (421, "the first's".to_owned()));
+    assert_eq!(served.text("POST /good", "odd"), (200, "the first's".to_owned()));
+    assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
+    let spec = ModelSpec { name: "other".into(), raw_requests: true, ..ModelSpec::default() };
+    start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
+        let why = http.refused.as_ref().map_or("none", penstock_core::Error::message).to_owned();
+        Ok(told(207, format!("{why} {}", shown(http)?.body.map_or(0, |body| body.len()))))
+    });
+    let length = |path: &str, body: &str| format!("POST /{{what}}|POST|/{path}||[(\"what\", \"{path}\")]|{body}").len();
+    assert_eq!(served.text("POST /good", "a"), (200, "the first's".to_owned()));
+    assert_eq!(served.text("POST /misdirected", "a"), (207, format!("none {}", length("misdirected", "a"))));
+    assert_eq!(served.text("POST /fails", "ab"), (207, format!("broken {}", length("fails", "ab"))));
+    assert_eq!(served.text("POST /good", "an odd one"), (207, format!("none {}", length("good", "an odd one"))));
+}
+
+#[test]
+fn a_model_that_refuses_says_why() {
+    let served = serve(Config::default(), &["GET /a"], shown);
+    served.model.set_refusal(Some("it warms up"));
+    let refused = served.call("GET /a", "");
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    assert_eq!(refused.body(), r#"{"error":"model 'm' is not ready: it warms up"}"#);
+    assert_eq!(served.text("GET /v2/models/m/ready", "").0, 503);
+    assert!(served.text("GET /v2/models/m/ready", "").1.contains("it warms up"));
+    served.model.set_refusal(None);
+    assert_eq!(served.text("GET /a", "").0, 200);
+}
+
+#[test]
+fn limits_and_keys_hold() {
+    let mut access = Access::default();
+    access.restrict(Category::Inference, "x-key", "secret").unwrap();
+    let mut config = Config { access, ..Config::default() };
+    config.limits.body_bytes = 8;
+    let served = serve(config, &["GET /a", "POST /a"], shown);
+    assert_eq!(served.text("GET /a", "").0, 403);
+    let ask = |body: &'static str| {
+        let request = Request::builder().method("POST").uri("/a").header("x-key", "secret");
+        served.ask(request.body(Bytes::from_static(body.as_bytes())).unwrap())
+    };
+    assert_eq!(ask("12345678").status().as_u16(), 200);
+    let large = ask("123456789");
+    assert_eq!(large.status().as_u16(), 413);
+    assert_eq!(large.body(), r#"{"error":"the request's body has 9 bytes, at most 8 are accepted"}"#);
+}

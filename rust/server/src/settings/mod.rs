@@ -1,0 +1,19 @@
+//! Settings of the server, by the part that they belong to, as plain values. Nothing here reads a file or the
+//! environment.
+
+mod access;
+mod config;
+mod control;
+mod header_pattern;
+mod shared_cache;
+mod tracing;
+
+pub use access::{Access, Category};
+pub use config::{
+    AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
+    SharedMemory,
+};
+pub use control::{Action, BatchingDebug, Command, Control};
+pub use header_pattern::HeaderPattern;
+pub use shared_cache::SharedCache;
+pub use tracing::Tracing;

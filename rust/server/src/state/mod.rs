@@ -1,0 +1,11 @@
+//! State that all threads and protocols of a server share.
+
+mod app;
+mod context;
+mod remote_cache;
+mod request_guard;
+
+pub(crate) use app::{App, Phase};
+pub(crate) use context::Context;
+pub(crate) use remote_cache::Remote;
+pub(crate) use request_guard::{HeldAnswer, HeldBytes, RequestGuard};
