@@ -24,11 +24,11 @@ FORBIDDEN = {
     "py": set[str](),
 }
 UNSAFE_IN = {
-    "rust/process/src/region.rs",
-    "rust/py/src/client/lend.rs",
+    "rust/process/src/transport/region.rs",
+    "rust/py/src/convert/borrow.rs",
+    "rust/py/src/convert/from_numpy.rs",
+    "rust/py/src/convert/to_numpy.rs",
     "rust/py/src/exit.rs",
-    "rust/py/src/hand_in.rs",
-    "rust/py/src/hand_out.rs",
 }
 INTERPRETER = re.compile(r"Python::(?:try_)?attach|\btry_attach\b|\.detach\(|\bwith_gil\b|\ballow_threads\b")
 

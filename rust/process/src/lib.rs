@@ -13,38 +13,20 @@
 //! (`region`), as `pack`, `request` and `reply` write it. Nothing that a process writes is trusted.
 #![deny(unsafe_code)]
 
-mod await_reply;
-mod care;
-mod door;
-mod end;
-mod exchange;
-mod fleet;
-mod frame;
-mod instance;
-mod kept;
-mod launch;
-mod line;
-mod lines;
-mod open;
-mod outputs;
-mod pack;
-mod partner;
-mod process;
-mod region;
-mod reply;
-mod request;
-mod retire;
-mod serving;
-mod slots;
-mod socket;
-mod tensors;
+mod codec;
+mod supervisor;
+mod transport;
 mod worker;
 
-pub use door::Door;
-pub use end::Failure;
-pub use fleet::Fleet;
-pub use instance::Instance;
-pub use launch::{Attached, Launch, Limits, Source};
-pub use line::{Channel, Heard, Line};
-pub use request::Batch;
-pub use worker::{Asked, Worker};
+pub use codec::batch::Batch;
+pub use supervisor::{
+    exit_reason::LoadFailure,
+    instance::Instance,
+    launch::{Attached, Launch, Limits, Source},
+    pool::ProcessPool,
+};
+pub use transport::{
+    control_channel::{ControlChannel, ControlEvent, InstanceChannel},
+    listener::Listener,
+};
+pub use worker::{Command, Worker};

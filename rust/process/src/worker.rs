@@ -1,14 +1,20 @@
 //! The process's own side: it takes what the server sends, and answers.
 
+mod slots;
+
+use self::slots::Slots;
 use crate::{
-    frame::{BRISK, Frame, KEPT, Kind, NEW, NO_REGION},
-    line::Channel,
-    pack::Writer,
-    region::Region,
-    reply::{Answer, Outputs, Packed, pack},
-    request::{Batch, read_batch, read_over},
-    slots::Slots,
-    socket::{Received, Socket},
+    codec::{
+        batch::{Batch, read_batch, read_over},
+        fields::Writer,
+        response::{EncodedResponse, Outputs, Response, pack},
+    },
+    transport::{
+        control_channel::InstanceChannel,
+        frame::{BRISK, Frame, KEPT, Kind, NEW, NO_REGION},
+        region::Region,
+        socket::{Received, Socket},
+    },
 };
 use penstock_core::{BatchOutput, Parameters, RequestOutput, Result, RowChunk, SequenceId, metrics::MetricUpdate};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -26,7 +32,7 @@ const WINDOW: u64 = 4;
 /// What a process is asked.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
-pub enum Asked {
+pub enum Command {
     /// To load this, and then to say that it is ready or why not.
     Load(Vec<u8>),
     /// To compute a batch, and then to say that it is done.
@@ -67,7 +73,7 @@ impl Worker {
     }
 
     /// One end of a channel whose other end a server got.
-    pub fn attached(channel: Channel) -> Self {
+    pub fn attached(channel: InstanceChannel) -> Self {
         Self::of(channel.into_fd())
     }
 
@@ -77,12 +83,12 @@ impl Worker {
     }
 
     /// Waits for what is to be done next.
-    pub fn next_order(&mut self) -> Asked {
+    pub fn next_order(&mut self) -> Command {
         let first = if self.brisk { self.socket.watch() } else { self.socket.receive() };
-        self.next_of(first).unwrap_or(Asked::Gone)
+        self.next_of(first).unwrap_or(Command::Gone)
     }
 
-    fn next_of(&mut self, first: io::Result<Received>) -> Option<Asked> {
+    fn next_of(&mut self, first: io::Result<Received>) -> Option<Command> {
         let mut received = first;
         loop {
             match received.ok()? {
@@ -101,7 +107,7 @@ impl Worker {
         }
     }
 
-    fn asked(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Asked> {
+    fn asked(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Command> {
         self.serial = frame.serial;
         self.brisk = frame.has(BRISK);
         if frame.has(NEW) {
@@ -110,15 +116,15 @@ impl Worker {
         let len = usize::try_from(frame.length).ok()?;
         let region = || self.input.as_ref();
         Some(match frame.kind {
-            Kind::Start => Asked::Load(region()?.copied(0..len)?),
-            Kind::Over => Asked::Over(read_over(&region()?.copied(0..len)?)?),
+            Kind::Start => Command::Load(region()?.copied(0..len)?),
+            Kind::Over => Command::Over(read_over(&region()?.copied(0..len)?)?),
             Kind::Batch => {
                 let (batch, free) = read_batch(region()?, len)?;
                 free.into_iter().for_each(|slot| self.slots.give_back(slot));
                 self.credit = WINDOW;
-                Asked::Batch(batch)
+                Command::Batch(batch)
             }
-            Kind::Stop => Asked::Stop,
+            Kind::Stop => Command::Stop,
             _ => return None,
         })
     }
@@ -146,7 +152,7 @@ impl Worker {
         let mut out = Writer::default();
         out.text(summary);
         out.text(traceback);
-        self.send(Kind::Failed, 0, &Packed::of(out.0))
+        self.send(Kind::Failed, 0, &EncodedResponse::of(out.0))
     }
 
     /// Says that sequences were let go of.
@@ -157,12 +163,12 @@ impl Worker {
         self.socket.send(&Frame { serial: self.serial, ..Frame::bare(Kind::Done) }, None)
     }
 
-    /// Answers a batch, which must be dropped before. What an array still refers to is that array's from now on.
+    /// ResponseRegions a batch, which must be dropped before. What an array still refers to is that array's from now on.
     ///
     /// # Errors
     /// The server is gone, or there is no memory for the answer.
     pub fn done(&mut self, result: Result<BatchOutput>, kept: &[MetricUpdate]) -> io::Result<()> {
-        let packed = pack(Answer::of(result), kept);
+        let packed = pack(Response::of(result), kept);
         let (frame, descriptor) = self.write(Kind::Done, &packed)?;
         // Outputs may be inputs that were handed back.
         drop(packed);
@@ -192,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// Answers with one piece for all rows.
+    /// ResponseRegions with one piece for all rows.
     ///
     /// # Errors
     /// As [`Worker::done`].
@@ -203,18 +209,18 @@ impl Worker {
         last: bool,
         kept: &[MetricUpdate],
     ) -> io::Result<()> {
-        self.send_piece(Answer::Piece { outputs, parameters: parameters.clone(), last }, kept)
+        self.send_piece(Response::Piece { outputs, parameters: parameters.clone(), last }, kept)
     }
 
-    /// Answers with one piece for each row.
+    /// ResponseRegions with one piece for each row.
     ///
     /// # Errors
     /// As [`Worker::done`].
     pub fn rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters, kept: &[MetricUpdate]) -> io::Result<()> {
-        self.send_piece(Answer::Rows { rows, parameters: parameters.clone() }, kept)
+        self.send_piece(Response::Rows { rows, parameters: parameters.clone() }, kept)
     }
 
-    /// Answers with one piece for each request, made by itself.
+    /// ResponseRegions with one piece for each request, made by itself.
     ///
     /// # Errors
     /// As [`Worker::done`].
@@ -224,7 +230,7 @@ impl Worker {
         parameters: &Parameters,
         kept: &[MetricUpdate],
     ) -> io::Result<()> {
-        self.send_piece(Answer::Apart { each, parameters: parameters.clone(), times: None }, kept)
+        self.send_piece(Response::Apart { each, parameters: parameters.clone(), times: None }, kept)
     }
 
     /// Ends all streams of the batch, well.
@@ -232,20 +238,20 @@ impl Worker {
     /// # Errors
     /// As [`Worker::done`].
     pub fn end_all(&mut self) -> io::Result<()> {
-        self.send_piece(Answer::EndAll, &[])
+        self.send_piece(Response::EndAll, &[])
     }
 
-    fn send_piece(&mut self, answer: Answer<Outputs>, kept: &[MetricUpdate]) -> io::Result<()> {
+    fn send_piece(&mut self, answer: Response<Outputs>, kept: &[MetricUpdate]) -> io::Result<()> {
         self.credit = self.credit.saturating_sub(1);
         self.send(Kind::Piece, 0, &pack(answer, kept))
     }
 
-    fn send(&mut self, kind: Kind, flags: u8, packed: &Packed) -> io::Result<()> {
+    fn send(&mut self, kind: Kind, flags: u8, packed: &EncodedResponse) -> io::Result<()> {
         let (frame, descriptor) = self.write(kind, packed)?;
         self.socket.send(&Frame { flags: frame.flags | flags, ..frame }, descriptor.as_ref().map(|file| file.as_fd()))
     }
 
-    fn write(&mut self, kind: Kind, packed: &Packed) -> io::Result<(Frame, Option<OwnedFd>)> {
+    fn write(&mut self, kind: Kind, packed: &EncodedResponse) -> io::Result<(Frame, Option<OwnedFd>)> {
         self.slots.write(packed, Frame { serial: self.serial, ..Frame::bare(kind) })
     }
 }

@@ -1,13 +1,15 @@
 //! `penstock._definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
 //! beside it.
 
+mod batching;
+pub(crate) mod processes;
+mod routes;
+
+use self::{batching::DeclaredBatching, processes::Processes, routes::DeclaredFallback};
 use crate::{
-    batching::DeclaredBatching,
-    config::duration,
+    convert::{array_form::ArrayForm, parameters::duration},
     errors::startup,
-    open,
     peers::Caller,
-    processes::{self, Processes},
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
@@ -47,7 +49,7 @@ struct Definition {
     open: bool,
     lenient: bool,
     routes: Vec<String>,
-    fallback: Option<open::DeclaredFallback>,
+    fallback: Option<DeclaredFallback>,
     opaque: bool,
 }
 
@@ -128,23 +130,6 @@ struct Declared {
     pad_bytes: Option<Vec<u8>>,
 }
 
-/// How the arrays of one tensor look in Python.
-#[derive(Debug)]
-pub(crate) struct ArrayForm {
-    /// `None`: an object array of `bytes` or `str`.
-    pub(crate) dtype: Option<Py<PyArrayDescr>>,
-    /// Whether BYTES elements are `str`.
-    pub(crate) text: bool,
-    /// A BF16 tensor that Python sees as float32: its values are widened and narrowed.
-    pub(crate) widened: bool,
-    /// An input whose rows are filled up to the longest.
-    pub(crate) padded: bool,
-    /// An output that is copied into shared memory as soon as it is taken.
-    pub(crate) copied_at_once: bool,
-    /// A tensor that Python only hands on, as it is: `_core.Held`.
-    pub(crate) opaque: bool,
-}
-
 /// What a handler's thread needs to build and call a handler.
 #[derive(Debug)]
 pub(crate) struct Handling {
@@ -206,8 +191,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         check_shapes: !definition.any_shape,
         raw_requests: definition.open,
         lenient: definition.lenient,
-        routes: open::routes(py, &name, &definition.routes)?,
-        fallback: definition.fallback.map(open::fallback),
+        routes: routes::routes(py, &name, &definition.routes)?,
+        fallback: definition.fallback.map(routes::fallback),
     };
     let warmup = (!object.getattr("warmup")?.is_none()).then(|| object.clone().unbind());
     let handling = Handling {

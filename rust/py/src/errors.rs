@@ -1,7 +1,7 @@
 //! Errors between Rust and Python. The exception classes live in `penstock.errors`; each has a
 //! `kind` that names a core `Kind`.
 
-use crate::config::duration;
+use crate::convert::parameters::duration;
 use penstock_core::{Error, Kind, ModelSpec};
 use pyo3::{
     exceptions::{PyBaseException, PyRuntimeError},
@@ -79,4 +79,31 @@ fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) {
     if log().is_err() {
         raised.clone_ref(py).print(py);
     }
+}
+
+/// The exception of an error that another model answered with.
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let raised = of_kind(py, error.kind(), error.message())?;
+        if let Some(after) = error.retry_hint() {
+            raised.setattr("retry_after", after.as_secs_f64())?;
+        }
+        Ok(PyErr::from_value(raised))
+    };
+    made().unwrap_or_else(|_| PyRuntimeError::new_err(error.message().to_owned()))
+}
+
+/// The exception of arguments that cannot be sent.
+pub(crate) fn invalid(py: Python<'_>, message: &str) -> PyErr {
+    of_kind(py, Kind::InvalidInput, message)
+        .map_or_else(|_| PyRuntimeError::new_err(message.to_owned()), PyErr::from_value)
+}
+
+pub(crate) fn of_kind<'py>(py: Python<'py>, kind: Kind, message: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("penstock.errors")?.call_method1("by_kind", (kind.name(),))?.call1((message,))
+}
+
+/// The class name of an object, with its article, for error messages.
+pub(crate) fn class_of(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| format!("a {name}"))
 }

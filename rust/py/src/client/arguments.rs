@@ -1,6 +1,6 @@
 //! What Python says of a client and of a call.
 
-use super::lend;
+use crate::{convert::borrow, errors::invalid};
 use bytes::Bytes;
 use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Override, Raw, Retries, TlsOptions, What};
 use penstock_core::Parameter;
@@ -88,7 +88,7 @@ pub(super) fn call(arguments: CallArguments<'_>) -> PyResult<Call> {
     let (model, version, id, given, outputs, named) = arguments;
     let mut inputs = SmallVec::with_capacity(given.len());
     for (name, value, datatype) in given {
-        let tensor = lend::tensor(&name, value, datatype.as_deref())?;
+        let tensor = borrow::tensor(&name, value, datatype.as_deref())?;
         inputs.push(Named { name, tensor });
     }
     let parameters = named.into_iter().map(|(name, value)| Ok((parameter(&name, &value)?, name)));
@@ -111,7 +111,7 @@ fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     }
     value.extract::<f64>().map(Parameter::Float).map_err(|_| {
         let class = value.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
-        super::answer::invalid(
+        invalid(
             value.py(),
             &format!("parameter '{name}' is a {class}, expected a bool, an int of 64 bits, a float or a str"),
         )

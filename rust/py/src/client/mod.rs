@@ -1,26 +1,23 @@
 //! The client for Python: arguments in, arrays out. Calls are made without the interpreter.
 
-pub(crate) mod answer;
 mod arguments;
-mod lend;
-mod mailbox;
-mod running;
-mod shared;
-mod sync;
+mod blocking;
+mod completion_queue;
+mod pending_call;
+mod response;
+mod runtime;
 
-pub(crate) use answer::{form, raised};
-pub(crate) use lend::{contiguous, given_away, own_datatype as datatype_of, tensor as lent};
 use pyo3::prelude::*;
 
 /// Adds the client's part to `penstock._core`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(client_forked, module)?)?;
-    module.add_class::<sync::BlockingClient>()?;
-    module.add_class::<sync::BlockingPieces>()?;
-    module.add_class::<shared::SharedClient>()?;
-    module.add_class::<shared::SharedPieces>()?;
-    module.add_class::<mailbox::Mailbox>()?;
-    module.add_class::<running::Running>()
+    module.add_class::<blocking::BlockingClient>()?;
+    module.add_class::<blocking::BlockingPieces>()?;
+    module.add_class::<runtime::SharedClient>()?;
+    module.add_class::<runtime::SharedPieces>()?;
+    module.add_class::<completion_queue::Mailbox>()?;
+    module.add_class::<pending_call::Running>()
 }
 
 /// To be called in the child after a fork.

@@ -5,15 +5,13 @@
 //! that the [`feeder`] left at the [`port::Port`], and runs each as a task of its own. A third thread
 //! watches, and tells the log what blocks the loop.
 
-mod bell;
-mod call;
+mod batch_call;
+mod block_detector;
+mod call_queue;
 mod feeder;
-mod instance;
-mod port;
 mod shared;
-mod watch;
+mod threads;
 
-pub(crate) use bell::Bell;
-pub(crate) use call::Call;
-pub(crate) use instance::spawn;
-pub(crate) use port::{News, Port};
+pub(crate) use batch_call::Call;
+pub(crate) use call_queue::{News, Port};
+pub(crate) use threads::spawn;

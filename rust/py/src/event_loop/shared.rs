@@ -1,6 +1,6 @@
 //! What the threads of an async instance share.
 
-use super::bell::Bell;
+use crate::wakeup::Bell;
 use penstock_core::{Inputs, Job, SequenceId};
 use std::{
     collections::VecDeque,
@@ -40,9 +40,9 @@ pub(crate) struct Shared {
     /// A caller left, or read from a full stream, since the loop last came.
     moved: AtomicBool,
     state: Mutex<State>,
-    /// Told when a call ended, and when all is over.
+    /// ResponseHead when a call ended, and when all is over.
     ended: Condvar,
-    /// Told when a call began and the watch sleeps, and when all is over.
+    /// ResponseHead when a call began and the watch sleeps, and when all is over.
     watch: Condvar,
     /// How often the loop has come.
     beats: AtomicU64,

@@ -1,12 +1,12 @@
 //! `_core.PeerCall`: one call of a model by a model, to be waited for on a thread or on an event loop.
 
 use super::{
-    link::Audience,
-    post::Post,
+    audience::Audience,
+    notifier::Post,
     request::arrays_of,
     wait::{Pending, block},
 };
-use crate::{attach::detached, client::raised};
+use crate::{attach::detached, errors::raised};
 use penstock_core::{InferRequest, InferResponse, Model, ModelSpec, Result};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyDict};
 use std::{

@@ -4,35 +4,37 @@
 //! # Rationale
 //! What one model gives another needs no socket and no format, and in a large tensor no copy either. An answer that
 //! goes to one caller only is that caller's memory. An array that the caller keeps is copied once, where the called
-//! model's batch is made, because its handler may write to what it gets; one that is given away ([`held::Moved`])
+//! model's batch is made, because its handler may write to what it gets; one that is given away ([`crate::convert::tensor_handle::Moved`])
 //! is not.
 //!
 //! # Limitations
 //! Only models of the same server, and only from handlers on its threads. Answers that come out of a batch of several
 //! requests, or of another process, are copied once, so that they can be written to.
 
+mod audience;
 mod call;
-mod held;
-mod link;
-mod open;
-mod pieces;
-mod post;
+mod call_graph;
+mod client;
+mod notifier;
+mod raw_request;
 mod request;
-mod table;
+mod stream;
+mod tensors;
 mod wait;
 
-pub(crate) use held::Held;
-pub(crate) use link::{Audience, Carried, Link};
-pub(crate) use table::{Caller, Peers};
+pub(crate) use audience::Audience;
+pub(crate) use call_graph::{Caller, Peers};
+pub(crate) use client::{Carried, Link};
 
+use crate::convert::tensor_handle::{Held, Moved};
 use pyo3::prelude::*;
 
 /// Adds the classes to `penstock._core`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<link::Link>()?;
+    module.add_class::<Link>()?;
     module.add_class::<call::PeerCall>()?;
-    module.add_class::<pieces::PeerPieces>()?;
-    module.add_class::<post::Post>()?;
-    module.add_class::<held::Held>()?;
-    module.add_class::<held::Moved>()
+    module.add_class::<stream::PeerPieces>()?;
+    module.add_class::<notifier::Post>()?;
+    module.add_class::<Held>()?;
+    module.add_class::<Moved>()
 }

@@ -1,6 +1,6 @@
 //! Waiting for another model's answer: until it comes, the deadline passes, or nobody wants it any more.
 
-use super::link::Audience;
+use super::audience::Audience;
 use penstock_core::{Error, InferRequest, InferResponse, Kind, Model, Protocol, Result};
 use std::{
     pin::Pin,

@@ -1,0 +1,115 @@
+//! `_core.Mailbox`: what became of calls that another thread has carried on.
+//!
+//! The runtime's thread never attaches to the interpreter. It leaves outcomes here and makes a descriptor
+//! readable that the event loop watches; the loop takes all that are there in one turn.
+
+use super::{blocking::unpoisoned, response, runtime::SharedPieces};
+use penstock_client::{Answer, Failure, RawAnswer};
+use pyo3::prelude::*;
+use std::{
+    io::{Read as _, Write as _},
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    sync::{Arc, Mutex, atomic::AtomicU64},
+};
+
+/// A call's value and exception, of which there is one.
+pub(super) type Ended<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
+
+/// What became of a call.
+pub(super) enum Outcome {
+    Answer(Box<Result<Answer, Failure>>),
+    Json(Result<Vec<u8>, Failure>),
+    Raw(Result<RawAnswer, Failure>),
+    Pieces(Result<SharedPieces, Failure>),
+    Batch(Vec<Result<Answer, Failure>>),
+    /// None yet: another step is to be taken.
+    Again,
+}
+
+/// Outcomes for one event loop.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Mailbox(pub(super) Arc<Inbox>);
+
+#[derive(Debug)]
+pub(super) struct Inbox {
+    outcomes: Mutex<Vec<(u64, Outcome)>>,
+    bell: UnixStream,
+    heard: UnixStream,
+    pub(super) tickets: AtomicU64,
+}
+
+impl std::fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Outcome")
+    }
+}
+
+impl Inbox {
+    /// Leaves an outcome for whom it waits for.
+    pub(super) fn put(&self, ticket: u64, outcome: Outcome) {
+        let mut outcomes = unpoisoned(self.outcomes.lock());
+        outcomes.push((ticket, outcome));
+        if outcomes.len() == 1 {
+            // Full, or closed by a loop that has ended: there is nobody to wake.
+            let _ = (&self.bell).write(&[1]);
+        }
+    }
+}
+
+#[pymethods]
+impl Mailbox {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (bell, heard) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        heard.set_nonblocking(true)?;
+        Ok(Self(Arc::new(Inbox { outcomes: Mutex::default(), bell, heard, tickets: AtomicU64::new(0) })))
+    }
+
+    fn fileno(&self) -> i32 {
+        self.0.heard.as_raw_fd()
+    }
+
+    /// Ticket, value, exception of each call that has ended; neither of one that is to take another step.
+    fn take<'py>(&self, py: Python<'py>) -> Vec<(u64, Option<Bound<'py, PyAny>>, Option<PyErr>)> {
+        // One byte for all that are taken below.
+        let _ = (&self.0.heard).read(&mut [0; 16]);
+        let outcomes = std::mem::take(&mut *unpoisoned(self.0.outcomes.lock()));
+        let done = outcomes.into_iter().map(|(ticket, outcome)| {
+            let (value, error) = ended(value(py, outcome).transpose());
+            (ticket, value, error)
+        });
+        done.collect()
+    }
+}
+
+/// Value and exception as Python gets them.
+pub(super) fn ended(value: Option<PyResult<Bound<'_, PyAny>>>) -> Ended<'_> {
+    match value {
+        None => (None, None),
+        Some(Ok(value)) => (Some(value), None),
+        Some(Err(error)) => (None, Some(error)),
+    }
+}
+
+/// What Python gets of an outcome.
+pub(super) fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let raised = |failure: Failure| response::exception(py, &failure);
+    let value = match outcome {
+        Outcome::Again => return Ok(None),
+        Outcome::Answer(answered) => Ok(response::object(py, answered.map_err(raised)?)?.into_any()),
+        Outcome::Json(answered) => Ok(response::bytes(py, &answered.map_err(raised)?).into_any()),
+        Outcome::Raw(answered) => Ok(response::raw(py, answered.map_err(raised)?)?.into_any()),
+        Outcome::Pieces(opened) => Ok(Bound::new(py, opened.map_err(raised)?)?.into_any()),
+        Outcome::Batch(pieces) => {
+            let pieces = pieces.into_iter().map(|piece| match piece {
+                Ok(piece) => response::object(py, piece).map(Bound::into_any),
+                // Raised when its turn comes.
+                Err(failure) => Ok(raised(failure).into_value(py).into_bound(py).into_any()),
+            });
+            pieces.collect::<PyResult<Vec<_>>>()?.into_pyobject(py)
+        }
+    };
+    value.map(Some)
+}

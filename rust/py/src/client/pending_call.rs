@@ -1,0 +1,109 @@
+//! `_core.Running`: a call under way, on the process's runtime or by the steps that its asker takes.
+
+use super::{
+    blocking::unpoisoned,
+    completion_queue::{Ended, Inbox, Mailbox, Outcome, ended, value},
+};
+use penstock_client::{Progress, Stepped, background};
+use pyo3::{exceptions::PyOSError, prelude::*};
+use std::{
+    future::Future,
+    io,
+    os::fd::RawFd,
+    sync::{Arc, Mutex, atomic::Ordering},
+};
+use tokio::task::AbortHandle;
+
+/// A call under way.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Running {
+    #[pyo3(get)]
+    ticket: u64,
+    inbox: Arc<Inbox>,
+    way: Mutex<Way>,
+}
+
+/// Who carries a call on.
+#[derive(Debug)]
+enum Way {
+    /// Its asker, once the descriptor is readable.
+    Steps(Stepped<Outcome>, RawFd),
+    /// The runtime.
+    Runtime(AbortHandle),
+    /// Nobody: it has ended.
+    Over,
+}
+
+#[pymethods]
+impl Running {
+    /// The descriptor that is to be readable before the next step; None if there is to be none.
+    #[getter]
+    fn waits(&self) -> Option<RawFd> {
+        match *unpoisoned(self.way.lock()) {
+            Way::Steps(_, descriptor) => Some(descriptor),
+            Way::Runtime(_) | Way::Over => None,
+        }
+    }
+
+    /// Carries the call on; value and exception if it has ended with this step.
+    fn step<'py>(&self, py: Python<'py>) -> Ended<'py> {
+        let mut way = unpoisoned(self.way.lock());
+        let (next, outcome) = match std::mem::replace(&mut *way, Way::Over) {
+            Way::Steps(stepped, _) => match advance(&self.inbox, self.ticket, stepped) {
+                Ok(advanced) => advanced,
+                Err(error) => return (None, Some(PyOSError::new_err(error.to_string()))),
+            },
+            other => (other, None),
+        };
+        *way = next;
+        ended(outcome.and_then(|outcome| value(py, outcome).transpose()))
+    }
+
+    /// Gives it up: its connection is closed, or its stream reset.
+    fn cancel(&self) {
+        if let Way::Runtime(handle) = std::mem::replace(&mut *unpoisoned(self.way.lock()), Way::Over) {
+            handle.abort();
+        }
+    }
+}
+
+/// Begins `work`, whose outcome goes to the mailbox, but for that of a step that its asker takes.
+pub(super) fn submit(
+    mailbox: &Mailbox,
+    stepped: bool,
+    work: impl Future<Output = Outcome> + Send + 'static,
+) -> PyResult<Running> {
+    let inbox = Arc::clone(&mailbox.0);
+    let ticket = inbox.tickets.fetch_add(1, Ordering::Relaxed);
+    let begun = if stepped {
+        let again = Arc::clone(&inbox);
+        advance(&inbox, ticket, Stepped::new(Box::pin(work), move || again.put(ticket, Outcome::Again)))
+    } else {
+        run(&inbox, ticket, work).map(|way| (way, None))
+    };
+    let (way, outcome) = begun.map_err(|error| PyOSError::new_err(error.to_string()))?;
+    if let Some(outcome) = outcome {
+        inbox.put(ticket, outcome);
+    }
+    Ok(Running { ticket, inbox, way: Mutex::new(way) })
+}
+
+/// Takes a step.
+fn advance(inbox: &Arc<Inbox>, ticket: u64, mut stepped: Stepped<Outcome>) -> io::Result<(Way, Option<Outcome>)> {
+    Ok(match stepped.step()? {
+        Progress::Done(outcome) => (Way::Over, Some(outcome)),
+        Progress::Waits(descriptor) => (Way::Steps(stepped, descriptor), None),
+        Progress::Elsewhere(work) => (run(inbox, ticket, work)?, None),
+    })
+}
+
+/// Runs `work` on the runtime.
+fn run(inbox: &Arc<Inbox>, ticket: u64, work: impl Future<Output = Outcome> + Send + 'static) -> io::Result<Way> {
+    let inbox = Arc::clone(inbox);
+    let put = async move {
+        let outcome = work.await;
+        inbox.put(ticket, outcome);
+    };
+    background::spawn(put).map(Way::Runtime)
+}

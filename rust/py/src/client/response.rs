@@ -1,0 +1,61 @@
+//! From answers and failures to Python's objects.
+
+use crate::{
+    convert::{array_form::form, parameters::to_python, to_numpy},
+    errors::of_kind,
+};
+use penstock_client::{Answer, Failure, RawAnswer};
+use pyo3::{
+    exceptions::PyRuntimeError,
+    prelude::*,
+    types::{PyBytes, PyDict, PyString, PyTuple},
+};
+
+/// Model, version, id, parameters by name, arrays by name.
+pub(super) fn object(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyTuple>> {
+    let parameters = PyDict::new(py);
+    for (name, value) in answer.parameters {
+        parameters.set_item(name, to_python(py, &value)?)?;
+    }
+    let outputs = PyDict::new(py);
+    for output in answer.outputs {
+        let form = form(py, output.tensor.datatype());
+        outputs.set_item(output.name, to_numpy::array(py, output.tensor, &form)?)?;
+    }
+    PyTuple::new(
+        py,
+        [
+            PyString::new(py, &answer.model).into_any(),
+            PyString::new(py, &answer.version).into_any(),
+            PyString::new(py, &answer.id).into_any(),
+            parameters.into_any(),
+            outputs.into_any(),
+        ],
+    )
+}
+
+/// An answer that is JSON.
+pub(super) fn bytes<'py>(py: Python<'py>, answer: &[u8]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, answer)
+}
+
+/// Status, headers and body.
+pub(super) fn raw(py: Python<'_>, answer: RawAnswer) -> PyResult<Bound<'_, PyTuple>> {
+    let body = PyBytes::new(py, &answer.body);
+    (answer.status, answer.headers, body).into_pyobject(py)
+}
+
+/// The exception of a call that failed.
+pub(super) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let raised = of_kind(py, failure.error.kind(), failure.error.message())?;
+        if let Some(status) = failure.status {
+            raised.setattr("status", status)?;
+        }
+        if let Some(after) = failure.error.retry_hint() {
+            raised.setattr("retry_after", after.as_secs_f64())?;
+        }
+        Ok(PyErr::from_value(raised))
+    };
+    made().unwrap_or_else(|_| PyRuntimeError::new_err(failure.error.message().to_owned()))
+}

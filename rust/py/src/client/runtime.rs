@@ -1,0 +1,143 @@
+//! `_core.SharedClient`: calls for an event loop. Most are carried on by the process's runtime; a small one that is
+//! its loop's only one goes without: the loop watches its socket, and takes its steps.
+
+use super::{
+    arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
+    blocking::client,
+    completion_queue::{Mailbox, Outcome},
+    pending_call::{Running, submit},
+};
+use penstock_client::{Answer, Call, Client, Failure, Mode, Pieces};
+use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use std::sync::Arc;
+use tokio::{
+    sync::mpsc,
+    task::AbortHandle,
+    time::{Instant, timeout_at},
+};
+
+/// Pieces of a stream that wait for their reader.
+const AHEAD: usize = 64;
+/// The most bytes of a request that is sent with the interpreter held.
+const SMALL: usize = 64 << 10;
+
+/// The client of a program with an event loop, and of calls with a second attempt.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct SharedClient(Arc<Client>);
+
+#[pymethods]
+impl SharedClient {
+    #[new]
+    fn new(py: Python<'_>, url: &str, options: ClientOptions) -> PyResult<Self> {
+        Ok(Self(Arc::new(client(py, Mode::Shared, url, options)?)))
+    }
+
+    fn infer(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
+        let how = arguments::how(how);
+        let call = arguments::call(call)?;
+        let client = Arc::clone(&self.0);
+        let stepped = stepped && self.takes_steps(sent(&call));
+        submit(mailbox, stepped, async move { Outcome::Answer(Box::new(client.infer(call, &how).await)) })
+    }
+
+    fn ask(&self, ask: AskArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
+        let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
+        let client = Arc::clone(&self.0);
+        submit(mailbox, false, async move { Outcome::Json(client.ask(&ask, &how).await) })
+    }
+
+    fn raw(&self, request: RawArguments, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
+        let (request, how) = (arguments::raw(request), arguments::how(how));
+        let client = Arc::clone(&self.0);
+        let stepped = stepped && self.takes_steps(request.body.len());
+        submit(mailbox, stepped, async move { Outcome::Raw(client.raw(&request, &how).await) })
+    }
+
+    fn stream(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
+        let how = arguments::how(how);
+        let call = arguments::call(call)?;
+        let client = Arc::clone(&self.0);
+        submit(mailbox, false, async move { Outcome::Pieces(client.stream(call, &how).await.map(SharedPieces::new)) })
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    #[getter]
+    fn url(&self) -> String {
+        self.0.target().to_string()
+    }
+}
+
+impl SharedClient {
+    /// Whether its asker can take a call's steps: HTTP/2 has a task of its own for each connection.
+    fn takes_steps(&self, bytes: usize) -> bool {
+        bytes <= SMALL && !self.0.target().grpc
+    }
+}
+
+/// The bytes of a call's tensors.
+fn sent(call: &Call) -> usize {
+    call.inputs.iter().map(|input| input.tensor.buffer().len()).sum()
+}
+
+/// A stream of answers, read ahead by the runtime.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct SharedPieces {
+    pieces: Arc<tokio::sync::Mutex<mpsc::Receiver<Result<Answer, Failure>>>>,
+    reader: AbortHandle,
+}
+
+impl SharedPieces {
+    fn new(mut pieces: Pieces) -> Self {
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let read = async move {
+            while let Some(piece) = next_in_time(&mut pieces).await {
+                let ended = piece.is_err();
+                if sender.send(piece).await.is_err() || ended {
+                    break;
+                }
+            }
+        };
+        let reader = tokio::spawn(read).abort_handle();
+        Self { pieces: Arc::new(tokio::sync::Mutex::new(receiver)), reader }
+    }
+}
+
+async fn next_in_time(pieces: &mut Pieces) -> Option<Result<Answer, Failure>> {
+    match pieces.timeout() {
+        None => pieces.next().await,
+        Some(timeout) => match timeout_at(Instant::now() + timeout, pieces.next()).await {
+            Ok(piece) => piece,
+            Err(_) => Some(Err(Failure::late())),
+        },
+    }
+}
+
+#[pymethods]
+impl SharedPieces {
+    /// The pieces that are there, at least one; none at the end.
+    fn next(&self, mailbox: &Mailbox) -> PyResult<Running> {
+        let Ok(mut pieces) = Arc::clone(&self.pieces).try_lock_owned() else {
+            return Err(PyRuntimeError::new_err("another task is waiting for this stream's next piece"));
+        };
+        submit(mailbox, false, async move {
+            let mut batch = Vec::new();
+            pieces.recv_many(&mut batch, AHEAD).await;
+            Outcome::Batch(batch)
+        })
+    }
+
+    fn close(&self) {
+        self.reader.abort();
+    }
+}
+
+impl Drop for SharedPieces {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}

@@ -1,0 +1,194 @@
+//! From what a handler returned to output tensors, checked against the signature.
+//!
+//! # Rationale
+//! A large array that nobody else refers to is borrowed: the answer is sent from its memory, which
+//! is freed when the last byte is sent. All other arrays are copied once, because a handler may keep
+//! a buffer that it returned and write to it again.
+//!
+//! # Limitations
+//! An array counts as ours alone when there is one reference to it and no weak one, and it owns its data or has memory
+//! of ours to itself: that of an input, or of another model's answer. Views, buffers and memoryviews refer to it.
+//! Code that keeps a bare pointer to such memory is not seen.
+
+use super::{array_form::ArrayForm, from_objects, tensor_handle::Held, to_numpy::TensorMemory};
+use crate::errors::class_of;
+use half::bf16;
+use numpy::{
+    PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
+    npyffi::{NPY_ARRAY_OWNDATA, PyArrayObject},
+};
+use penstock_core::{
+    Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity,
+    copies::{self, Step},
+};
+use pyo3::{ffi, prelude::*};
+use std::sync::Arc;
+
+/// Arrays from this size on are borrowed; below it a copy is cheaper than the bookkeeping.
+const BORROW_FROM: usize = 64 << 10;
+
+/// One output, as it is.
+pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
+    let declared = &spec.outputs[index];
+    if form.opaque {
+        return Held::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
+    }
+    let Some(dtype) = &form.dtype else {
+        return from_objects::tensor(&item, |what| {
+            let (model, name) = (&spec.name, &declared.name);
+            Error::handler(format!(
+                "model '{model}' returned {what} for output '{name}', declared BYTES (bytes or str)"
+            ))
+        });
+    };
+    if let Some(number) = from_objects::number(&item, declared.datatype) {
+        return Tensor::new(declared.datatype, Shape::new(), number)
+            .map_err(|error| Error::handler(error.message().to_owned()));
+    }
+    let dtype = dtype.bind(item.py());
+    let array = as_array(spec, index, item, dtype)?;
+    let shape: Shape = array.shape().into();
+    let buffer = if form.widened { narrow(&array) } else { take(array, form.copied_at_once) };
+    Tensor::new(declared.datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
+}
+
+/// A C-contiguous array of the declared dtype. Numbers and lists, which have no dtype, take it.
+fn as_array<'py>(
+    spec: &ModelSpec,
+    index: usize,
+    item: Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> Result<Bound<'py, PyUntypedArray>> {
+    let py = item.py();
+    let numpy = || py.import("numpy");
+    let unfit = |what: String| {
+        Error::handler(format!(
+            "model '{}' returned {what} for output '{}', declared {} ({dtype})",
+            spec.name, spec.outputs[index].name, spec.outputs[index].datatype,
+        ))
+    };
+    if item.is_none() {
+        // numpy would make a NaN of it: what a handler returns that forgot its `return`.
+        return Err(unfit(class_of(&item)));
+    }
+    let array = match item.cast_into::<PyUntypedArray>() {
+        Ok(array) => array,
+        Err(error) => {
+            let item = error.into_inner();
+            let made = match item.hasattr("dtype").unwrap_or(false) {
+                true => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item,))),
+                false => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item, dtype))),
+            };
+            let made = made.and_then(|made| Ok(made.cast_into::<PyUntypedArray>()?));
+            made.map_err(|_| unfit(class_of(&item)))?
+        }
+    };
+    let own = array.dtype();
+    if !own.is(dtype) && !own.is_equiv_to(dtype) {
+        return Err(unfit(format!("an array of {own}")));
+    }
+    if array.is_c_contiguous() {
+        return Ok(array);
+    }
+    let made = numpy().and_then(|numpy| numpy.call_method1("ascontiguousarray", (&array,)));
+    // `ascontiguousarray` makes a scalar one-dimensional; a scalar is contiguous, so it never comes here.
+    made.and_then(|made| Ok(made.cast_into::<PyUntypedArray>()?)).map_err(|_| unfit("an array".to_owned()))
+}
+
+/// Keeps a borrowed array alive until its last byte is sent.
+struct Borrowed {
+    data: *const u8,
+    len: usize,
+    _array: Py<PyUntypedArray>,
+}
+
+// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, and to which no weak
+// reference leads, so no Python code can reach it any more; reading it from another thread races with nothing. Where
+// others may refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
+// `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above; through a shared reference it is only read.
+unsafe impl Sync for Borrowed {}
+
+impl Memory for Borrowed {
+    fn as_slice(&self) -> &[u8] {
+        // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
+        // alive and that nothing else refers to, so it is neither freed nor written. Whoever holds the only
+        // reference to this, and writes to it by `as_mut_ptr`, has let go of the slice.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+
+    fn as_mut_ptr(&self) -> *mut u8 {
+        self.data.cast_mut()
+    }
+}
+
+/// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied. What is copied
+/// at once anyway, while the interpreter is held, is always borrowed.
+pub(crate) fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
+    let (data, len) = memory(&array);
+    if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
+        return Buffer::Lent(Arc::new(Borrowed { data, len, _array: array.unbind() }));
+    }
+    copies::count(Step::HandOut, len);
+    // SAFETY: as in `Borrowed::as_slice`, and the interpreter is held, so no Python code runs meanwhile.
+    let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+    let mut copy = aligned_with_capacity(len);
+    copy.extend_from_slice(bytes);
+    Buffer::Aligned(copy)
+}
+
+fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
+    let len = array.len() * array.dtype().itemsize();
+    if len == 0 {
+        return (std::ptr::NonNull::dangling().as_ptr(), 0);
+    }
+    let object: *mut PyArrayObject = array.as_array_ptr();
+    // SAFETY: `object` is a live array object; its data pointer is valid while the array lives.
+    (unsafe { (*object).fields.data }.cast_const().cast(), len)
+}
+
+/// Whether this is the only strong reference to an object.
+pub(crate) fn is_last(object: &Bound<'_, PyAny>) -> bool {
+    let object = object.as_ptr();
+    #[cfg(not(Py_GIL_DISABLED))]
+    // SAFETY: `object` is a live object, and the interpreter is held.
+    let last = unsafe { ffi::Py_REFCNT(object) == 1 };
+    // Without the interpreter's lock, another thread may be about to take a reference where one is counted.
+    #[cfg(Py_GIL_DISABLED)]
+    // SAFETY: `object` is a live object, and this thread is attached.
+    let last = unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) != 0 };
+    last
+}
+
+fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
+    if !is_last(array) {
+        return false;
+    }
+    let object: *mut PyArrayObject = array.as_array_ptr();
+    // SAFETY: `object` is a live array object, and nobody else has it.
+    let (base, flags, weak) = unsafe { ((*object).fields.base, (*object).fields.flags, (*object).fields.weakreflist) };
+    if !weak.is_null() {
+        // It leads to the array as well as a strong reference.
+        return false;
+    }
+    if base.is_null() {
+        return flags & NPY_ARRAY_OWNDATA != 0;
+    }
+    // SAFETY: the array holds a reference to its base.
+    let base = unsafe { pyo3::Borrowed::from_ptr(array.py(), base) };
+    // No other array, view or buffer refers to it, and it takes no weak references.
+    is_last(&base) && base.is_instance_of::<TensorMemory>()
+}
+
+fn narrow(array: &Bound<'_, PyUntypedArray>) -> Buffer {
+    let (data, len) = memory(array);
+    copies::count(Step::HandOut, len / 2);
+    // SAFETY: as in `take`.
+    let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+    let mut copy = aligned_with_capacity(len / 2);
+    for &element in bytes.as_chunks().0 {
+        copy.extend_from_slice(&bf16::from_f32(f32::from_le_bytes(element)).to_le_bytes());
+    }
+    Buffer::Aligned(copy)
+}

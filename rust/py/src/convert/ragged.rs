@@ -1,0 +1,61 @@
+//! Rows of different lengths: `penstock.Ragged` and `penstock.Padded`, in and out.
+
+use super::array_form::ArrayForm;
+use crate::errors::class_of;
+use numpy::PyArray1;
+use penstock_core::{Error, ModelSpec, Result, RowLengths};
+use pyo3::{prelude::*, sync::PyOnceLock, types::PyList};
+
+static RAGGED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static PADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn class<'py>(py: Python<'py>, cell: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let class = cell.get_or_try_init(py, || py.import("penstock.ragged")?.getattr(name).map(Bound::unbind))?;
+    Ok(class.bind(py).clone())
+}
+
+/// What a handler gets of an input whose rows may differ in length.
+pub(crate) fn handed_in<'py>(
+    values: Bound<'py, PyAny>,
+    lengths: &RowLengths,
+    form: &ArrayForm,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = values.py();
+    let class = if form.padded { class(py, &PADDED, "Padded")? } else { class(py, &RAGGED, "Ragged")? };
+    class.call1((values, PyArray1::from_iter(py, lengths.iter().map(|&length| length as i64))))
+}
+
+/// What a handler returned for an output that is declared ragged, and how long its rows are; a plain array, whose rows
+/// have one length, as it is.
+///
+/// # Errors
+/// `Handler` that names the output, for a list of what are no rows.
+pub(crate) fn returned<'py>(
+    spec: &ModelSpec,
+    index: usize,
+    item: Bound<'py, PyAny>,
+    form: &ArrayForm,
+) -> Result<(Bound<'py, PyAny>, Option<RowLengths>)> {
+    let py = item.py();
+    let taken = || -> PyResult<(Bound<'py, PyAny>, Option<RowLengths>)> {
+        let class = class(py, &RAGGED, "Ragged")?;
+        let ragged = match item.is_instance_of::<PyList>() {
+            // An array of objects, where there is no dtype.
+            true => match &form.dtype {
+                Some(dtype) => class.call_method1("of", (&item, dtype))?,
+                None => class.call_method1("of", (&item, "O"))?,
+            },
+            false => item.clone(),
+        };
+        if !ragged.is_instance(&class)? {
+            return Ok((ragged, None));
+        }
+        let lengths: Vec<usize> = ragged.getattr("lengths")?.call_method0("tolist")?.extract()?;
+        Ok((ragged.getattr("values")?, Some(lengths.into())))
+    };
+    taken().map_err(|error| {
+        let (model, name) = (&spec.name, &spec.outputs[index].name);
+        let what = class_of(&item);
+        Error::handler(format!("model '{model}' returned {what} for output '{name}', whose rows do not fit: {error}"))
+    })
+}

@@ -1,0 +1,145 @@
+//! From a request's tensors to the arrays that a handler gets.
+//!
+//! # Rationale
+//! The decoder has put every tensor into a 64-byte aligned buffer that no other request shares. The
+//! array is made over that memory: no copy, writable, and it may be kept, because the buffer is owned
+//! by the array's base object and freed with it.
+//!
+//! # Limitations
+//! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become
+//! Python objects, one by one. BF16 is widened to float32 unless the signature asks otherwise.
+
+use super::{array_form::ArrayForm, ragged, tensor_handle::Held};
+use half::bf16;
+use numpy::{
+    PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
+    npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, npy_intp},
+};
+use penstock_core::{
+    AlignedBuffer, Buffer, Memory, Tensor, aligned_with_capacity, bytes_tensor,
+    copies::{self, Step},
+};
+use pyo3::{
+    PyTypeInfo as _,
+    exceptions::PyMemoryError,
+    ffi,
+    prelude::*,
+    types::{PyBytes, PyString},
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Owns the memory of an array that was handed to a handler.
+#[pyclass(frozen, name = "_TensorMemory", module = "penstock._core")]
+pub(crate) struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
+
+/// Memory that nobody else refers to.
+enum Owned {
+    Heap(AlignedBuffer),
+    /// Of an instance that is a process: shared with the server, which does not touch it until it is given up. Or
+    /// of another model, which gave it away.
+    Lent(Arc<dyn Memory>),
+}
+
+impl Owned {
+    fn data(&self) -> *mut u8 {
+        match self {
+            Self::Heap(memory) => memory.as_ptr().cast_mut(),
+            Self::Lent(memory) => memory.as_mut_ptr(),
+        }
+    }
+}
+
+/// The array of one input; what holds it and the lengths of its rows, where these may differ.
+pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
+    if form.opaque {
+        return Ok(Bound::new(py, Held::new(tensor))?.into_any());
+    }
+    match tensor.lengths().cloned() {
+        Some(lengths) => ragged::handed_in(values(py, tensor, form)?, &lengths, form),
+        None => values(py, tensor, form),
+    }
+}
+
+fn values<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
+    let (_, shape, buffer) = tensor.into_parts();
+    let Some(dtype) = &form.dtype else {
+        return objects(py, buffer.as_slice(), &shape, form.text);
+    };
+    let memory = if form.widened { Owned::Heap(widen(buffer.as_slice())) } else { own(buffer) };
+    over_memory(py, memory, &shape, dtype.bind(py))
+}
+
+fn own(buffer: Buffer) -> Owned {
+    match buffer {
+        Buffer::Aligned(memory) => Owned::Heap(memory),
+        Buffer::Lent(memory) => Owned::Lent(memory),
+        // No input is: those that are left out are None.
+        Buffer::Absent => Owned::Heap(aligned_with_capacity(0)),
+        Buffer::Shared(bytes) => {
+            copies::count(Step::HandIn, bytes.len());
+            let mut memory = aligned_with_capacity(bytes.len());
+            memory.extend_from_slice(&bytes);
+            Owned::Heap(memory)
+        }
+    }
+}
+
+fn widen(narrow: &[u8]) -> AlignedBuffer {
+    copies::count(Step::HandIn, narrow.len());
+    let mut memory = aligned_with_capacity(narrow.len() * 2);
+    for &element in narrow.as_chunks().0 {
+        memory.extend_from_slice(&bf16::from_le_bytes(element).to_f32().to_le_bytes());
+    }
+    memory
+}
+
+/// An array over `memory`, which it keeps alive.
+fn over_memory<'py>(
+    py: Python<'py>,
+    memory: Owned,
+    shape: &[usize],
+    dtype: &Bound<'py, PyArrayDescr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let data = memory.data();
+    let base = Bound::new(py, TensorMemory(memory))?;
+    let mut dims: SmallVec<[npy_intp; 4]> = shape.iter().map(|&dim| dim as npy_intp).collect();
+    // SAFETY: `data` points to the memory that `base` owns and that nobody else refers to; moving the
+    // buffer into `base` does not move the memory that it owns. The tensor's invariant makes it exactly
+    // `shape` elements of the datatype that `dtype` was declared for (or of its widened form), row by
+    // row, 64-byte aligned. `PyArray_NewFromDescr` steals the reference to the dtype that
+    // `into_dtype_ptr` gives, and `PyArray_SetBaseObject` the one that `into_ptr` gives, so the memory
+    // lives exactly as long as the array or a view of it.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            PyUntypedArray::type_object_raw(py),
+            dtype.clone().into_dtype_ptr(),
+            dims.len() as i32,
+            dims.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast(),
+            NPY_ARRAY_CARRAY,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr().cast::<ffi::PyObject>()) != 0 {
+            return Err(PyErr::take(py).unwrap_or_else(|| PyMemoryError::new_err("an array could not be made")));
+        }
+        Ok(array)
+    }
+}
+
+/// An object array of the elements of a BYTES tensor, made in one pass.
+fn objects<'py>(py: Python<'py>, framed: &[u8], shape: &[usize], text: bool) -> PyResult<Bound<'py, PyAny>> {
+    let element = |bytes: &[u8]| -> PyResult<Py<PyAny>> {
+        Ok(match text {
+            // The decoder has checked that it is UTF-8.
+            true => PyString::new(py, &String::from_utf8_lossy(bytes)).into_any().unbind(),
+            false => PyBytes::new(py, bytes).into_any().unbind(),
+        })
+    };
+    copies::count(Step::HandIn, framed.len());
+    let elements = bytes_tensor::elements(framed).map(element).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyArray1::from_vec(py, elements).reshape(shape)?.into_any())
+}

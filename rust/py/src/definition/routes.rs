@@ -1,0 +1,31 @@
+//! Routes and fallback of a model, as it declares them.
+
+use crate::{convert::parameters::duration, errors::startup};
+use penstock_core::{Fallback, Route};
+use pyo3::{prelude::*, pybacked::PyBackedBytes};
+
+/// The fields of `penstock.Fallback`.
+#[derive(Debug, FromPyObject)]
+pub(crate) struct DeclaredFallback {
+    model: String,
+    after: Option<f64>,
+    marks: Vec<PyBackedBytes>,
+}
+
+/// What answers where a model does not.
+pub(crate) fn fallback(DeclaredFallback { model, after, marks }: DeclaredFallback) -> Fallback {
+    let marks = marks.iter().map(|mark| Box::from(&**mark)).collect();
+    Fallback { model: model.into(), after: after.and_then(duration), match_body: marks }
+}
+
+/// The routes of a model, as it declares them.
+///
+/// # Errors
+/// `SignatureError` that names the model, and what is wrong.
+pub(crate) fn routes(py: Python<'_>, model: &str, declared: &[String]) -> PyResult<Vec<Route>> {
+    let read = |text: &String| {
+        Route::parse(text)
+            .map_err(|error| startup(py, "SignatureError", &format!("model '{model}': {}", error.message())))
+    };
+    declared.iter().map(read).collect()
+}

@@ -1,0 +1,223 @@
+//! One batch that a task of the loop computes: `_core.Call`.
+
+use super::shared::Shared;
+use crate::{
+    attach::detached,
+    definition::Handling,
+    forks,
+    handler::{
+        batch_output::{self, Parted},
+        context::Context,
+        stream,
+        thread_context::Current,
+    },
+};
+use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, TraceText, metrics::InterpreterTimes};
+use pyo3::{prelude::*, types::PyTuple};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// A batch, from its arguments to its answer. One that is dropped fails its callers.
+#[pyclass(frozen, module = "penstock._core")]
+pub(crate) struct Call {
+    /// The arguments of the handler.
+    #[pyo3(get)]
+    arguments: Py<PyTuple>,
+    context: Option<Py<Context>>,
+    current: Option<Arc<Current>>,
+    trace: Option<TraceText>,
+    handling: Arc<Handling>,
+    shared: Arc<Shared>,
+    under_way: Mutex<UnderWay>,
+    began: Instant,
+    /// What it took to make the arguments.
+    handed_in: Duration,
+}
+
+/// What a call still owes its callers.
+enum UnderWay {
+    /// One answer.
+    Once(Job),
+    /// Any number of them.
+    Many(Streaming),
+    Ended,
+}
+
+/// What a call is made of.
+pub(super) struct Parts {
+    pub(super) job: Job,
+    pub(super) arguments: Py<PyTuple>,
+    pub(super) context: Option<Py<Context>>,
+    pub(super) current: Option<Arc<Current>>,
+    pub(super) handling: Arc<Handling>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) handed_in: Duration,
+}
+
+impl Call {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { job, arguments, context, current, handling, shared, handed_in } = parts;
+        let trace = job.trace().cloned();
+        let under_way = if job.spec().streams { UnderWay::Many(job.stream()) } else { UnderWay::Once(job) };
+        let under_way = Mutex::new(under_way);
+        Self { arguments, context, current, trace, handling, shared, under_way, began: Instant::now(), handed_in }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.end_copy();
+        under_way
+    }
+
+    fn take(&self) -> UnderWay {
+        std::mem::replace(&mut *self.lock(), UnderWay::Ended)
+    }
+
+    /// The handler's time is what passed: how much of it was spent waiting is not known.
+    fn times(&self, ended: Instant) -> InterpreterTimes {
+        let hand_out = ended.elapsed();
+        InterpreterTimes {
+            handler: ended - self.began,
+            handler_cpu: Duration::ZERO,
+            boundary: self.handed_in + hand_out,
+            hand_out,
+        }
+    }
+
+    /// Answers every caller with what the handler returned or raised.
+    fn answered_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
+        let ended = Instant::now();
+        let UnderWay::Once(job) = self.take() else { return };
+        let parted = batch_output::tensors(py, job.spec(), &self.handling, returned);
+        let result = parted.map(|Parted { outputs, failed, per_request }| BatchOutput {
+            outputs,
+            failed,
+            per_request,
+            parameters: self.context.as_ref().map(|context| context.get().take_answer()).unwrap_or_default(),
+            times: self.times(ended),
+        });
+        detached(py, move || job.finish(result));
+    }
+
+    fn ended_with(&self, py: Python<'_>, error: Error) {
+        match self.take() {
+            UnderWay::Once(job) => detached(py, move || job.finish(Err(error))),
+            UnderWay::Many(streaming) => detached(py, move || streaming.finish(Err(error))),
+            UnderWay::Ended => {}
+        }
+    }
+}
+
+impl UnderWay {
+    fn end_copy(&self) {
+        match self {
+            Self::Once(job) => forks::end_copy(&job.spec().name),
+            Self::Many(streaming) => forks::end_copy(&streaming.job().spec().name),
+            Self::Ended => {}
+        }
+    }
+
+    fn spec(&self) -> Option<Arc<ModelSpec>> {
+        match self {
+            Self::Once(job) => Some(Arc::clone(job.spec())),
+            Self::Many(streaming) => Some(Arc::clone(streaming.job().spec())),
+            Self::Ended => None,
+        }
+    }
+}
+
+#[pymethods]
+impl Call {
+    /// As [`crate::current::current`] tells it of a thread.
+    #[getter]
+    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
+        self.current.as_ref().map(|current| current.tell(py)).transpose()
+    }
+
+    /// `traceparent` and `tracestate` of the span that it is computed in.
+    #[getter]
+    fn trace(&self) -> Option<(&str, &str)> {
+        self.trace.as_ref().map(|trace| (&*trace.parent, &*trace.state))
+    }
+
+    /// Whether any caller still waits.
+    #[getter]
+    fn wanted(&self) -> bool {
+        match &*self.lock() {
+            UnderWay::Once(job) => job.is_wanted(),
+            UnderWay::Many(streaming) => streaming.is_wanted(),
+            UnderWay::Ended => false,
+        }
+    }
+
+    /// Whether a caller has to read before the handler may go on.
+    #[getter]
+    fn full(&self) -> bool {
+        matches!(&*self.lock(), UnderWay::Many(streaming) if streaming.is_wanted() && streaming.is_full())
+    }
+
+    /// Answers every caller with what the handler returned.
+    fn answer(&self, returned: Bound<'_, PyAny>) {
+        self.answered_with(returned.py(), Ok(returned));
+    }
+
+    /// Gives every caller one more piece. Returns whether the next one may follow at once; if not, a caller
+    /// has to read first, or nobody wants any more.
+    fn send(&self, piece: Bound<'_, PyAny>) -> bool {
+        let py = piece.py();
+        let sent = match &mut *self.lock() {
+            UnderWay::Many(streaming) => stream::send(streaming, &self.handling, self.context.as_ref(), piece)
+                .map(|()| streaming.is_wanted() && !streaming.is_full()),
+            UnderWay::Once(_) | UnderWay::Ended => return false,
+        };
+        sent.unwrap_or_else(|error| {
+            self.ended_with(py, error);
+            false
+        })
+    }
+
+    /// The handler has no more pieces.
+    fn end(&self, py: Python<'_>) {
+        let UnderWay::Many(streaming) = self.take() else { return };
+        let times = self.times(Instant::now());
+        detached(py, move || streaming.finish(Ok(times)));
+    }
+
+    /// Lets go of the callers that have not read for too long.
+    fn give_up_full(&self) {
+        if let UnderWay::Many(streaming) = &mut *self.lock() {
+            streaming.give_up_full();
+        }
+    }
+
+    /// Answers every caller with what the handler raised.
+    fn fail(&self, raised: Bound<'_, PyAny>) {
+        let (py, raised) = (raised.py(), PyErr::from_value(raised));
+        let ended = match &mut *self.lock() {
+            UnderWay::Once(_) => None,
+            UnderWay::Many(streaming) => {
+                Some(stream::raised(streaming, &self.handling, self.context.as_ref(), py, raised.clone_ref(py)))
+            }
+            UnderWay::Ended => return,
+        };
+        match ended {
+            None => self.answered_with(py, Err(raised)),
+            Some(Ok(())) => self.end(py),
+            Some(Err(error)) => self.ended_with(py, error),
+        }
+    }
+
+    /// Ends a call that was cancelled, which nobody waits for any more.
+    fn cancelled(&self, py: Python<'_>) {
+        let Some(spec) = self.lock().spec() else { return };
+        self.ended_with(py, Error::new(Kind::Cancelled, format!("model '{}': the call was cancelled", spec.name)));
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.shared.ended();
+    }
+}

@@ -1,0 +1,165 @@
+//! Where an event loop gets its work: `_core.Port`.
+
+use super::{
+    batch_call::{Call, Parts},
+    shared::{Fed, Shared, Taken},
+};
+use crate::{
+    attach::detached,
+    definition::Handling,
+    errors, forks,
+    handler::{arguments, load_result::Built, sequences::Sequences, thread_context::Current},
+};
+use penstock_core::{Inputs, Job, SLOW_READER_TIMEOUT, queue::Queue};
+use pyo3::{exceptions::PyRuntimeError, prelude::*};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    time::Instant,
+};
+
+/// The loop's end of an async instance.
+#[pyclass(frozen, module = "penstock._core")]
+pub(crate) struct Port {
+    queue: Arc<Queue>,
+    handling: Arc<Handling>,
+    shared: Arc<Shared>,
+    sequences: Mutex<Option<Sequences>>,
+    built: Mutex<Option<mpsc::Sender<Built>>>,
+}
+
+/// What a look at the port brings: `_core.News`.
+#[pyclass(frozen, get_all, module = "penstock._core")]
+pub(crate) struct News {
+    /// What is to be computed.
+    calls: Vec<Py<Call>>,
+    /// Whether a caller left, or read from a full stream.
+    moved: bool,
+    /// Whether nothing more will come.
+    closed: bool,
+}
+
+impl Port {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        handling: Arc<Handling>,
+        shared: Arc<Shared>,
+        built: mpsc::Sender<Built>,
+    ) -> Self {
+        Self { queue, handling, shared, sequences: Mutex::new(None), built: Mutex::new(Some(built)) }
+    }
+
+    /// Says how it went, the first time.
+    fn report(&self, result: Built) {
+        forks::end_copy(&self.queue.spec().name);
+        if let Some(built) = lock(&self.built).take() {
+            let _ = built.send(result);
+        }
+    }
+
+    /// A call of a batch; nothing if it failed before its handler.
+    fn call(&self, py: Python<'_>, mut job: Job, inputs: Inputs) -> PyResult<Option<Py<Call>>> {
+        let start = Instant::now();
+        let inputs = if job.has_room() { detached(py, || job.admit_late_joiners(inputs)) } else { inputs };
+        job.watch(&self.shared.waker());
+        let current = Current::of(&job);
+        let arguments = match &mut *lock(&self.sequences) {
+            Some(sequences) => arguments::arguments(py, &self.handling, sequences, &mut job, inputs),
+            None => Err(PyRuntimeError::new_err("the handler is not built")),
+        };
+        let (arguments, context) = match arguments {
+            Ok(arguments) => arguments,
+            Err(raised) => {
+                let error = errors::from_handler(py, job.spec(), &raised);
+                detached(py, move || job.finish(Err(error)));
+                self.shared.ended();
+                return Ok(None);
+            }
+        };
+        Py::new(
+            py,
+            Call::new(Parts {
+                job,
+                arguments: arguments.unbind(),
+                context: context.map(Bound::unbind),
+                current,
+                handling: Arc::clone(&self.handling),
+                shared: Arc::clone(&self.shared),
+                handed_in: start.elapsed(),
+            }),
+        )
+        .map(Some)
+    }
+}
+
+#[pymethods]
+impl Port {
+    /// What the loop watches for reading: [`Port::take`] has something then.
+    fn fileno(&self) -> i32 {
+        self.shared.bell.fileno()
+    }
+
+    /// Whether the handler answers in pieces.
+    #[getter]
+    fn streams(&self) -> bool {
+        self.queue.spec().streams
+    }
+
+    /// How long a stream's caller may leave its handler waiting, in seconds.
+    #[getter]
+    fn patience(&self) -> f64 {
+        SLOW_READER_TIMEOUT.as_secs_f64()
+    }
+
+    /// The loop runs on this thread, which is its `threading.get_ident()`.
+    fn runs_on(&self, thread: u64) {
+        self.shared.runs_on(thread);
+    }
+
+    /// The handler is built. `close_sequence` is called with each sequence that is over.
+    fn built(&self, close_sequence: Py<PyAny>) {
+        *lock(&self.sequences) = Some(Sequences::new(close_sequence));
+        self.report(Ok(()));
+    }
+
+    /// The handler could not be built.
+    fn failed(&self, raised: Bound<'_, PyAny>) {
+        self.report(Err(PyErr::from_value(raised).into()));
+    }
+
+    /// What came since the last time.
+    fn take(&self, py: Python<'_>) -> PyResult<News> {
+        // Before it takes what the bell tells, which is its original's.
+        forks::end_copy(&self.queue.spec().name);
+        let Taken { fed, moved, closed } = self.shared.take();
+        let mut calls = Vec::with_capacity(fed.len());
+        for one in fed {
+            match one {
+                Fed::Batch(job, inputs) => calls.extend(self.call(py, job, inputs)?),
+                Fed::Over(ids) => {
+                    let mut sequences = lock(&self.sequences);
+                    let spec = self.queue.spec();
+                    ids.iter().for_each(|id| {
+                        sequences.iter_mut().for_each(|sequences| sequences.close(py, spec, id));
+                    });
+                }
+            }
+        }
+        Ok(News { calls, moved, closed })
+    }
+
+    /// Logs what the handler's `close` raised.
+    fn log(&self, raised: Bound<'_, PyAny>) {
+        let _ = errors::from_handler(raised.py(), self.queue.spec(), &PyErr::from_value(raised));
+    }
+
+    /// Lets go of all sequences.
+    fn close_sequences(&self, py: Python<'_>) {
+        if let Some(sequences) = &mut *lock(&self.sequences) {
+            sequences.close_all(py, self.queue.spec());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,47 @@
+//! The threads of an async instance.
+
+use super::{block_detector, call_queue::Port, feeder, shared::Shared};
+use crate::{attach::attached, definition::Handling, errors, handler::load_result::Built};
+use penstock_core::queue::Queue;
+use pyo3::prelude::*;
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+};
+
+/// Starts an instance's threads. The loop's thread reports on `built` and is the one that is returned; the
+/// other two end with it.
+pub(crate) fn spawn(
+    queue: Arc<Queue>,
+    index: usize,
+    handling: Arc<Handling>,
+    built: mpsc::Sender<Built>,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    let shared = Arc::new(Shared::new()?);
+    feeder::spawn(Arc::clone(&queue), index, handling.concurrency.unwrap_or(1), Arc::clone(&shared))?;
+    block_detector::spawn(Arc::clone(&queue.spec().name), Arc::clone(&shared))?;
+    let name = format!("penstock-{}", queue.spec().name);
+    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, queue, handling, shared, built)))
+}
+
+fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<Shared>, built: mpsc::Sender<Built>) {
+    let _leave = Leave(Arc::clone(&shared));
+    let spec = Arc::clone(queue.spec());
+    let factory = handling.factory.clone_ref(py);
+    let ran = Bound::new(py, Port::new(queue, handling, shared, built)).and_then(|port| {
+        py.import("penstock._event_loop")?.call_method1("run", (factory, &port))?;
+        Ok(())
+    });
+    if let Err(raised) = ran {
+        let _ = errors::from_handler(py, &spec, &raised);
+    }
+}
+
+/// Tells the other threads that the loop has ended, however it did.
+struct Leave(Arc<Shared>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}

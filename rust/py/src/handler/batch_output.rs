@@ -1,0 +1,54 @@
+//! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
+
+use super::{
+    outputs::{self, Outputs},
+    per_request, raw_outputs, row_errors,
+};
+use crate::{definition::Handling, errors};
+use penstock_core::{ModelSpec, RequestOutput, Result, RowFailures};
+use pyo3::prelude::*;
+
+/// What a handler made of a batch.
+#[derive(Default)]
+pub(crate) struct Parted {
+    /// The outputs of all rows.
+    pub(crate) outputs: Outputs,
+    /// The rows that failed.
+    pub(crate) failed: RowFailures,
+    /// In place of both, what each request is answered.
+    pub(crate) per_request: Option<Vec<Result<RequestOutput>>>,
+}
+
+/// What a handler returned or raised, as outputs and the rows that failed.
+///
+/// # Errors
+/// As [`outputs::tensors`]; what the handler raised if it means the whole batch.
+pub(crate) fn tensors(
+    py: Python<'_>,
+    spec: &ModelSpec,
+    handling: &Handling,
+    returned: PyResult<Bound<'_, PyAny>>,
+) -> Result<Parted> {
+    if spec.raw_requests {
+        return Ok(Parted {
+            per_request: Some(raw_outputs::parted(py, spec, handling, returned)?),
+            ..Parted::default()
+        });
+    }
+    let forms = &handling.outputs;
+    let returned = match returned {
+        Ok(returned) if per_request::are(&returned) => {
+            return Ok(Parted { per_request: Some(per_request::tensors(spec, forms, returned)?), ..Parted::default() });
+        }
+        Ok(returned) if !row_errors::has_failures(spec, &returned) => {
+            return Ok(Parted { outputs: outputs::tensors(spec, forms, returned)?, ..Parted::default() });
+        }
+        Ok(returned) => returned,
+        Err(raised) if row_errors::is_raised(py, spec, &raised) => raised.into_value(py).into_bound(py).into_any(),
+        Err(raised) => return Err(errors::from_handler(py, spec, &raised)),
+    };
+    let (failed, outputs) = row_errors::part(spec, &returned)?;
+    drop(returned);
+    let outputs = outputs.map(|outputs| outputs::tensors(spec, forms, outputs)).transpose()?;
+    Ok(Parted { outputs: outputs.unwrap_or_default(), failed, per_request: None })
+}

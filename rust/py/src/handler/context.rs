@@ -1,0 +1,277 @@
+//! What a handler that asks for it learns of its callers: `penstock.Context`.
+
+use super::{
+    metrics::HandlerMetrics,
+    sequences::{SequenceInfo, Sequences},
+};
+use crate::{
+    convert::parameters::{parameter, to_python},
+    peers::{Audience, Caller, Carried, Link},
+};
+use penstock_core::{
+    CancelProbe, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
+    metrics::{Change, Labels, MetricUpdate, ModelMetrics, check_increment},
+};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    intern,
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+/// What one caller sent beside its tensors.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct RequestInfo {
+    caller: RequestMetadata,
+    spec: Arc<ModelSpec>,
+    #[pyo3(get)]
+    rows: usize,
+    #[pyo3(get)]
+    priority: u64,
+    #[pyo3(get)]
+    sequence: Option<Py<SequenceInfo>>,
+    until: Option<Instant>,
+    probe: Option<CancelProbe>,
+    /// The names of the outputs that it asked an open model for.
+    asked: Option<Box<[Box<str>]>>,
+}
+
+#[pymethods]
+impl RequestInfo {
+    #[getter]
+    fn id(&self) -> &str {
+        &self.caller.id
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let headers = PyDict::new(py);
+        self.caller.headers.iter().try_for_each(|(name, value)| headers.set_item(name, value))?;
+        Ok(headers)
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let parameters = PyDict::new(py);
+        for (name, value) in &self.caller.parameters {
+            parameters.set_item(name, to_python(py, value)?)?;
+        }
+        Ok(parameters)
+    }
+
+    #[getter]
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        if let Some(asked) = &self.asked {
+            return PyTuple::new(py, asked.iter().map(|name| &**name));
+        }
+        let outputs = &self.spec.outputs;
+        match &self.caller.outputs {
+            None => PyTuple::new(py, outputs.iter().map(|output| &*output.name)),
+            Some(asked) => {
+                let names = asked.iter().filter_map(|&index| outputs.get(index)).map(|output| &*output.name);
+                PyTuple::new(py, names.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    #[getter]
+    fn deadline(&self) -> Option<f64> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.probe.as_ref().is_some_and(CancelProbe::is_cancelled)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("RequestInfo(id={:?}, rows={})", self.caller.id, self.rows)
+    }
+}
+
+/// What a handler may know of the requests that it answers.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Context {
+    requests: Vec<Py<RequestInfo>>,
+    spec: Arc<ModelSpec>,
+    metrics: Arc<ModelMetrics>,
+    answer: Mutex<Parameters>,
+    /// Whom it may call.
+    caller: Arc<Caller>,
+    /// The span that the batch is computed in.
+    trace: Option<TraceText>,
+}
+
+impl Context {
+    /// The context of one batch.
+    pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
+        let spec = Arc::clone(job.spec());
+        let keeps = spec.retries_on_oom() || spec.raw_requests;
+        let requests = job
+            .parts_mut()
+            .iter_mut()
+            .map(|part| {
+                // A batch that may have to run again is asked for it again, and a request that is handed on as it is has it too.
+                let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
+                let caller = caller.map(|caller| *caller).unwrap_or_default();
+                let (rows, until) = (part.request.rows, part.request.deadline);
+                let Schedule { priority, step, .. } = &mut part.request.schedule;
+                let (priority, step) = (*priority, step.take());
+                let step = step.filter(|_| spec.sequences.is_some());
+                let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
+                let (probe, spec) = (part.probe(), Arc::clone(&spec));
+                let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
+                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, asked })
+            })
+            .collect::<PyResult<_>>()?;
+        let metrics = Arc::clone(job.metrics());
+        let (caller, trace) = (Arc::clone(caller), job.trace().cloned());
+        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace })
+    }
+
+    /// What of the callers holds for models that the handler calls.
+    fn carried(&self) -> Carried {
+        let requests = || self.requests.iter().map(Py::get);
+        let caller = match &self.requests[..] {
+            [one] => RequestMetadata { parameters: Parameters::new(), ..one.get().caller.clone() },
+            _ => RequestMetadata::default(),
+        };
+        Carried {
+            audience: Audience {
+                // As long as any of them waits.
+                deadline: requests()
+                    .map(|one| one.until)
+                    .collect::<Option<Vec<_>>>()
+                    .and_then(|all| all.into_iter().max()),
+                probes: requests().map(|one| one.probe.clone()).collect::<Option<_>>().unwrap_or_default(),
+            },
+            priority: requests().map(|one| one.priority).filter(|&priority| priority > 0).min().unwrap_or(0),
+            caller,
+        }
+    }
+
+    /// The parameters that the handler set.
+    pub(crate) fn take_answer(&self) -> Parameters {
+        std::mem::take(&mut self.answer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A header of the first request that has it.
+    fn header(&self, name: &str) -> Option<&str> {
+        self.requests.iter().find_map(|request| request.get().caller.headers.get(name))
+    }
+
+    fn only<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, RequestInfo>> {
+        match &self.requests[..] {
+            [one] => Ok(one.bind(py)),
+            many => Err(PyRuntimeError::new_err(format!(
+                "this batch joins {} requests, so there is no single one: use ctx.requests",
+                many.len()
+            ))),
+        }
+    }
+}
+
+#[pymethods]
+impl Context {
+    #[getter]
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.requests)
+    }
+
+    #[getter]
+    fn request_id(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.only(py)?.get().id().to_owned())
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.only(py)?.get().headers(py)
+    }
+
+    #[getter]
+    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.only(py)?.get().parameters(py)
+    }
+
+    #[getter]
+    fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        Ok(self.only(py)?.get().deadline())
+    }
+
+    #[getter]
+    fn sequence<'py>(&self, py: Python<'py>) -> PyResult<Option<Py<SequenceInfo>>> {
+        Ok(self.only(py)?.get().sequence.as_ref().map(|sequence| sequence.clone_ref(py)))
+    }
+
+    #[getter]
+    fn traceparent(&self) -> Option<&str> {
+        self.trace.as_ref().map(|trace| &*trace.parent).or_else(|| self.header("traceparent"))
+    }
+
+    #[getter]
+    fn tracestate(&self) -> Option<&str> {
+        match &self.trace {
+            Some(trace) => Some(&*trace.state).filter(|state| !state.is_empty()),
+            None => self.header("tracestate"),
+        }
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.requests.iter().all(|request| request.get().cancelled())
+    }
+
+    #[getter]
+    fn model_name(&self) -> &str {
+        &self.spec.name
+    }
+
+    #[getter]
+    fn model_version(&self) -> &str {
+        &self.spec.version
+    }
+
+    #[getter]
+    fn models<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let link = Link::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
+        py.import(intern!(py, "penstock._peers"))?.call_method1(intern!(py, "Peers"), (link,))
+    }
+
+    #[getter]
+    fn logger<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("logging")?.call_method1("getLogger", (format!("penstock.{}", self.spec.name),))
+    }
+
+    #[getter]
+    fn log<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ids = self.requests.iter().map(|request| request.get().id().to_owned()).collect::<Vec<_>>();
+        let who = (&*self.spec.name, &*self.spec.version, ids);
+        py.import("penstock.logs")?.call_method1("adapter", who)
+    }
+
+    fn set_parameter(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value = parameter(value)?;
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.retain(|(known, _)| *known != name);
+        answer.push((name, value));
+        Ok(())
+    }
+
+    #[getter]
+    fn metrics(&self) -> HandlerMetrics {
+        HandlerMetrics::new(Arc::clone(&self.spec), Arc::clone(&self.metrics))
+    }
+
+    #[pyo3(signature = (name, value = 1.0))]
+    fn counter(&self, py: Python<'_>, name: &str, value: f64) -> PyResult<()> {
+        check_increment(name, value).map_err(PyValueError::new_err)?;
+        let kept = MetricUpdate { name: name.to_owned(), labels: Labels::new(), change: Change::Custom(value) };
+        self.metrics().keep(py, kept)
+    }
+}

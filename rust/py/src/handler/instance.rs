@@ -1,0 +1,110 @@
+//! An instance: one OS thread that builds a handler, pulls batches, and calls it.
+//!
+//! This is the one loop in which user code runs. The thread is attached to the interpreter from the
+//! start and lets go of it while it waits for a batch and joins its rows.
+
+use super::{call, load_result::Built, sequences::Sequences, stream};
+use crate::{
+    attach::{attached, detached, detached_timed},
+    definition::Handling,
+    errors, forks,
+};
+use penstock_core::{
+    Inputs, Job,
+    queue::{Queue, Work},
+};
+use pyo3::prelude::*;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A wait for the interpreter from which on it pays to let late requests join the batch.
+const LATE_FROM: Duration = Duration::from_micros(100);
+
+/// Starts one instance's thread, which reports on `built`.
+pub(crate) fn spawn(
+    queue: Arc<Queue>,
+    index: usize,
+    handling: Arc<Handling>,
+    built: mpsc::Sender<Built>,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    let name = format!("penstock-{}", queue.spec().name);
+    let work = move |py: Python<'_>| {
+        run(py, &queue, index, &handling, &built);
+        // The last instance of a model that was replaced lets go of its code here, with the interpreter.
+        drop(handling);
+    };
+    thread::Builder::new().name(name).spawn(move || attached(work))
+}
+
+fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
+    let handler = handling.factory.bind(py).call0();
+    forks::end_copy(&queue.spec().name);
+    let handler = match handler {
+        Ok(handler) => handler,
+        Err(error) => {
+            let _ = built.send(Err(error.into()));
+            return;
+        }
+    };
+    let parts = || -> PyResult<_> {
+        Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?))
+    };
+    let (call, close, close_sequence) = match parts() {
+        Ok(parts) => parts,
+        Err(error) => {
+            let _ = built.send(Err(error.into()));
+            return;
+        }
+    };
+    // A server that does not wait any more has closed the queue, so this instance closes its handler at once.
+    let _ = built.send(Ok(()));
+    drop(handler);
+    let mut sequences = Sequences::new(close_sequence.unbind());
+    while let Some((job, inputs)) = next(py, queue, index, &mut sequences) {
+        answer(&call, handling, &mut sequences, job, inputs);
+    }
+    sequences.close_all(py, queue.spec());
+    if let Err(error) = close.call0() {
+        let _ = errors::from_handler(py, queue.spec(), &error);
+    }
+}
+
+/// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
+fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences) -> Option<(Job, Inputs)> {
+    let (mut job, inputs, waited) = loop {
+        let (work, waited) = detached_timed(py, || match queue.next_to_enter(index)? {
+            Work::Over(ids) => Some(Err(ids)),
+            Work::Batch(mut job) => {
+                let inputs = job.gather();
+                Some(Ok((job, inputs)))
+            }
+        });
+        match work? {
+            Ok((job, inputs)) => break (job, inputs, waited),
+            Err(over) => over.iter().for_each(|id| sequences.close(py, queue.spec(), id)),
+        }
+    };
+    let inputs = match waited < LATE_FROM || !job.has_room() {
+        true => inputs,
+        // Nothing is copied, and whoever else waits for the interpreter would have it meanwhile.
+        false if job.spec().raw_requests => job.admit_late_joiners(inputs),
+        false => detached(py, || job.admit_late_joiners(inputs)),
+    };
+    job.entered();
+    Some((job, inputs))
+}
+
+fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, sequences: &mut Sequences, mut job: Job, inputs: Inputs) {
+    if job.spec().streams {
+        return stream::answer(handler, handling, sequences, job, inputs);
+    }
+    let (py, attached_at) = (handler.py(), Instant::now());
+    let caught =
+        catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
+    let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
+    detached(py, move || job.finish(result));
+}

@@ -1,0 +1,148 @@
+//! From what an open model's handler returned to the answers of its requests.
+
+use super::{outputs::unwrapped, row_errors};
+use crate::{
+    convert::{from_any_array::tensor, from_numpy},
+    definition::Handling,
+    errors::{self, class_of},
+    raw_request::{Response, body_of},
+};
+use bytes::Bytes;
+use penstock_core::{Error, ModelSpec, RequestOutput, ResponseHead, Result, RowChunk};
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyDict, PyList, PyString, PyTuple},
+};
+
+/// Bodies from this size on are sent as they lie in Python's memory; below it a copy is cheaper.
+const BORROW_FROM: usize = 64 << 10;
+
+/// What each of `requests` is answered, of what the handler returned or raised.
+///
+/// # Errors
+/// What all of them are told: what was raised, or that there is no answer to each.
+pub(crate) fn parted(
+    py: Python<'_>,
+    spec: &ModelSpec,
+    handling: &Handling,
+    returned: PyResult<Bound<'_, PyAny>>,
+) -> Result<Vec<Result<RequestOutput>>> {
+    let returned = returned.map_err(|raised| errors::from_handler(py, spec, &raised))?;
+    if spec.batching.is_none() {
+        return Ok(vec![one(spec, handling, returned)]);
+    }
+    Ok(listed(spec, returned)?.into_iter().map(|item| one(spec, handling, item)).collect())
+}
+
+/// What each request is given at one step, of what the handler yielded.
+///
+/// # Errors
+/// As [`parted`].
+pub(crate) fn pieces(
+    spec: &ModelSpec,
+    handling: &Handling,
+    yielded: Bound<'_, PyAny>,
+) -> Result<Vec<RowChunk<RequestOutput>>> {
+    if spec.batching.is_none() {
+        return Ok(vec![piece(spec, handling, yielded)]);
+    }
+    Ok(listed(spec, yielded)?.into_iter().map(|item| piece(spec, handling, item)).collect())
+}
+
+/// One request's part of a step: None for nothing, `Final` for the end.
+fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowChunk<RequestOutput> {
+    if item.is_none() && spec.batching.is_some() {
+        return RowChunk::Nothing;
+    }
+    match unwrapped(item, spec) {
+        Ok((None, _)) => RowChunk::End,
+        Ok((Some(item), last)) => match one(spec, handling, item) {
+            Ok(own) if last => RowChunk::Last(own),
+            own => own.into(),
+        },
+        Err(error) => RowChunk::Fail(error),
+    }
+}
+
+/// The answers of a batch, one of each request.
+fn listed<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>> {
+    if let Ok(list) = returned.cast::<PyList>() {
+        return Ok(list.iter().collect());
+    }
+    if let Ok(tuple) = returned.cast::<PyTuple>() {
+        return Ok(tuple.iter().collect());
+    }
+    let (model, class) = (&spec.name, class_of(&returned));
+    Err(Error::handler(format!("model '{model}' returned {class}, expected a list of an answer to each request")))
+}
+
+/// The answer to one request.
+fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RequestOutput> {
+    let item = match item.cast_into::<PyDict>() {
+        Ok(outputs) => return with_outputs(spec, handling, outputs, ResponseHead::default()),
+        Err(error) => error.into_inner(),
+    };
+    if let Ok(response) = item.cast::<Response>() {
+        let Response { body, status, headers, parameters, id, .. } = response.get();
+        let body = body.as_ref().map(|body| shared(body.bind(item.py())));
+        let told =
+            ResponseHead { status: *status, headers: headers.clone(), body, id: id.clone(), ..ResponseHead::default() };
+        let parameters = parameters.clone();
+        // Arrays that only the answer holds are ours alone once it is let go.
+        let outputs = response.get().outputs(item.py(), from_numpy::is_last(&item));
+        drop(item);
+        let own = match outputs {
+            Some(outputs) => with_outputs(spec, handling, outputs, told)?,
+            None => RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() },
+        };
+        return Ok(RequestOutput { parameters, ..own });
+    }
+    if row_errors::is_exception(&item) {
+        return Err(row_errors::failure(spec, &item));
+    }
+    let kind = match item.is_instance_of::<PyString>() {
+        true => "text/plain; charset=utf-8",
+        false => "application/octet-stream",
+    };
+    let body = body_of(&item).map_err(|_| {
+        let (model, class) = (&spec.name, class_of(&item));
+        let expected = "a Response, a dict of arrays by name, bytes or str";
+        Error::handler(format!("model '{model}' returned {class} for a request, expected {expected}"))
+    })?;
+    let body = Some(shared(body.bind(item.py())));
+    let headers = [("content-type", kind)].into_iter().collect();
+    Ok(RequestOutput {
+        head: Some(Box::new(ResponseHead { headers, body, ..ResponseHead::default() })),
+        ..RequestOutput::default()
+    })
+}
+
+fn with_outputs(
+    spec: &ModelSpec,
+    handling: &Handling,
+    outputs: Bound<'_, PyDict>,
+    told: ResponseHead,
+) -> Result<RequestOutput> {
+    let items: Vec<_> = outputs.iter().collect();
+    // So that arrays that only it held are ours alone.
+    drop(outputs);
+    let (mut names, mut tensors) = (Vec::with_capacity(items.len()), penstock_core::Outputs::new());
+    for (name, item) in items {
+        let name: String = name.extract().map_err(|_| {
+            let (model, class) = (&spec.name, class_of(&name));
+            Error::handler(format!("model '{model}' returned an output whose name is {class}, expected a str"))
+        })?;
+        tensors.push(tensor(&spec.name, &name, item, handling.copied_at_once)?);
+        names.push(name.into_boxed_str());
+    }
+    let told = ResponseHead { names: names.into(), ..told };
+    Ok(RequestOutput { outputs: tensors, head: Some(Box::new(told)), ..RequestOutput::default() })
+}
+
+fn shared(body: &Bound<'_, PyBytes>) -> Bytes {
+    match body.as_bytes() {
+        small if small.len() < BORROW_FROM => Bytes::copy_from_slice(small),
+        _ => Bytes::from_owner(PyBackedBytes::from(body.clone())),
+    }
+}

@@ -1,0 +1,240 @@
+//! A handler that answers in pieces: its generator is run here, on its instance's thread, and is paused
+//! while its callers read slower than it yields.
+
+use super::{
+    arguments,
+    call::{panicked, thread_time},
+    context::Context,
+    outputs::{self, Outputs, unwrapped},
+    per_request, raw_outputs, row_errors,
+    sequences::Sequences,
+    stream_sink::Pieces,
+    thread_context::{Computing, InTrace},
+};
+use crate::{
+    attach::detached,
+    definition::Handling,
+    errors::{self, class_of},
+    forks,
+};
+use penstock_core::{
+    Error, Inputs, Job, ModelSpec, Parameters, Result, RowChunk, Shape, Tensor, metrics::InterpreterTimes,
+};
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyIterator, PyList},
+};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
+
+/// Answers a batch with the pieces that its handler yields.
+pub(crate) fn answer(
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    sequences: &mut Sequences,
+    mut job: Job,
+    inputs: Inputs,
+) {
+    let py = handler.py();
+    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(py, &job));
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, sequences, &mut job, inputs)));
+    let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
+    let generator = match begun {
+        Ok(generator) => generator,
+        Err(error) => return detached(py, move || job.finish(Err(error))),
+    };
+    let mut streaming = job.stream();
+    let result = generator.run_to_end(&mut streaming);
+    detached(py, move || streaming.finish(result));
+}
+
+pub(crate) fn begin<'a, 'py>(
+    handler: &Bound<'py, PyAny>,
+    handling: &'a Handling,
+    sequences: &mut Sequences,
+    job: &mut Job,
+    inputs: Inputs,
+) -> Result<Generator<'a, 'py>> {
+    let py = handler.py();
+    let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
+    let (arguments, context) =
+        arguments::arguments(py, handling, sequences, job, inputs).map_err(|error| raised(job, &error))?;
+    let returned = handler.call1(arguments);
+    forks::end_copy(&job.spec().name);
+    let returned = returned.map_err(|error| raised(job, &error))?;
+    match returned.cast_into::<PyIterator>() {
+        Ok(pieces) => Ok(Generator { handling, pieces, context }),
+        Err(other) => Err(Error::handler(format!(
+            "model '{}' returned {}, it streams and must return a generator or another iterator",
+            job.spec().name,
+            class_of(&other.into_inner()),
+        ))),
+    }
+}
+
+/// A handler's generator under way.
+pub(crate) struct Generator<'a, 'py> {
+    handling: &'a Handling,
+    pieces: Bound<'py, PyIterator>,
+    context: Option<Bound<'py, Context>>,
+}
+
+impl Generator<'_, '_> {
+    /// Runs it, and lets it clean up.
+    pub(crate) fn run_to_end(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
+        let run = catch_unwind(AssertUnwindSafe(|| self.run(streaming)));
+        let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
+        self.close(streaming.job());
+        result
+    }
+
+    /// Runs it to its end, or until nobody reads any more.
+    fn run(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
+        let py = self.pieces.py();
+        let (began, cpu_began) = (Instant::now(), thread_time());
+        let (mut handler, mut paused) = (Duration::ZERO, Duration::ZERO);
+        let mut pieces = self.pieces.clone();
+        while streaming.is_wanted() {
+            if streaming.is_full() {
+                let start = Instant::now();
+                detached(py, || streaming.wait_for_room());
+                paused += start.elapsed();
+                continue;
+            }
+            let start = Instant::now();
+            let piece = pieces.next();
+            forks::end_copy(&streaming.job().spec().name);
+            handler += start.elapsed();
+            match piece {
+                None => break,
+                Some(Ok(piece)) => send(streaming, self.handling, self.context.as_ref().map(Bound::as_unbound), piece)?,
+                Some(Err(error)) => {
+                    let context = self.context.as_ref().map(Bound::as_unbound);
+                    raised(streaming, self.handling, context, py, error)?;
+                    break;
+                }
+            }
+        }
+        let boundary = began.elapsed().saturating_sub(handler + paused);
+        let handler_cpu = thread_time().saturating_sub(cpu_began).min(handler);
+        Ok(InterpreterTimes { handler, handler_cpu, boundary, hand_out: boundary })
+    }
+
+    /// Lets a generator that was not run to its end clean up.
+    fn close(&self, job: &Job) {
+        let py = self.pieces.py();
+        let Ok(Some(close)) = self.pieces.getattr_opt(intern!(py, "close")) else { return };
+        if let Err(error) = close.call0() {
+            // What it raises while it is closed has no caller any more; the log gets it.
+            let _ = errors::from_handler(py, job.spec(), &error);
+        }
+    }
+}
+
+/// Gives the callers what a handler yielded.
+///
+/// # Errors
+/// `Handler` for outputs that are not as declared.
+pub(crate) fn send(
+    streaming: &mut impl Pieces,
+    handling: &Handling,
+    context: Option<&Py<Context>>,
+    piece: Bound<'_, PyAny>,
+) -> Result<()> {
+    let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
+    let spec = streaming.job().spec().clone();
+    if spec.raw_requests {
+        return streaming.send_apart(raw_outputs::pieces(&spec, handling, piece)?, &parameters);
+    }
+    if per_request::are(&piece) {
+        let each = per_request::tensors(&spec, &handling.outputs, piece)?;
+        return streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters);
+    }
+    if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
+        let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
+        let rows = rows.iter().map(|row| one(&spec, handling, row)).collect::<Result<Vec<_>>>()?;
+        return streaming.send_rows(rows, &parameters);
+    }
+    if row_errors::is_exception(&piece) && row_errors::has_failures(&spec, &piece) {
+        return part(streaming, handling, &parameters, &piece, false);
+    }
+    match unwrapped(piece, &spec)? {
+        (Some(piece), last) => {
+            let outputs = outputs::tensors(&spec, &handling.outputs, piece)?;
+            streaming.send(outputs, &parameters, last)
+        }
+        (None, _) => {
+            streaming.end_all();
+            Ok(())
+        }
+    }
+}
+
+/// What a handler's generator raised: its end, where it means single rows only.
+///
+/// # Errors
+/// What it means for the whole batch.
+pub(crate) fn raised(
+    streaming: &mut impl Pieces,
+    handling: &Handling,
+    context: Option<&Py<Context>>,
+    py: Python<'_>,
+    error: PyErr,
+) -> Result<()> {
+    let spec = streaming.job().spec().clone();
+    if spec.raw_requests || !row_errors::is_raised(py, &spec, &error) {
+        return Err(errors::from_handler(py, &spec, &error));
+    }
+    let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
+    part(streaming, handling, &parameters, error.value(py).as_any(), true)
+}
+
+/// Ends the streams of the rows that failed, and gives the other callers their outputs if there are any.
+fn part(
+    streaming: &mut impl Pieces,
+    handling: &Handling,
+    parameters: &Parameters,
+    piece: &Bound<'_, PyAny>,
+    last: bool,
+) -> Result<()> {
+    let spec = streaming.job().spec().clone();
+    let (failed, outputs) = row_errors::part(&spec, piece)?;
+    streaming.fail_rows(&failed)?;
+    match outputs {
+        Some(outputs) => streaming.send(outputs::tensors(&spec, &handling.outputs, outputs)?, parameters, last),
+        None => Ok(()),
+    }
+}
+
+/// One row's part of a list: None for nothing at this step, `Final` for the end of the row, an exception for
+/// its failure.
+fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowChunk> {
+    if item.is_none() {
+        return Ok(RowChunk::Nothing);
+    }
+    if row_errors::is_exception(&item) {
+        return Ok(RowChunk::Fail(row_errors::failure(spec, &item)));
+    }
+    let (item, last) = unwrapped(item, spec)?;
+    let Some(item) = item else { return Ok(RowChunk::End) };
+    let outputs = outputs::tensors(spec, &handling.outputs, item)?;
+    let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
+    let outputs = outputs.collect::<Result<Outputs>>()?;
+    Ok(if last { RowChunk::Last(outputs) } else { RowChunk::More(outputs) })
+}
+
+/// A row's tensor with the batch axis in front. A bare value stands for a row of one element.
+fn one_row(spec: &ModelSpec, index: usize, tensor: Tensor) -> Result<Tensor> {
+    let (datatype, own, buffer) = tensor.into_parts();
+    let mut shape = Shape::new();
+    shape.push(1);
+    if own.is_empty() {
+        shape.extend(spec.outputs[index].dims.iter().map(|_| 1));
+    } else {
+        shape.extend_from_slice(&own);
+    }
+    Tensor::new(datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
+}

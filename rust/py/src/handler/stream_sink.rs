@@ -1,0 +1,64 @@
+//! Where pieces go.
+
+use super::outputs::Outputs;
+use penstock_core::{Job, Parameters, RequestOutput, Result, RowChunk, RowFailures, Streaming};
+
+/// Where pieces go: to callers, or to the server that has them.
+pub(crate) trait Pieces: Send {
+    /// The batch.
+    fn job(&self) -> &Job;
+    /// Whether anybody still reads.
+    fn is_wanted(&self) -> bool;
+    /// Whether somebody has to read before the handler goes on.
+    fn is_full(&mut self) -> bool;
+    /// Blocks until nobody has to.
+    fn wait_for_room(&mut self);
+    /// Ends the streams of rows that failed.
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()>;
+    /// Gives everybody their rows of `outputs`; with `last`, that was all.
+    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
+    /// Gives each caller its own, or ends its stream with the error.
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()>;
+    /// Gives each row its own.
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()>;
+    /// Ends all streams, well.
+    fn end_all(&mut self);
+}
+
+impl Pieces for Streaming {
+    fn job(&self) -> &Job {
+        self.job()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted()
+    }
+
+    fn is_full(&mut self) -> bool {
+        (*self).is_full()
+    }
+
+    fn wait_for_room(&mut self) {
+        self.wait_for_room();
+    }
+
+    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
+        self.send(outputs, parameters, last)
+    }
+
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
+        self.send_rows(rows, parameters)
+    }
+
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
+        self.send_apart(apart, parameters)
+    }
+
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
+        self.fail_rows(failed)
+    }
+
+    fn end_all(&mut self) {
+        self.end_all();
+    }
+}

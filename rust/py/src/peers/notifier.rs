@@ -1,0 +1,61 @@
+//! `_core.Post`: tells an event loop which of its calls are worth asking again, without the interpreter.
+
+use crate::wakeup::Bell;
+use pyo3::prelude::*;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    task::{Wake, Waker},
+};
+
+/// The tickets of calls that moved, for one event loop.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Post(Arc<Letters>);
+
+#[derive(Debug)]
+struct Letters {
+    bell: Bell,
+    tickets: Mutex<Vec<u64>>,
+}
+
+/// Leaves one ticket.
+struct Knock {
+    letters: Arc<Letters>,
+    ticket: u64,
+}
+
+impl Wake for Knock {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.letters.tickets.lock().unwrap_or_else(PoisonError::into_inner).push(self.ticket);
+        self.letters.bell.ring();
+    }
+}
+
+impl Post {
+    pub(super) fn waker(&self, ticket: u64) -> Waker {
+        Waker::from(Arc::new(Knock { letters: Arc::clone(&self.0), ticket }))
+    }
+}
+
+#[pymethods]
+impl Post {
+    #[new]
+    fn new() -> PyResult<Self> {
+        Ok(Self(Arc::new(Letters { bell: Bell::new()?, tickets: Mutex::default() })))
+    }
+
+    /// What the loop watches for reading: [`Post::take`] has something then.
+    fn fileno(&self) -> i32 {
+        self.0.bell.fileno()
+    }
+
+    /// The tickets that were left since the last time.
+    fn take(&self) -> Vec<u64> {
+        self.0.bell.heard();
+        std::mem::take(&mut self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,193 @@
+//! `_core.PeerPieces`: a call of a model that answers in pieces, to be read on a thread or on an event loop.
+
+use super::{
+    audience::Audience,
+    notifier::Post,
+    request::arrays_of,
+    wait::{Answer, InFlight, Patience, answer, block},
+};
+use crate::{attach::detached, errors::raised};
+use penstock_core::{Error, InferRequest, InferResponse, Model, ModelSpec, ResponseStream, Result};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyDict};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+/// Where pieces come from.
+enum Source {
+    /// Nothing is sent before it is first asked.
+    Unsent(Box<InferRequest>),
+    /// A model that streams.
+    Many(ResponseStream, InFlight),
+    /// A model that answers once.
+    Once(Answer),
+    /// What is to be told after the pieces before it.
+    Failed(Error),
+    Ended,
+}
+
+/// A call under way. Dropped, it is abandoned.
+struct Stream {
+    source: Source,
+    patience: Patience,
+}
+
+impl Stream {
+    /// All pieces that are there; none at the end.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<InferResponse>>> {
+        let mut found = Vec::new();
+        loop {
+            match self.next(cx) {
+                Poll::Ready(Some(Ok(piece))) => found.push(piece),
+                Poll::Ready(Some(Err(error))) if found.is_empty() => return Poll::Ready(Err(error)),
+                Poll::Ready(Some(Err(error))) => {
+                    self.source = Source::Failed(error);
+                    return Poll::Ready(Ok(found));
+                }
+                Poll::Ready(None) => return Poll::Ready(Ok(found)),
+                Poll::Pending if found.is_empty() => return Poll::Pending,
+                Poll::Pending => return Poll::Ready(Ok(found)),
+            }
+        }
+    }
+
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InferResponse>>> {
+        let (next, last) = match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Ended => return Poll::Ready(None),
+            Source::Failed(error) => return Poll::Ready(Some(Err(error))),
+            Source::Unsent(request) => match self.send(*request) {
+                Ok(source) => {
+                    self.source = source;
+                    return self.next(cx);
+                }
+                Err(error) => (Some(Err(error)), true),
+            },
+            Source::Once(mut answer) => match self.look(|| answer.as_mut().poll(cx).map(Some)) {
+                Poll::Ready(answer) => (answer, true),
+                Poll::Pending => {
+                    self.source = Source::Once(answer);
+                    return Poll::Pending;
+                }
+            },
+            Source::Many(mut pieces, in_flight) => match self.look_at(&mut pieces, cx) {
+                Poll::Ready((next, false)) => {
+                    self.source = Source::Many(pieces, in_flight);
+                    (next, false)
+                }
+                Poll::Ready(ended) => ended,
+                Poll::Pending => {
+                    self.source = Source::Many(pieces, in_flight);
+                    return Poll::Pending;
+                }
+            },
+        };
+        if last {
+            self.patience.ended(next.as_ref().and_then(|next| next.as_ref().err()));
+        }
+        Poll::Ready(next)
+    }
+
+    fn send(&self, request: InferRequest) -> Result<Source> {
+        let model = &self.patience.model;
+        if !model.spec().streams {
+            return Ok(Source::Once(Box::pin(answer(Arc::clone(model), request))));
+        }
+        model.admit()?;
+        let in_flight = InFlight::enter(model);
+        Ok(Source::Many(model.stream(request, None)?, in_flight))
+    }
+
+    /// The next piece, and whether nothing comes after it.
+    fn look_at(
+        &mut self,
+        pieces: &mut ResponseStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Option<Result<InferResponse>>, bool)> {
+        self.look(|| pieces.poll_next(cx).map(|next| next.map(|next| next.map(|piece| (piece.response, piece.last)))))
+            .map(|next| match next {
+                Some(Ok((piece, last))) => (Some(Ok(piece)), last),
+                Some(Err(error)) => (Some(Err(error)), true),
+                None => (None, true),
+            })
+    }
+
+    /// What is there, or the error of who gives up.
+    fn look<T>(&mut self, poll: impl FnOnce() -> Poll<Option<Result<T>>>) -> Poll<Option<Result<T>>> {
+        self.patience.expire();
+        match poll() {
+            Poll::Ready(next) => Poll::Ready(next),
+            Poll::Pending => self.patience.over().map_or(Poll::Pending, |error| Poll::Ready(Some(Err(error)))),
+        }
+    }
+}
+
+/// A call of a model that answers in pieces.
+#[pyclass(frozen, module = "penstock._core")]
+pub(crate) struct PeerPieces {
+    spec: Arc<ModelSpec>,
+    stream: Mutex<Option<Stream>>,
+}
+
+impl PeerPieces {
+    pub(super) fn new(model: Arc<Model>, request: InferRequest, audience: Audience) -> Self {
+        let spec = Arc::clone(model.spec());
+        let patience = Patience::new(model, request.schedule.priority, audience);
+        let source = Source::Unsent(Box::new(request));
+        Self { spec, stream: Mutex::new(Some(Stream { source, patience })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> PyResult<Stream> {
+        self.lock().take().ok_or_else(|| PyRuntimeError::new_err("the stream was closed, or is read by another thread"))
+    }
+
+    fn arrays<'py>(&self, py: Python<'py>, pieces: Result<Vec<InferResponse>>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let pieces = pieces.map_err(|error| raised(py, &error))?;
+        pieces.into_iter().map(|piece| arrays_of(py, &self.spec, piece, false)).collect()
+    }
+}
+
+#[pymethods]
+impl PeerPieces {
+    /// Waits for the outputs by name of all pieces that are there, without the interpreter; empty at the end.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let mut stream = self.take()?;
+        let (stream, pieces) = detached(py, move || {
+            let pieces = block(&mut stream, Stream::poll, |stream| stream.patience.left());
+            (stream, pieces)
+        });
+        *self.lock() = Some(stream);
+        self.arrays(py, pieces)
+    }
+
+    /// The same if there are any; else `ticket` is left at the post when it is worth asking again.
+    fn poll<'py>(&self, py: Python<'py>, post: &Post, ticket: u64) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
+        let mut stream = self.take()?;
+        let waker = post.waker(ticket);
+        let (stream, polled) = detached(py, move || {
+            let polled = stream.poll(&mut Context::from_waker(&waker));
+            (stream, polled)
+        });
+        *self.lock() = Some(stream);
+        match polled {
+            Poll::Ready(pieces) => self.arrays(py, pieces).map(Some),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
+    #[getter]
+    fn patience(&self) -> Option<f64> {
+        self.lock().as_ref().and_then(|stream| stream.patience.left()).map(|left| left.as_secs_f64())
+    }
+
+    /// Abandons the call, if it has not ended.
+    fn close(&self, py: Python<'_>) {
+        let stream = self.lock().take();
+        detached(py, move || drop(stream));
+    }
+}

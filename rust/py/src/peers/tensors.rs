@@ -1,0 +1,63 @@
+//! Tensors of the arrays that a handler passes to another model.
+
+use crate::{
+    convert::{
+        array_form::form,
+        borrow::{self, given_away},
+        tensor_handle::{Held, Moved},
+    },
+    errors::raised,
+};
+use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
+use penstock_core::{Buffer, Datatype, Tensor};
+use pyo3::{exceptions::PyValueError, prelude::*};
+
+/// The tensor of what a handler passes as the input `name`. Without a datatype it has that of its array.
+pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    if value.is_instance_of::<Held>() {
+        let tensor = Held::taken(&value);
+        return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.alone_or_shared());
+    }
+    let Ok(moved) = value.cast::<Moved>() else { return kept(name, datatype, value) };
+    let array = moved.get().take().ok_or_else(|| {
+        PyValueError::new_err(format!("input '{name}': what was moved is gone, and cannot be moved again"))
+    })?;
+    moved_in(name, datatype, array.into_bound(value.py()))
+}
+
+/// A tensor over the memory of an array that its caller may still use: to be read, and to be copied before anybody
+/// writes to it.
+fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let py = value.py();
+    let value = if value.is_instance_of::<PyUntypedArray>() {
+        value
+    } else if value.hasattr("dtype")? {
+        py.import("numpy")?.call_method1("asarray", (value,))?
+    } else {
+        // Numbers, texts and lists of them take the declared type, if there is one.
+        let numpy = py.import("numpy")?;
+        match datatype.map(|datatype| form(py, datatype).dtype) {
+            Some(Some(dtype)) => numpy.call_method1("asarray", (value, dtype))?,
+            Some(None) => numpy.call_method1("asarray", (value, "O"))?,
+            None => numpy.call_method1("asarray", (value,))?,
+        }
+    };
+    borrow::tensor(name, value, datatype.map(Datatype::name))
+}
+
+/// A tensor over the memory of an array that its caller lets go. It is copied like any other if it cannot be handed
+/// over as it lies: if it may not be written to, is not contiguous, or its elements are not those of the input.
+fn moved_in(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let tensor = kept(name, datatype, value.clone())?;
+    // BYTES are objects, and brain floats are float32: neither lies in the array as it is handed over.
+    let Ok(array) = value.cast_into::<PyUntypedArray>() else { return Ok(tensor) };
+    let flags = array.getattr("flags")?;
+    let is = |flag: &str| -> PyResult<bool> { flags.getattr(flag)?.extract() };
+    let native = array.dtype().is_native_byteorder() != Some(false);
+    let same = matches!(tensor.buffer(), Buffer::Shared(_));
+    if !(same && native && is("c_contiguous")? && is("writeable")? && is("aligned")?) {
+        return Ok(tensor);
+    }
+    let (datatype, shape, _) = tensor.into_parts();
+    Tensor::new(datatype, shape, given_away(&array)).map_err(|error| raised(array.py(), &error))
+}

@@ -1,0 +1,124 @@
+//! One batch in a process: computed as on a thread, and answered into shared memory.
+
+use crate::{
+    definition::Handling,
+    handler::{
+        call,
+        outputs::Outputs,
+        sequences::Sequences,
+        stream,
+        stream_sink::Pieces,
+        thread_context::{Computing, InTrace},
+    },
+};
+use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures};
+use penstock_process::Worker;
+use pyo3::prelude::*;
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+/// Computes a batch and answers it.
+///
+/// # Errors
+/// The server is gone.
+pub(super) fn answer(
+    worker: &mut Worker,
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    sequences: &mut Sequences,
+    mut job: Job,
+    inputs: Inputs,
+) -> io::Result<()> {
+    let metrics = Arc::clone(job.metrics());
+    let attached_at = Instant::now();
+    let result = if job.spec().streams {
+        stream(worker, handler, handling, sequences, job, inputs)
+    } else {
+        let caught =
+            catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
+        let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
+        // What it knows of its callers lies in the batch's memory.
+        drop(job);
+        result
+    };
+    // Attached, because arrays that are not ours alone are copied here.
+    worker.done(result, &metrics.take_noted())
+}
+
+fn stream(
+    worker: &mut Worker,
+    handler: &Bound<'_, PyAny>,
+    handling: &Handling,
+    sequences: &mut Sequences,
+    mut job: Job,
+    inputs: Inputs,
+) -> Result<BatchOutput> {
+    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(handler.py(), &job));
+    let begun = catch_unwind(AssertUnwindSafe(|| stream::begin(handler, handling, sequences, &mut job, inputs)));
+    let generator = begun.unwrap_or_else(|_| Err(call::panicked(&job)))?;
+    let times = generator.run_to_end(&mut ToServer { worker, job })?;
+    Ok(BatchOutput { times, ..BatchOutput::default() })
+}
+
+/// Pieces on their way to the server.
+struct ToServer<'a> {
+    worker: &'a mut Worker,
+    job: Job,
+}
+
+impl Pieces for ToServer<'_> {
+    fn job(&self) -> &Job {
+        &self.job
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.job.is_wanted()
+    }
+
+    fn is_full(&mut self) -> bool {
+        !self.worker.has_room()
+    }
+
+    fn wait_for_room(&mut self) {
+        self.worker.wait_for_room();
+    }
+
+    fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
+        let counts = self.job.metrics().take_noted();
+        self.worker.piece(outputs, parameters, last, &counts).map_err(gone)
+    }
+
+    fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
+        let counts = self.job.metrics().take_noted();
+        self.worker.apart(apart, parameters, &counts).map_err(gone)
+    }
+
+    fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
+        let counts = self.job.metrics().take_noted();
+        self.worker.rows(rows, parameters, &counts).map_err(gone)
+    }
+
+    fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
+        let mut rows: Vec<RowChunk> = (0..self.job.padded()).map(|_| RowChunk::Nothing).collect();
+        for (place, error) in failed.iter() {
+            let row = rows.get_mut(*place);
+            let row =
+                row.ok_or_else(|| Error::handler(format!("the handler failed row {place} of a smaller batch")))?;
+            *row = RowChunk::Fail(error.clone());
+        }
+        self.send_rows(rows, &Parameters::default())
+    }
+
+    fn end_all(&mut self) {
+        // A server that is gone is found out by the last answer.
+        let _ = self.worker.end_all();
+    }
+}
+
+fn gone(error: io::Error) -> Error {
+    Error::new(Kind::Internal, format!("an answer could not be sent: {error}"))
+}

@@ -1,0 +1,112 @@
+//! `_core.Worker`: what a process that was started for an instance does, from its start to its end.
+
+use super::respond;
+use crate::{
+    attach::detached,
+    control_channel::Channel,
+    definition::{self, processes::fingerprint},
+    forks,
+    handler::sequences::Sequences,
+};
+use penstock_core::{Job, metrics::ModelMetrics, queue::Queue};
+use penstock_process::{Batch, Command};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// A process that computes batches for the server that started it.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Worker {
+    worker: Mutex<penstock_process::Worker>,
+    ready: AtomicBool,
+}
+
+#[pymethods]
+impl Worker {
+    #[new]
+    fn new() -> PyResult<Self> {
+        forks::begin();
+        let worker = penstock_process::Worker::new();
+        worker
+            .map(|worker| Self { worker: Mutex::new(worker), ready: AtomicBool::new(false) })
+            .map_err(|error| PyRuntimeError::new_err(format!("only a server starts this: {error}")))
+    }
+
+    /// One that serves the other end of a channel; nobody says what it is to load.
+    #[staticmethod]
+    fn attached(channel: &Bound<'_, Channel>) -> PyResult<Self> {
+        forks::begin();
+        let channel = channel.get().take().ok_or_else(|| PyRuntimeError::new_err("the channel was given away"))?;
+        let worker = Mutex::new(penstock_process::Worker::attached(channel));
+        Ok(Self { worker, ready: AtomicBool::new(false) })
+    }
+
+    /// What is to be loaded; `None` if the server is gone.
+    fn payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let asked = detached(py, || self.lock().next_order());
+        match asked {
+            Command::Load(payload) => Some(PyBytes::new(py, &payload)),
+            _ => None,
+        }
+    }
+
+    fn failed(&self, summary: &str, traceback: &str) -> PyResult<()> {
+        self.lock().failed(summary, traceback)?;
+        Ok(())
+    }
+
+    /// Whether it has loaded.
+    #[getter]
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Builds a handler, and computes batches until the server says stop, or is gone. Whether it said so.
+    fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let py = definition.py();
+        let (spec, mut handling) = definition::read(definition)?;
+        if let Some(handling) = Arc::get_mut(&mut handling) {
+            handling.outputs.iter_mut().for_each(|form| form.copied_at_once = true);
+            handling.copied_at_once = true;
+        }
+        let handler = handling.factory.bind(py).call0();
+        forks::end_copy(&spec.name);
+        let handler = handler?;
+        let (call, close) = (handler.getattr("call")?, handler.getattr("close")?);
+        let mut sequences = Sequences::new(handler.getattr("close_sequence")?.unbind());
+        drop(handler);
+        let mut guard = self.lock();
+        // The guard itself may not leave this thread.
+        let worker: &mut penstock_process::Worker = &mut guard;
+        worker.ready(fingerprint(&spec))?;
+        self.ready.store(true, Ordering::Relaxed);
+        let spec = Arc::new(spec);
+        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
+        let was_told = loop {
+            match detached(py, || worker.next_order()) {
+                Command::Batch(Batch { requests, inputs, trace }) => {
+                    let job = Job::taken_over(Arc::clone(&queue), 0, requests).under(trace.map(|trace| *trace));
+                    respond::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
+                }
+                Command::Over(ids) => {
+                    ids.iter().for_each(|id| sequences.close(py, &spec, id));
+                    worker.let_go()?;
+                }
+                Command::Load(_) | Command::Stop => break true,
+                Command::Gone => break false,
+            }
+        };
+        sequences.close_all(py, &spec);
+        close.call0()?;
+        Ok(was_told)
+    }
+}
+
+impl Worker {
+    fn lock(&self) -> MutexGuard<'_, penstock_process::Worker> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,90 @@
+//! `_core.InProcess`: the same path without sockets, for tests.
+
+use super::{
+    config::ServerConfig,
+    model_host::{Loaded, read_definitions},
+    models::Models,
+};
+use crate::attach::detached;
+use bytes::Bytes;
+use penstock_server::Config;
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyList},
+};
+use std::sync::Arc;
+
+/// Decode, queue, batch, handler, encode; no socket.
+#[pyclass(frozen, weakref, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct InProcess {
+    loaded: Arc<Loaded>,
+    server: penstock_server::InProcess,
+}
+
+type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl InProcess {
+    #[new]
+    fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
+        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared())?);
+        let control = config.takes_commands().then(|| loaded.control.clone());
+        let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
+        let config = Config { control, ..config.silent(definitions.py())? };
+        let server = penstock_server::InProcess::new(config, registry, metrics);
+        Ok(Self { loaded, server })
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.loaded.load(py)?;
+        self.server.set_ready();
+        Ok(())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
+    fn request<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        path: &str,
+        headers: Vec<(String, String)>,
+        body: &[u8],
+    ) -> PyResult<Answer<'py>> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in &headers {
+            request = request.header(name, value);
+        }
+        let request = request
+            .body(Bytes::copy_from_slice(body))
+            .map_err(|error| PyValueError::new_err(format!("not a request: {error}")))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let response = detached(py, || runtime.block_on(self.server.handle(request)));
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        Ok((response.status().as_u16(), headers.collect(), PyBytes::new(py, response.body())))
+    }
+
+    #[pyo3(signature = (timeout = None))]
+    fn stop(&self, py: Python<'_>, timeout: Option<f64>) {
+        // Nobody but the caller can have a request under way, so there is nothing to cut off.
+        let _ = timeout;
+        self.server.stop();
+        self.loaded.close(py);
+    }
+
+    #[getter]
+    fn models(&self) -> Models {
+        Models(Arc::clone(&self.loaded))
+    }
+
+    fn stuck(&self) -> Vec<String> {
+        self.loaded.stuck()
+    }
+}

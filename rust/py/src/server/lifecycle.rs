@@ -1,0 +1,194 @@
+//! `_core.Server`: models, their instances, and the sockets in front of them.
+
+use super::{
+    config::ServerConfig,
+    model_host::{Loaded, read_definitions},
+    models::Models,
+};
+use crate::{attach::detached, convert::parameters::duration, errors::startup, handler::load_result::SIGNALS_EVERY};
+use penstock_server::{Address, Config};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+#[derive(Debug)]
+enum Stage {
+    Made(Box<Config>),
+    Running(Arc<penstock_server::Server>),
+    Stopping(Arc<penstock_server::Server>),
+    Stopped,
+}
+
+/// Where a started server listens, as text.
+#[derive(Debug, Default)]
+struct Addresses {
+    http: Option<String>,
+    grpc: Option<String>,
+    metrics: Option<String>,
+    descriptors: Vec<i32>,
+}
+
+/// Listens, decodes, queues, batches, calls handlers and answers.
+#[pyclass(frozen, weakref, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Server {
+    loaded: Arc<Loaded>,
+    drain_timeout: f64,
+    stage: Mutex<Stage>,
+    addresses: Mutex<Addresses>,
+    stopped: Mutex<bool>,
+    ended: Condvar,
+    /// Whether the drain is over and a thread with the interpreter has gone on to close the handlers.
+    closing: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
+        let py = definitions.py();
+        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.shared())?);
+        let drain_timeout = config.drain_timeout;
+        let control = config.takes_commands().then(|| loaded.control.clone());
+        Ok(Self {
+            loaded,
+            drain_timeout,
+            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening(py)? }))),
+            addresses: Mutex::default(),
+            stopped: Mutex::new(false),
+            ended: Condvar::new(),
+            closing: Arc::default(),
+        })
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        let Stage::Made(config) = std::mem::replace(&mut *lock(&self.stage), Stage::Stopped) else {
+            return Err(PyRuntimeError::new_err("a server starts once; make another one"));
+        };
+        let (registry, metrics) = (Arc::clone(&self.loaded.registry), Arc::clone(&self.loaded.metrics));
+        let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
+        let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
+        let text = |address: Option<&Address>| address.map(ToString::to_string);
+        *lock(&self.addresses) = Addresses {
+            http: text(server.http_address()),
+            grpc: text(server.grpc_address()),
+            metrics: text(server.metrics_address()),
+            descriptors: server.descriptors().to_vec(),
+        };
+        if let Err(error) = self.loaded.load(py) {
+            detached(py, || drop(server));
+            self.loaded.close(py);
+            self.end();
+            return Err(error);
+        }
+        server.set_ready();
+        *lock(&self.stage) = Stage::Running(Arc::new(server));
+        Ok(())
+    }
+
+    #[getter]
+    fn http_address(&self) -> Option<String> {
+        lock(&self.addresses).http.clone()
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> Option<String> {
+        lock(&self.addresses).grpc.clone()
+    }
+
+    #[getter]
+    fn metrics_address(&self) -> Option<String> {
+        lock(&self.addresses).metrics.clone()
+    }
+
+    /// The descriptors that are listened on until it has stopped.
+    #[getter]
+    fn descriptors(&self) -> Vec<i32> {
+        lock(&self.addresses).descriptors.clone()
+    }
+
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = timeout.map(|seconds| Instant::now() + duration(seconds).unwrap_or_default());
+        loop {
+            let left = until.map_or(SIGNALS_EVERY, |until| until.saturating_duration_since(Instant::now()));
+            let stopped = detached(py, || {
+                let stopped = lock(&self.stopped);
+                let waited = self.ended.wait_timeout_while(stopped, left.min(SIGNALS_EVERY), |stopped| !*stopped);
+                *waited.unwrap_or_else(PoisonError::into_inner).0
+            });
+            py.check_signals()?;
+            if stopped || until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    #[getter]
+    fn models(&self) -> Models {
+        Models(Arc::clone(&self.loaded))
+    }
+
+    fn stuck(&self) -> Vec<String> {
+        self.loaded.stuck()
+    }
+
+    fn stop(&self, py: Python<'_>, timeout: Option<f64>) -> Vec<String> {
+        let (server, first) = {
+            let mut stage = lock(&self.stage);
+            match std::mem::replace(&mut *stage, Stage::Stopped) {
+                Stage::Running(server) => {
+                    *stage = Stage::Stopping(Arc::clone(&server));
+                    (server, true)
+                }
+                Stage::Stopping(server) => {
+                    *stage = Stage::Stopping(Arc::clone(&server));
+                    (server, false)
+                }
+                Stage::Made(_) | Stage::Stopped => return Vec::new(),
+            }
+        };
+        let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
+        let cut = detached(py, || server.drain(timeout));
+        if !first {
+            // Another thread is stopping it, by now no later than this call asked for, and tells what was cut off.
+            self.wait_ended(py);
+            return Vec::new();
+        }
+        self.closing.store(true, Ordering::Release);
+        self.loaded.close(py);
+        *lock(&self.stage) = Stage::Stopped;
+        self.end();
+        cut
+    }
+}
+
+impl Server {
+    /// The running server, and what tells that its handlers are being closed.
+    pub(crate) fn running(&self) -> Option<(Arc<penstock_server::Server>, Arc<AtomicBool>)> {
+        match &*lock(&self.stage) {
+            Stage::Running(server) | Stage::Stopping(server) => Some((Arc::clone(server), Arc::clone(&self.closing))),
+            Stage::Made(_) | Stage::Stopped => None,
+        }
+    }
+
+    fn wait_ended(&self, py: Python<'_>) {
+        detached(py, || {
+            let stopped = self.ended.wait_while(lock(&self.stopped), |stopped| !*stopped);
+            drop(stopped.unwrap_or_else(PoisonError::into_inner));
+        });
+    }
+
+    fn end(&self) {
+        *lock(&self.stopped) = true;
+        self.ended.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,21 @@
+//! Servers: their configuration, models and signals.
+
+mod config;
+mod in_process;
+mod lifecycle;
+mod model_host;
+mod models;
+mod signals;
+mod warmup;
+
+use pyo3::prelude::*;
+
+/// Adds the classes to `penstock._core`.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<lifecycle::Server>()?;
+    module.add_class::<signals::Signals>()?;
+    module.add_class::<in_process::InProcess>()?;
+    module.add_class::<models::Models>()?;
+    module.add_class::<models::Prepared>()?;
+    module.add_class::<models::Command>()
+}

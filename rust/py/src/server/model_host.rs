@@ -1,0 +1,203 @@
+//! The models of a server, and the instances that run them.
+
+use super::warmup;
+use crate::{
+    attach::detached,
+    definition::{self, Handling},
+    errors::startup,
+    event_loop, forks,
+    handler::{
+        instance,
+        load_result::{self, Built},
+    },
+    peers::Peers,
+    process,
+};
+use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
+use penstock_process::ProcessPool;
+use penstock_server::Control;
+use pyo3::{prelude::*, types::PyList};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// How long handlers may take to close after the last request.
+pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether they have.
+const CLOSE_LOOK: Duration = Duration::from_millis(2);
+
+/// Models whose instances run. Only the registry holds them, so that each ends when it is taken out.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// What instances share.
+    resources: Arc<Resources>,
+    /// Clients' wishes to load and unload models.
+    pub(crate) control: Control,
+    peers: Arc<Peers>,
+    starting: Mutex<Vec<Starting>>,
+    instances: Mutex<Vec<(String, JoinHandle<()>)>>,
+    stuck: Mutex<Vec<String>>,
+}
+
+/// A model whose instances are not built yet.
+type Starting = (Arc<Model>, Arc<Handling>);
+
+impl Loaded {
+    /// Models that are not loaded yet.
+    pub(crate) fn new(
+        py: Python<'_>,
+        definitions: Vec<(ModelSpec, Arc<Handling>)>,
+        (resources, error_texts): (Resources, ErrorTexts),
+    ) -> PyResult<Self> {
+        forks::begin();
+        let resources = Arc::new(resources);
+        let (registry, metrics) = (Arc::new(Registry::with_error_texts(error_texts)), Arc::new(Metrics::default()));
+        let mut starting = Vec::new();
+        for (spec, handling) in definitions {
+            let model = limited(py, spec, &metrics, &resources)?;
+            registry.insert(Arc::clone(&model)).map_err(|error| startup(py, "SignatureError", error.message()))?;
+            starting.push((model, handling));
+        }
+        Ok(Self {
+            peers: Arc::new(Peers::new(Arc::clone(&registry))),
+            registry,
+            metrics,
+            resources,
+            control: Control::default(),
+            starting: Mutex::new(starting),
+            instances: Mutex::default(),
+            stuck: Mutex::default(),
+        })
+    }
+
+    /// Builds every instance of every model that it was made with.
+    pub(crate) fn load(&self, py: Python<'_>) -> PyResult<()> {
+        let starting = std::mem::take(&mut *lock(&self.starting));
+        self.build(py, &starting)
+    }
+
+    /// Builds the instances of a model that nobody finds yet, until it is put into the registry.
+    pub(crate) fn prepare(&self, py: Python<'_>, definition: &Bound<'_, PyAny>) -> PyResult<Arc<Model>> {
+        let (spec, handling) = definition::read(definition)?;
+        let starting = [(limited(py, spec, &self.metrics, &self.resources)?, handling)];
+        self.build(py, &starting)?;
+        let [(model, _)] = starting;
+        Ok(model)
+    }
+
+    fn build(&self, py: Python<'_>, starting: &[Starting]) -> PyResult<()> {
+        lock(&self.instances).retain(|(_, thread)| !thread.is_finished());
+        let mut waiting = Vec::new();
+        for (model, handling) in starting {
+            handling.caller.join(&self.peers, model.spec());
+            let (built, receiver) = mpsc::channel::<Built>();
+            let (spec, fleet) = (model.spec(), Arc::new(ProcessPool::default()));
+            for index in 0..spec.instances {
+                let (queue, built) = (Arc::clone(model.queue()), built.clone());
+                let thread = match &handling.processes {
+                    None if handling.concurrency.is_some() => {
+                        event_loop::spawn(queue, index, Arc::clone(handling), built)
+                    }
+                    None => instance::spawn(queue, index, Arc::clone(handling), built),
+                    Some(processes) => process::spawn(queue, index, processes, &fleet, built),
+                };
+                let thread =
+                    thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
+                lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
+            }
+            waiting.push((model, handling, receiver, handling.processes.is_some().then_some(fleet)));
+        }
+        for (model, handling, receiver, fleet) in waiting {
+            let spec = model.spec();
+            let stopping = || self.control.is_closed();
+            let warm = || match &handling.warmup {
+                Some(definition) => warmup::warm_up(definition.bind(py), model, stopping),
+                None => Ok(()),
+            };
+            load_result::wait_built(py, receiver, spec.instances, stopping).and_then(|()| Ok(warm()?)).map_err(
+                |cause| {
+                    let problem =
+                        format!("model '{}' version '{}' could not be loaded: {cause}", spec.name, spec.version);
+                    let error = startup(py, "LoadError", &problem);
+                    error.set_cause(py, cause.into_cause());
+                    error
+                },
+            )?;
+            model.set_readiness(Readiness::Ready);
+            if let Some(fleet) = fleet {
+                fleet.open(model);
+            }
+        }
+        Ok(())
+    }
+
+    /// In one step, makes the versions of `name` these models and those that `keep` names.
+    pub(crate) fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
+        self.registry.swap(name, models, keep);
+        if self.control.is_closed() {
+            // The server has stopped meanwhile, and nobody else closes them.
+            self.close_queues();
+        }
+    }
+
+    /// Closes the queues, so that the instances close their handlers and end.
+    pub(crate) fn close(&self, py: Python<'_>) {
+        self.control.close();
+        self.close_queues();
+        let instances = std::mem::take(&mut *lock(&self.instances));
+        let until = Instant::now() + CLOSE_WITHIN;
+        let running = |(_, thread): &(String, JoinHandle<()>)| !thread.is_finished();
+        detached(py, || {
+            while instances.iter().any(running) && Instant::now() < until {
+                thread::sleep(CLOSE_LOOK);
+            }
+        });
+        // A handler that does not return is left behind, and named.
+        let mut stuck: Vec<String> = instances.into_iter().filter(running).map(|(model, _)| model).collect();
+        stuck.dedup();
+        lock(&self.stuck).extend(stuck);
+    }
+
+    fn close_queues(&self) {
+        self.registry.all().iter().map(|model| Arc::clone(model.queue())).for_each(|queue| queue.close());
+        self.registry.leaving().iter().for_each(|queue: &Arc<Queue>| queue.close());
+    }
+
+    /// The models whose handlers did not return in time.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        lock(&self.stuck).clone()
+    }
+}
+
+impl Drop for Loaded {
+    /// A server that is dropped without a stop lets its instances end; nobody can wait for them here.
+    fn drop(&mut self) {
+        self.control.close();
+        self.close_queues();
+    }
+}
+
+/// A model whose batches begin only when there is what they need.
+fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<Resources>) -> PyResult<Arc<Model>> {
+    let model = Model::new(spec, metrics);
+    let spec = model.spec();
+    if let Some(request) = &spec.resources {
+        let claim = resources.claim(&spec.name, request);
+        model.queue().limit(claim.map_err(|error| startup(py, "LoadError", error.message()))?);
+    }
+    Ok(Arc::new(model))
+}
+
+/// Reads a list of definitions.
+pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<(ModelSpec, Arc<Handling>)>> {
+    definitions.iter().map(|definition| definition::read(&definition)).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,277 @@
+//! `_core.Signals`: SIGINT and SIGTERM, counted and heeded by a thread without the interpreter.
+//!
+//! # Rationale
+//! Python calls signal handlers on the main thread, once that has the interpreter, which a model's handler may hold for
+//! long. But the part of Python that is written in C puts the number of each signal into a socket as it comes
+//! (`signal.set_wakeup_fd`). The thread that reads it refuses requests at once, keeps the deadline of the drain, and
+//! ends the process where Python does not come to do it.
+//!
+//! # Limitations
+//! The kernel joins signals of one number that come before the first of them is delivered.
+
+use super::{lifecycle::Server, model_host::CLOSE_WITHIN};
+use crate::{control_channel::Line, convert::parameters::duration, exit};
+use pyo3::prelude::*;
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::Shutdown,
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long Python may take to get the interpreter when the drain is over, or to end after a second signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Between two looks at how far the end is.
+const LOOKS_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a line on standard error may take: perhaps nobody reads it.
+const SAID_WITHIN: Duration = Duration::from_millis(250);
+
+/// The exit status of a stop that finished all requests.
+const FINISHED: i32 = 0;
+
+/// The exit status of one that cut requests off.
+const CUT: i32 = 3;
+
+/// Heeds signals until it is closed.
+#[pyclass(frozen, module = "penstock._core")]
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// The end that Python writes to.
+    outside: UnixStream,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// The signals that mean the end.
+    numbers: Vec<u8>,
+    count: AtomicU32,
+    served: Mutex<Served>,
+    closed: AtomicBool,
+}
+
+/// The target of a drain.
+#[derive(Clone, Debug)]
+enum Served {
+    /// Nothing yet, or no longer; and how long a start may go on, where Python is to raise out of it.
+    Nothing(Option<Duration>),
+    Server {
+        server: Arc<penstock_server::Server>,
+        /// Whether its handlers are being closed: Python has got the interpreter after the drain.
+        closing: Arc<AtomicBool>,
+        timeout: Duration,
+    },
+    /// Models of this process behind the server of another one, and what tells that one to give them no more.
+    Attached { line: Arc<penstock_process::ControlChannel>, message: Arc<[u8]>, timeout: Duration },
+}
+
+#[pymethods]
+impl Signals {
+    #[new]
+    #[pyo3(signature = (numbers, start_timeout = None))]
+    fn new(numbers: Vec<u8>, start_timeout: Option<f64>) -> PyResult<Self> {
+        let (outside, inside) = UnixStream::pair()?;
+        outside.set_nonblocking(true)?;
+        let shared = Arc::new(Shared {
+            numbers,
+            count: AtomicU32::new(0),
+            served: Mutex::new(Served::Nothing(start_timeout.map(|seconds| duration(seconds).unwrap_or_default()))),
+            closed: AtomicBool::new(false),
+        });
+        let watched = Arc::clone(&shared);
+        thread::Builder::new().name("penstock-signals".to_owned()).spawn(move || watch(&inside, &watched))?;
+        Ok(Self { outside, shared })
+    }
+
+    /// For `signal.set_wakeup_fd`.
+    fn fileno(&self) -> i32 {
+        self.outside.as_raw_fd()
+    }
+
+    /// How many signals have come that mean the end.
+    #[getter]
+    fn count(&self) -> u32 {
+        self.shared.count.load(Ordering::Acquire)
+    }
+
+    /// From now on a signal drains this server, which has started.
+    fn heed(&self, server: &Server, timeout: f64) {
+        if let Some((server, closing)) = server.running() {
+            let timeout = duration(timeout).unwrap_or_default();
+            *self.shared.served() = Served::Server { server, closing, timeout };
+        }
+    }
+
+    /// From now on a signal has this said, after which no more requests come.
+    fn heed_attached(&self, line: &Line, message: &[u8], timeout: f64) {
+        let timeout = duration(timeout).unwrap_or_default();
+        *self.shared.served() = Served::Attached { line: line.shared(), message: message.into(), timeout };
+    }
+
+    /// From now on a signal is counted only.
+    fn heed_nothing(&self) {
+        *self.shared.served() = Served::Nothing(None);
+    }
+
+    /// Does what a signal does.
+    fn stop(&self) {
+        if let Some(&number) = self.shared.numbers.first() {
+            // A socket that is full holds signals enough.
+            let _ = (&self.outside).write(&[number]);
+        }
+    }
+
+    /// Signals mean nothing any more.
+    fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let _ = self.outside.shutdown(Shutdown::Both);
+    }
+}
+
+impl Shared {
+    fn served(&self) -> MutexGuard<'_, Served> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn watch(inside: &UnixStream, shared: &Shared) {
+    let (mut ending, mut came) = (None, [0; 64]);
+    loop {
+        if inside.set_read_timeout(ending.as_ref().map(|_| LOOKS_EVERY)).is_err() {
+            return;
+        }
+        let mut socket = inside;
+        match socket.read(&mut came) {
+            Ok(0) => return,
+            Ok(count) => {
+                let count = came[..count].iter().filter(|number| shared.numbers.contains(number)).count();
+                shared.count.fetch_add(count as u32, Ordering::AcqRel);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return,
+        }
+        if shared.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let count = shared.count.load(Ordering::Acquire);
+        if count > 0 {
+            ending.get_or_insert_with(Ending::new).go_on(shared, count);
+        }
+    }
+}
+
+/// How far the end is.
+struct Ending {
+    began: Instant,
+    /// When a second signal came.
+    hastened: Option<Instant>,
+    /// When the deadline of the drain was over.
+    late: Option<Instant>,
+    /// When the drain was over.
+    drained: Option<Instant>,
+    /// When Python began to close the handlers.
+    closing: Option<Instant>,
+    /// How many signals the server has been told of.
+    told: u32,
+}
+
+impl Ending {
+    fn new() -> Self {
+        Self { began: Instant::now(), hastened: None, late: None, drained: None, closing: None, told: 0 }
+    }
+
+    fn go_on(&mut self, shared: &Shared, count: u32) {
+        let now = Instant::now();
+        if count > 1 {
+            self.hastened.get_or_insert(now);
+        }
+        let served = shared.served().clone();
+        let until = match &served {
+            Served::Server { server, closing, timeout } => self.stop(server, closing, *timeout, now),
+            Served::Attached { line, message, timeout } => {
+                if self.told == 0 {
+                    self.told = 1;
+                    // A server that is gone gives no more either.
+                    let _ = line.say(message, &[]);
+                }
+                Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
+            }
+            // Models load, and Python raises out of it.
+            Served::Nothing(within) => within.map(|within| match self.hastened {
+                Some(at) => at + GRACE,
+                None => self.began + within + CLOSE_WITHIN + GRACE,
+            }),
+        };
+        if until.is_some_and(|until| now >= until) {
+            end(&served);
+        }
+    }
+
+    /// Stops the server, and tells until when Python may take to end.
+    fn stop(
+        &mut self,
+        server: &Arc<penstock_server::Server>,
+        closing: &AtomicBool,
+        timeout: Duration,
+        now: Instant,
+    ) -> Option<Instant> {
+        let signals = if self.hastened.is_some() { 2 } else { 1 };
+        if self.told < signals {
+            self.told = signals;
+            server.begin_drain(if signals == 1 { timeout } else { Duration::ZERO });
+        }
+        if self.late.is_none() && server.is_late() {
+            self.late = Some(now);
+            let server = Arc::clone(server);
+            // Python may not have come to it. Without a thread, what waits is not told that it is cut off.
+            let _ = thread::Builder::new().name("penstock-drain".to_owned()).spawn(move || {
+                server.drain(Duration::ZERO);
+            });
+        }
+        if server.cut_off().is_some() {
+            self.drained.get_or_insert(now);
+        }
+        if closing.load(Ordering::Acquire) {
+            self.closing.get_or_insert(now);
+        }
+        match *self {
+            Self { hastened: Some(at), .. } => Some(at + GRACE),
+            // Instances first, then what loads models, which has as long.
+            Self { closing: Some(at), .. } => Some(at + 2 * CLOSE_WITHIN + GRACE),
+            Self { drained: Some(at), .. } => Some(at + GRACE),
+            Self { late: Some(at), .. } => Some(at + CLOSE_WITHIN),
+            _ => None,
+        }
+    }
+}
+
+/// Ends the process, and says what that cuts off.
+fn end(served: &Served) -> ! {
+    let unfinished = || "requests that have not finished".to_owned();
+    let cut = match served {
+        Served::Nothing(_) => String::new(),
+        Served::Server { server, .. } => server.cut_off().map_or_else(unfinished, |names| names.join(", ")),
+        Served::Attached { .. } => unfinished(),
+    };
+    let mut lines = "penstock: left without waiting for what holds the interpreter\n".to_owned();
+    if !cut.is_empty() {
+        lines += &format!("penstock: cut off: {cut}\n");
+    }
+    let (done, said) = mpsc::channel();
+    let say = move || {
+        let _ = std::io::stderr().write_all(lines.as_bytes());
+        let _ = done.send(());
+    };
+    if thread::Builder::new().spawn(say).is_ok() {
+        let _ = said.recv_timeout(SAID_WITHIN);
+    }
+    exit::at_once(if cut.is_empty() { FINISHED } else { CUT })
+}
