@@ -23,7 +23,7 @@ LONG_FOR_A_REASON = {
     "rust/core/src/queue.rs": "one lock, and all that is done under it",
     "rust/core/src/spec.rs": "all that a model declares",
     "rust/server/src/settings/config.rs": "everything that can be set, as plain values",
-    "rust/wire/src/rest/reader.rs": "one grammar: every token of JSON, and where it is wrong",
+    "rust/wire/src/json/reader.rs": "one grammar: every token of JSON, and where it is wrong",
 }
 """Files that may have more than the soft limit of lines, and why they are not split."""
 

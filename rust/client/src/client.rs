@@ -11,7 +11,7 @@ use crate::{
     stream::Pieces,
 };
 use penstock_core::Parameter;
-use penstock_wire::{Answer, Call};
+use penstock_wire::{ClientRequest, ClientResponse};
 use std::{
     fmt,
     future::Future,
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Errors
     /// The server refused, could not be reached, or answered what the protocol does not have.
-    pub async fn infer(&self, mut call: Call, how: &CallOptions) -> Result<Answer> {
+    pub async fn infer(&self, mut call: ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
         tell_timeout(&mut call, how);
         let stateful = call.parameters.iter().any(|(name, _)| name == "sequence_id");
@@ -110,7 +110,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`infer`](Self::infer).
-    pub async fn stream(&self, call: Call, how: &CallOptions) -> Result<Pieces> {
+    pub async fn stream(&self, call: ClientRequest, how: &CallOptions) -> Result<Pieces> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
         // How long a whole stream may take is not known.
         let untold = CallOptions { timeout: None, ..how.clone() };
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    async fn infer_once(&self, call: &Call, how: &CallOptions) -> Result<Answer> {
+    async fn infer_once(&self, call: &ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         match &self.server {
             Server::Rest(rest) => rest.infer(call, how).await,
             Server::Grpc(grpc) => grpc.infer(call, how).await,
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    async fn stream_once(&self, call: &Call, how: &CallOptions, piece: Option<Duration>) -> Result<Pieces> {
+    async fn stream_once(&self, call: &ClientRequest, how: &CallOptions, piece: Option<Duration>) -> Result<Pieces> {
         match &self.server {
             Server::Rest(rest) => {
                 let (connection, head) = rest.stream(call, how).await?;
@@ -224,7 +224,7 @@ async fn hedged<T, F: Future<Output = Result<T>>>(delay: Duration, attempts: imp
 }
 
 /// Tells the server how long the caller waits, unless the caller tells it something else.
-fn tell_timeout(call: &mut Call, how: &CallOptions) {
+fn tell_timeout(call: &mut ClientRequest, how: &CallOptions) {
     if let Some(timeout) = how.timeout
         && !call.parameters.iter().any(|(name, _)| name == "timeout")
     {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use penstock_core::{BodyChunks, Error, Kind, Result};
-use penstock_wire::coding::{self, Bounds, Coding, Inflater};
+use penstock_wire::coding::{self, Coding, InflateLimits, Inflater};
 
 /// What we read, as `Accept-Encoding` has it.
 pub(crate) const ACCEPTED: &str = "zstd, gzip, deflate, br";
@@ -23,7 +23,7 @@ pub(crate) fn compress(coding: Coding, chunks: &[Bytes]) -> Result<BodyChunks> {
 /// # Errors
 /// `TooLarge` beyond that; `Internal` when they are not what they are said to be.
 pub(crate) fn decompress(coding: Coding, mut bytes: &[u8], most: usize) -> Result<Vec<u8>> {
-    let mut inflater = Inflater::new(coding, Bounds { bytes: most, ratio: usize::MAX });
+    let mut inflater = Inflater::new(coding, InflateLimits { bytes: most, ratio: usize::MAX });
     let mut inflate = || -> Result<()> {
         while !bytes.is_empty() || inflater.is_pending() {
             inflater.write(&mut bytes, usize::MAX)?;

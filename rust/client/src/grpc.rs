@@ -10,9 +10,9 @@ use h2::{RecvStream, client::SendRequest};
 use http::{HeaderMap, Request, StatusCode};
 use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
-    Answer, Limits,
+    ClientResponse, Limits,
     coding::Coding,
-    grpc::{AnswerDecoder, FRAME_PREFIX, error::kind},
+    grpc::{FRAME_PREFIX, ResponseDecoder, error::kind},
     rest,
 };
 use std::{io, time::Duration};
@@ -84,17 +84,17 @@ pub(crate) async fn open(
 
 impl Reply {
     /// The only message of the answer, whose tensors are copied once.
-    pub(crate) async fn answer(mut self) -> Result<Answer> {
+    pub(crate) async fn answer(mut self) -> Result<ClientResponse> {
         let Some((compressed, length)) = self.prefix().await? else {
             return Err(self.end().await.err().unwrap_or_else(|| protocol("it has no message")));
         };
         let answer = if compressed {
             let message = self.message(length, true).await?;
-            let mut decoder = AnswerDecoder::new(message.len(), &Limits::default());
+            let mut decoder = ResponseDecoder::new(message.len(), &Limits::default());
             decoder.push(&message)?;
             decoder.finish()?
         } else {
-            let mut decoder = AnswerDecoder::new(length, &Limits::default());
+            let mut decoder = ResponseDecoder::new(length, &Limits::default());
             let mut left = length;
             while left > 0 {
                 if self.buffer.is_empty() {

@@ -32,7 +32,7 @@ pub use client::{Client, Mode};
 pub use failure::{Failure, Stage};
 pub use options::{Options, Retries, TlsOptions};
 pub use penstock_wire::coding::Coding;
-pub use penstock_wire::{Answer, Call, Named};
+pub use penstock_wire::{ClientRequest, ClientResponse, NamedTensor};
 pub use raw::{Raw, RawAnswer};
 pub use request::{Ask, CallOptions, Override, What};
 pub use stepped::{Progress, Stepped, Work};

@@ -11,9 +11,9 @@ use crate::{
 use bytes::Bytes;
 use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
-    Answer, Call, Limits,
+    ClientRequest, ClientResponse, Limits,
     coding::Coding,
-    rest::{begin_answer, encode_call, error},
+    rest::{begin_response, encode_request, error},
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,7 +62,7 @@ impl Rest {
     }
 
     /// One attempt at an inference.
-    pub(crate) async fn infer(&self, call: &Call, how: &CallOptions) -> Result<Answer> {
+    pub(crate) async fn infer(&self, call: &ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         let (connection, head) = self.post(call, how, "infer").await?;
         let (mut connection, mut head) = self.accepted(connection, head).await?;
         let most = self.options.max_answer;
@@ -73,7 +73,7 @@ impl Rest {
                 }
                 let tail = total.checked_sub(json_len).ok_or_else(short)?;
                 let json = connection.prefix(json_len).await?;
-                let mut decoder = begin_answer(&json, tail, &Limits::default())?;
+                let mut decoder = begin_response(&json, tail, &Limits::default())?;
                 loop {
                     let room = decoder.room();
                     if room.is_empty() {
@@ -89,7 +89,7 @@ impl Rest {
                 let body = self.body(&mut connection, &mut head).await?;
                 let json_len = head.json_len.unwrap_or(body.len());
                 let (json, tail) = body.split_at_checked(json_len).ok_or_else(short)?;
-                let mut decoder = begin_answer(json, tail.len(), &Limits::default())?;
+                let mut decoder = begin_response(json, tail.len(), &Limits::default())?;
                 decoder.write(tail)?;
                 decoder.finish()?
             }
@@ -99,7 +99,7 @@ impl Rest {
     }
 
     /// Asks for a stream of answers; the connection, from which events are to be read.
-    pub(crate) async fn stream(&self, call: &Call, how: &CallOptions) -> Result<(Http1, Head)> {
+    pub(crate) async fn stream(&self, call: &ClientRequest, how: &CallOptions) -> Result<(Http1, Head)> {
         let (connection, head) = self.post(call, how, "infer_stream").await?;
         let (connection, head) = self.accepted(connection, head).await?;
         match head.encoding {
@@ -135,10 +135,10 @@ impl Rest {
         Ok(body)
     }
 
-    async fn post(&self, call: &Call, how: &CallOptions, verb: &str) -> Result<(Http1, Head)> {
+    async fn post(&self, call: &ClientRequest, how: &CallOptions, verb: &str) -> Result<(Http1, Head)> {
         // Events hold JSON only.
         let binary = self.options.binary && verb == "infer";
-        let encoded = encode_call(call, binary).map_err(Failure::not_sent)?;
+        let encoded = encode_request(call, binary).map_err(Failure::not_sent)?;
         let compression = self.options.compression;
         let body = match compression {
             Some(coding) => compress::compress(coding, &encoded.chunks).map_err(Failure::not_sent)?,

@@ -7,9 +7,9 @@ use crate::{
 };
 use penstock_core::{Error, Kind};
 use penstock_wire::{
-    Answer, Limits,
-    grpc::stream_answer,
-    rest::{EventDecoder, begin_answer, error},
+    ClientResponse, Limits,
+    grpc::decode_stream_response,
+    rest::{EventDecoder, begin_response, error},
 };
 use std::{fmt, time::Duration};
 
@@ -45,7 +45,7 @@ impl Pieces {
     ///
     /// # Errors
     /// The model failed, the connection was lost, or an answer is not the protocol's.
-    pub async fn next(&mut self) -> Option<Result<Answer>> {
+    pub async fn next(&mut self) -> Option<Result<ClientResponse>> {
         if self.ended {
             return None;
         }
@@ -72,7 +72,7 @@ async fn next_event(
     connection: &mut Http1,
     framing: &mut Framing,
     events: &mut EventDecoder,
-) -> Result<Option<Answer>> {
+) -> Result<Option<ClientResponse>> {
     loop {
         while let Some(event) = events.next() {
             // What some servers end their streams with.
@@ -92,8 +92,8 @@ async fn next_event(
     }
 }
 
-fn read_event(event: &[u8]) -> Result<Answer> {
-    match begin_answer(event, 0, &Limits::default()).and_then(|decoder| decoder.finish()) {
+fn read_event(event: &[u8]) -> Result<ClientResponse> {
+    match begin_response(event, 0, &Limits::default()).and_then(|decoder| decoder.finish()) {
         Ok(answer) => Ok(answer),
         Err(wrong) => {
             // The status was sent long ago: what went wrong since is said in an event.
@@ -107,10 +107,10 @@ fn read_event(event: &[u8]) -> Result<Answer> {
     }
 }
 
-async fn next_message(reply: &mut Reply) -> Result<Option<Answer>> {
+async fn next_message(reply: &mut Reply) -> Result<Option<ClientResponse>> {
     loop {
         let Some(message) = reply.next().await? else { return Ok(None) };
-        let answer = stream_answer(message).map_err(|error| {
+        let answer = decode_stream_response(message).map_err(|error| {
             let stage = if error.kind() == Kind::Handler { Stage::Answered } else { Stage::Unknown };
             Failure { error, status: None, stage }
         })?;
@@ -121,6 +121,6 @@ async fn next_message(reply: &mut Reply) -> Result<Option<Answer>> {
 }
 
 /// Whether it only says that there are no more.
-fn is_end(answer: &Answer) -> bool {
+fn is_end(answer: &ClientResponse) -> bool {
     answer.outputs.is_empty() && answer.flag("triton_final_response") == Some(true)
 }

@@ -5,7 +5,7 @@ mod support;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use penstock_core::{ModelSpec, ResponsePlan};
 use penstock_wire::{
-    Decoded, Limits,
+    DecodedRequest, Limits,
     rest::{self, EncodeOptions},
 };
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use support::{LARGE, SMALL, bytes, floats, quick, response, spec};
 /// What one read of a busy socket gives.
 const PIECE: usize = 64 << 10;
 
-fn received(spec: &ModelSpec, json: &[u8], tail: &[u8], piece: usize) -> Decoded {
+fn received(spec: &ModelSpec, json: &[u8], tail: &[u8], piece: usize) -> DecodedRequest {
     let mut decoder = rest::begin(spec, json, tail.len(), &Limits::default()).expect("a valid head");
     for piece in tail.chunks(piece) {
         decoder.write(piece).expect("as announced");

@@ -1,27 +1,22 @@
-//! Bytes to core types and back. Sans-IO: nothing here knows a socket.
+//! Wire formats: bytes to core types and back. Sans-IO: no sockets.
 #![forbid(unsafe_code)]
 
-pub mod cached;
-mod call;
+pub mod cache_entry;
+mod client_types;
 pub mod coding;
-mod declared;
-mod decoded;
-mod float;
 pub mod generated;
 pub mod grpc;
-mod limits;
-pub mod logging;
-mod number;
+mod json;
 pub mod openapi;
+mod parameters;
 mod repository;
+mod request;
+mod request_schema;
 pub mod rest;
-mod schedule;
-mod settings;
-mod shared;
-pub mod trace;
+pub mod settings;
+mod shared_memory;
 
-pub use call::{Answer, Call, Named};
-pub use decoded::Decoded;
-pub use limits::Limits;
-pub use repository::{Load, named_repository};
-pub use shared::{Shared, SharedInput, SharedOutput, Span};
+pub use client_types::{ClientRequest, ClientResponse, NamedTensor};
+pub use repository::{LoadRequest, named_repository};
+pub use request::{DecodedRequest, Limits};
+pub use shared_memory::{RegionSlice, SharedInput, SharedOutput, SharedTensors};

@@ -5,7 +5,7 @@ use penstock_core::{Error, IndexEntry, Kind, Result, State};
 
 /// How a model is to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct LoadRequest {
     /// A JSON document that overrides parts of the model's configuration.
     pub config: Option<String>,
     /// Files of the model by their names, `<version>/<file>`.
@@ -15,7 +15,7 @@ pub struct Load {
 /// The prefix of a parameter that carries a file.
 pub(crate) const FILE: &str = "file:";
 
-impl Load {
+impl LoadRequest {
     /// Checks it as a whole.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 
 mod golden;
 
-use golden::{Answer, Model, Refusal, Tensor, Vector, Wire, WireKind};
+use golden::{ClientResponse, Model, Refusal, Tensor, Vector, Wire, WireKind};
 use penstock_core::{Buffer, Error, InferResponse, ModelSpec, Parameters, Tensor as CoreTensor, aligned_with_capacity};
 use penstock_wire::{
-    Decoded, Limits,
+    DecodedRequest, Limits,
     grpc::{self, MessageDecoder},
     rest::{self, EncodeOptions},
 };
@@ -107,7 +107,7 @@ fn encodings<'v>(models: &[Model], vector: &'v Vector) -> Vec<(ModelSpec, &'v Wi
     vector.wires.iter().map(|wire| (spec.clone(), wire, label(wire))).collect()
 }
 
-fn decode(spec: &ModelSpec, wire: &Wire, piece: usize) -> Result<Decoded, Error> {
+fn decode(spec: &ModelSpec, wire: &Wire, piece: usize) -> Result<DecodedRequest, Error> {
     let limits = Limits::default();
     if wire.wire == WireKind::Grpc {
         let message = wire.message();
@@ -141,7 +141,7 @@ fn names(spec: &ModelSpec) -> Vec<String> {
     spec.outputs.iter().map(|output| output.name.to_string()).collect()
 }
 
-fn requested(spec: &ModelSpec, decoded: &Decoded) -> Vec<String> {
+fn requested(spec: &ModelSpec, decoded: &DecodedRequest) -> Vec<String> {
     match &decoded.plan.outputs {
         None => names(spec),
         Some(outputs) => outputs.iter().map(|output| spec.outputs[output.index].name.to_string()).collect(),
@@ -170,7 +170,14 @@ fn response(spec: &ModelSpec, outputs: &[Tensor], parameters: &Map<String, Value
     }
 }
 
-fn check_rest_answer(json: &[u8], mut tail: &[u8], vector: &Vector, answer: &Answer, binary: bool, label: &str) {
+fn check_rest_answer(
+    json: &[u8],
+    mut tail: &[u8],
+    vector: &Vector,
+    answer: &ClientResponse,
+    binary: bool,
+    label: &str,
+) {
     let text = std::str::from_utf8(json).unwrap_or_else(|_| panic!("{label}: the JSON is not UTF-8"));
     // The names of no number are not JSON; their bits are compared below.
     let document: Value = serde_json::from_str(&golden::without_names_of_no_number(text))

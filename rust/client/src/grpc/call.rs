@@ -12,8 +12,8 @@ use h2::client::SendRequest;
 use http::{HeaderMap, HeaderValue, Request};
 use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
-    Answer, Call,
-    grpc::{FRAME_PREFIX, encode_call},
+    ClientRequest, ClientResponse,
+    grpc::{FRAME_PREFIX, encode_request},
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,8 +51,8 @@ impl Grpc {
     }
 
     /// One attempt at an inference.
-    pub(crate) async fn infer(&self, call: &Call, how: &CallOptions) -> Result<Answer> {
-        let outgoing = self.outgoing("ModelInfer", encode_call(call), how)?;
+    pub(crate) async fn infer(&self, call: &ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
+        let outgoing = self.outgoing("ModelInfer", encode_request(call), how)?;
         loop {
             let (mut own, send, fresh) = self.sender().await?;
             let reply = outgoing.send(send, self.options.max_answer);
@@ -104,8 +104,8 @@ impl Grpc {
     }
 
     /// Asks for a stream of answers; the connection, if it is a thread's own, and where they are read.
-    pub(crate) async fn stream(&self, call: &Call, how: &CallOptions) -> Result<(Option<Own>, Reply)> {
-        let outgoing = self.outgoing("ModelStreamInfer", encode_call(call), how)?;
+    pub(crate) async fn stream(&self, call: &ClientRequest, how: &CallOptions) -> Result<(Option<Own>, Reply)> {
+        let outgoing = self.outgoing("ModelStreamInfer", encode_request(call), how)?;
         loop {
             let (mut own, send, fresh) = self.sender().await?;
             let reply = outgoing.send(send, self.options.max_answer);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Call, CallOptions, Client, Failure, Mode, Options, Raw, RawAnswer, Retries, Target};
+use crate::{CallOptions, Client, ClientRequest, Failure, Mode, Options, Raw, RawAnswer, Retries, Target};
 use bytes::Bytes;
 use penstock_core::Kind;
 use std::{
@@ -200,6 +200,6 @@ fn a_connection_of_http2_is_left_to_the_runtime() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::parse(&format!("grpc://{}", server.local_addr().unwrap())).unwrap();
     let client = Client::new(Mode::Shared, target, Options::default()).unwrap();
-    let work = Box::pin(async move { client.infer(Call::default(), &CallOptions::default()).await.err() });
+    let work = Box::pin(async move { client.infer(ClientRequest::default(), &CallOptions::default()).await.err() });
     assert!(matches!(Stepped::new(work, || ()).step().unwrap(), Progress::Elsewhere(_)));
 }

@@ -2,7 +2,9 @@
 
 use crate::{convert::borrow, errors::invalid};
 use bytes::Bytes;
-use penstock_client::{Ask, Call, CallOptions, Coding, Named, Options, Override, Raw, Retries, TlsOptions, What};
+use penstock_client::{
+    Ask, CallOptions, ClientRequest, Coding, NamedTensor, Options, Override, Raw, Retries, TlsOptions, What,
+};
 use penstock_core::Parameter;
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 use smallvec::SmallVec;
@@ -84,16 +86,16 @@ pub(super) type CallArguments<'py> =
 ///
 /// # Errors
 /// `InvalidInput` that names the input or parameter.
-pub(super) fn call(arguments: CallArguments<'_>) -> PyResult<Call> {
+pub(super) fn call(arguments: CallArguments<'_>) -> PyResult<ClientRequest> {
     let (model, version, id, given, outputs, named) = arguments;
     let mut inputs = SmallVec::with_capacity(given.len());
     for (name, value, datatype) in given {
         let tensor = borrow::tensor(&name, value, datatype.as_deref())?;
-        inputs.push(Named { name, tensor });
+        inputs.push(NamedTensor { name, tensor });
     }
     let parameters = named.into_iter().map(|(name, value)| Ok((parameter(&name, &value)?, name)));
     let parameters = parameters.map(|pair: PyResult<_>| pair.map(|(value, name)| (name, value)));
-    Ok(Call { model, version, id, inputs, outputs, parameters: parameters.collect::<PyResult<_>>()? })
+    Ok(ClientRequest { model, version, id, inputs, outputs, parameters: parameters.collect::<PyResult<_>>()? })
 }
 
 fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{attach::detached, errors::invalid};
 use penstock_client::{
-    Answer, Client, Failure, Mode, Options, Pieces, Target,
+    Client, ClientResponse, Failure, Mode, Options, Pieces, Target,
     blocking::{Step, drive},
 };
 use pyo3::{
@@ -100,7 +100,7 @@ impl BlockingPieces {
             ended => {
                 // The connection with it: whether it could be used again is not worth the looking.
                 *guard = None;
-                ended.map(|_: Option<Answer>| None)
+                ended.map(|_: Option<ClientResponse>| None)
             }
         }
     }

@@ -4,7 +4,7 @@
 //! readable that the event loop watches; the loop takes all that are there in one turn.
 
 use super::{blocking::unpoisoned, response, runtime::SharedPieces};
-use penstock_client::{Answer, Failure, RawAnswer};
+use penstock_client::{ClientResponse, Failure, RawAnswer};
 use pyo3::prelude::*;
 use std::{
     io::{Read as _, Write as _},
@@ -17,11 +17,11 @@ pub(super) type Ended<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
 
 /// What became of a call.
 pub(super) enum Outcome {
-    Answer(Box<Result<Answer, Failure>>),
+    Response(Box<Result<ClientResponse, Failure>>),
     Json(Result<Vec<u8>, Failure>),
     Raw(Result<RawAnswer, Failure>),
     Pieces(Result<SharedPieces, Failure>),
-    Batch(Vec<Result<Answer, Failure>>),
+    Batch(Vec<Result<ClientResponse, Failure>>),
     /// None yet: another step is to be taken.
     Again,
 }
@@ -98,7 +98,7 @@ pub(super) fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Option<Bound<'
     let raised = |failure: Failure| response::exception(py, &failure);
     let value = match outcome {
         Outcome::Again => return Ok(None),
-        Outcome::Answer(answered) => Ok(response::object(py, answered.map_err(raised)?)?.into_any()),
+        Outcome::Response(answered) => Ok(response::object(py, answered.map_err(raised)?)?.into_any()),
         Outcome::Json(answered) => Ok(response::bytes(py, &answered.map_err(raised)?).into_any()),
         Outcome::Raw(answered) => Ok(response::raw(py, answered.map_err(raised)?)?.into_any()),
         Outcome::Pieces(opened) => Ok(Bound::new(py, opened.map_err(raised)?)?.into_any()),

@@ -4,7 +4,7 @@ use crate::{
     convert::{array_form::form, parameters::to_python, to_numpy},
     errors::of_kind,
 };
-use penstock_client::{Answer, Failure, RawAnswer};
+use penstock_client::{ClientResponse, Failure, RawAnswer};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -12,7 +12,7 @@ use pyo3::{
 };
 
 /// Model, version, id, parameters by name, arrays by name.
-pub(super) fn object(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyTuple>> {
+pub(super) fn object(py: Python<'_>, answer: ClientResponse) -> PyResult<Bound<'_, PyTuple>> {
     let parameters = PyDict::new(py);
     for (name, value) in answer.parameters {
         parameters.set_item(name, to_python(py, &value)?)?;

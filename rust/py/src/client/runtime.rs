@@ -7,7 +7,7 @@ use super::{
     completion_queue::{Mailbox, Outcome},
     pending_call::{Running, submit},
 };
-use penstock_client::{Answer, Call, Client, Failure, Mode, Pieces};
+use penstock_client::{Client, ClientRequest, ClientResponse, Failure, Mode, Pieces};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::sync::Arc;
 use tokio::{
@@ -38,7 +38,7 @@ impl SharedClient {
         let call = arguments::call(call)?;
         let client = Arc::clone(&self.0);
         let stepped = stepped && self.takes_steps(sent(&call));
-        submit(mailbox, stepped, async move { Outcome::Answer(Box::new(client.infer(call, &how).await)) })
+        submit(mailbox, stepped, async move { Outcome::Response(Box::new(client.infer(call, &how).await)) })
     }
 
     fn ask(&self, ask: AskArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
@@ -79,7 +79,7 @@ impl SharedClient {
 }
 
 /// The bytes of a call's tensors.
-fn sent(call: &Call) -> usize {
+fn sent(call: &ClientRequest) -> usize {
     call.inputs.iter().map(|input| input.tensor.buffer().len()).sum()
 }
 
@@ -87,7 +87,7 @@ fn sent(call: &Call) -> usize {
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct SharedPieces {
-    pieces: Arc<tokio::sync::Mutex<mpsc::Receiver<Result<Answer, Failure>>>>,
+    pieces: Arc<tokio::sync::Mutex<mpsc::Receiver<Result<ClientResponse, Failure>>>>,
     reader: AbortHandle,
 }
 
@@ -107,7 +107,7 @@ impl SharedPieces {
     }
 }
 
-async fn next_in_time(pieces: &mut Pieces) -> Option<Result<Answer, Failure>> {
+async fn next_in_time(pieces: &mut Pieces) -> Option<Result<ClientResponse, Failure>> {
     match pieces.timeout() {
         None => pieces.next().await,
         Some(timeout) => match timeout_at(Instant::now() + timeout, pieces.next()).await {

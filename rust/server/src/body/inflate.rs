@@ -8,7 +8,7 @@ use super::{
 use crate::{settings::Limits, state::HeldBytes};
 use bytes::Bytes;
 use penstock_core::Result;
-use penstock_wire::coding::{Bounds, Coding, Inflater};
+use penstock_wire::coding::{Coding, InflateLimits, Inflater};
 
 /// Bytes of work between two looks at what all bodies together may hold.
 const STEP: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub(crate) struct Inflation(Inflater);
 
 impl Inflation {
     /// For a body within `bounds`.
-    pub(crate) fn new(coding: Coding, bounds: Bounds) -> Self {
+    pub(crate) fn new(coding: Coding, bounds: InflateLimits) -> Self {
         Self(Inflater::new(coding, bounds))
     }
 

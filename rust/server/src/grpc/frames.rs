@@ -10,7 +10,7 @@ use http::HeaderMap;
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{
     Limits as WireLimits,
-    coding::{Bounds, Coding},
+    coding::{Coding, InflateLimits},
     grpc::{Envelope, FRAME_PREFIX, MessageDecoder},
 };
 
@@ -47,7 +47,7 @@ pub(super) struct Frames<B> {
     /// Bytes of the message at hand that are still to come.
     left: usize,
     coding: Option<Coding>,
-    bounds: Bounds,
+    bounds: InflateLimits,
 }
 
 impl<B: Incoming> Frames<B> {

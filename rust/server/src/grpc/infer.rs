@@ -9,7 +9,7 @@ use crate::{
 use http::{HeaderMap, Request, Response};
 use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
 use penstock_wire::{
-    Decoded, Limits,
+    DecodedRequest, Limits,
     grpc::{self as wire, Envelope},
 };
 use std::{sync::Arc, time::Instant};
@@ -45,7 +45,7 @@ const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 ///
 /// # Errors
 /// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
-pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<Decoded> {
+pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<DecodedRequest> {
     let (encoded, decoded) = envelope.typed_bytes();
     guard.hold_at_least(decoded)?;
     let decoded = if encoded < offload::FROM_BYTES {

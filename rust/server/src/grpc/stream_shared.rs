@@ -11,13 +11,13 @@ use crate::{
 };
 use futures_util::{Stream, stream::unfold};
 use penstock_core::{Error, InferResponse, Kind, Model, Result};
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 use std::sync::Arc;
 
 /// A request that is decoded and not sent to its model yet.
 pub(super) struct Begun {
     pub(super) model: Arc<Model>,
-    pub(super) decoded: Decoded,
+    pub(super) decoded: DecodedRequest,
     pub(super) call: Call,
 }
 

@@ -10,7 +10,7 @@ use http::{HeaderMap, Response};
 use penstock_core::{BodyChunks, Error, Model, Registry, Result};
 use penstock_wire::{
     generated::{health as health_pb, inference as pb},
-    grpc::{check_fields, config, meta},
+    grpc::{check_fields, config, metadata},
 };
 use prost::Message;
 use std::{
@@ -79,7 +79,7 @@ pub(super) async fn answer<B: Incoming>(name: &str, call: Call<'_, B>) -> Option
         "ServerMetadata" => {
             let Config { server_name, server_version, .. } = &app.config;
             let metadata =
-                |_: pb::ServerMetadataRequest| Ok(meta::server(server_name, server_version, &context.extensions()));
+                |_: pb::ServerMetadataRequest| Ok(metadata::server(server_name, server_version, &context.extensions()));
             call.answer(metadata).await
         }
         "ModelMetadata" => call.answer(|message| model_metadata(context, &message)).await,
@@ -144,5 +144,5 @@ fn model_metadata(context: &Context, message: &pb::ModelMetadataRequest) -> Resu
         true => context.app.registry.ready_versions(&message.name),
     };
     let versions: Vec<&str> = versions.iter().map(|version| &**version).collect();
-    Ok(meta::model(model.spec(), &versions))
+    Ok(metadata::model(model.spec(), &versions))
 }

@@ -8,7 +8,7 @@ use penstock_core::{
     Error, InferResponse, Kind, Model, RequestContext, ResponseFuture, ResponsePlan, Result, classify,
     request_contexts_enabled,
 };
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -26,7 +26,7 @@ type Computed = Result<(ResponsePlan, InferResponse)>;
 pub(crate) fn compute<'a>(
     context: &'a Context,
     model: &'a Model,
-    decoded: Decoded,
+    decoded: DecodedRequest,
     deadline: Option<Instant>,
     headers: &'a HeaderMap,
 ) -> impl Future<Output = Computed> + Send + 'a {
@@ -45,7 +45,7 @@ pub(crate) fn compute<'a>(
 async fn compute_shared(
     context: &Context,
     model: &Model,
-    decoded: Decoded,
+    decoded: DecodedRequest,
     deadline: Option<Instant>,
     headers: &HeaderMap,
 ) -> Computed {
@@ -72,12 +72,12 @@ struct Begun<'a> {
 fn begin<'a>(
     context: &'a Context,
     model: &'a Model,
-    mut decoded: Decoded,
+    mut decoded: DecodedRequest,
     deadline: Option<Instant>,
     headers: &'a HeaderMap,
 ) -> (Result<Begun<'a>>, ResponsePlan) {
     identify(&mut decoded);
-    let Decoded { mut request, plan, .. } = decoded;
+    let DecodedRequest { mut request, plan, .. } = decoded;
     if let Some(caller) = &mut request.metadata {
         caller.headers = request_headers::visible(headers);
     }
@@ -116,7 +116,7 @@ impl Begun<'_> {
 }
 
 /// Has a request say who it is, if anybody wants to know.
-pub(crate) fn identify(decoded: &mut Decoded) {
+pub(crate) fn identify(decoded: &mut DecodedRequest) {
     if request_contexts_enabled() && decoded.request.context.is_none() {
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace: None }));
     }

@@ -3,7 +3,7 @@
 use crate::settings::HeaderPattern;
 use http::HeaderMap;
 use penstock_core::{Error, Parameter, Result};
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 
 /// The names that mean something to the protocol; no header may set them.
 const RESERVED: [&str; 7] =
@@ -17,7 +17,7 @@ const OF_STREAMS: &str = "triton_grpc_error";
 ///
 /// # Errors
 /// `InvalidInput` for a header of a reserved name.
-pub(crate) fn forward(pattern: &HeaderPattern, headers: &HeaderMap, decoded: &mut Decoded) -> Result<()> {
+pub(crate) fn forward(pattern: &HeaderPattern, headers: &HeaderMap, decoded: &mut DecodedRequest) -> Result<()> {
     let names = headers.keys().map(http::HeaderName::as_str);
     for name in names.filter(|&name| name != OF_STREAMS && pattern.matches(name)) {
         if RESERVED.contains(&name) || name.starts_with("triton_") {

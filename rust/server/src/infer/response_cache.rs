@@ -10,7 +10,7 @@ use penstock_core::{
     InferRequest, InferResponse, Model, Result,
     cache::{Cache, Identity, Key, Lead, Lookup},
 };
-use penstock_wire::cached as wire;
+use penstock_wire::cache_entry as wire;
 use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::state::{App, Context, RequestGuard};
 use penstock_core::{Error, InferResponse, Kind, Model, ResponseChunk, ResponsePlan, ResponseStream, Result, classify};
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -53,10 +53,15 @@ impl Answers {
     ///
     /// # Errors
     /// What the model's queue refuses.
-    pub(crate) fn start(context: &Context, model: &Arc<Model>, mut decoded: Decoded, call: Call) -> Result<Self> {
+    pub(crate) fn start(
+        context: &Context,
+        model: &Arc<Model>,
+        mut decoded: DecodedRequest,
+        call: Call,
+    ) -> Result<Self> {
         call.record.received(&mut decoded);
         identify(&mut decoded);
-        let Decoded { mut request, plan, .. } = decoded;
+        let DecodedRequest { mut request, plan, .. } = decoded;
         let Call { record, guard, deadline } = call;
         request.deadline = deadline;
         let limit = model.spec().queueing.patience(request.schedule.priority);

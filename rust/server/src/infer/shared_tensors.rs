@@ -7,14 +7,14 @@ use crate::{
     state::{Context, HeldBytes},
 };
 use penstock_core::{AlignedBuffer, Error, InferResponse, Kind, ModelSpec, Result, byte_size};
-use penstock_wire::{Decoded, SharedInput, SharedOutput, Span};
+use penstock_wire::{DecodedRequest, RegionSlice, SharedInput, SharedOutput};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Where the outputs of a request go. Its regions stay open, whether they are unregistered or not.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutputs {
-    targets: Vec<(usize, Arc<Region>, Span)>,
+    targets: Vec<(usize, Arc<Region>, RegionSlice)>,
     /// What the inputs take, until the request is done.
     _held: Option<HeldBytes>,
 }
@@ -27,8 +27,8 @@ pub(crate) struct SharedOutputs {
 pub(crate) async fn fetch(
     context: &Context,
     spec: &Arc<ModelSpec>,
-    mut decoded: Decoded,
-) -> Result<(Decoded, SharedOutputs)> {
+    mut decoded: DecodedRequest,
+) -> Result<(DecodedRequest, SharedOutputs)> {
     let regions = context.regions()?;
     let Some(shared) = decoded.shared.as_mut() else { return Ok((decoded, SharedOutputs::default())) };
     let outputs = std::mem::take(&mut shared.outputs);
@@ -59,7 +59,7 @@ fn read(region: Option<&Arc<Region>>, input: &SharedInput) -> Result<AlignedBuff
     region.ok_or_else(|| Error::new(Kind::Internal, "an input without its region"))?.read(&input.span)
 }
 
-fn target(regions: &Regions, spec: &ModelSpec, output: SharedOutput) -> Result<(usize, Arc<Region>, Span)> {
+fn target(regions: &Regions, spec: &ModelSpec, output: SharedOutput) -> Result<(usize, Arc<Region>, RegionSlice)> {
     let SharedOutput { index, span } = output;
     let named = |error| named("output", &spec.outputs[index].name, &error);
     let region = regions.find(&span.region).map_err(named)?;
@@ -110,7 +110,7 @@ impl SharedOutputs {
     }
 }
 
-fn check_size(output: &str, size: usize, span: &Span) -> Result<()> {
+fn check_size(output: &str, size: usize, span: &RegionSlice) -> Result<()> {
     if size <= span.size {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Result, Timings};
-use penstock_wire::{Decoded, grpc::timeout};
+use penstock_wire::{DecodedRequest, grpc::timeout};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -43,7 +43,7 @@ impl<'a> Observed<'a> {
     }
 
     /// It is decoded, and goes to its model now.
-    pub(crate) fn received(&self, decoded: &mut Decoded) {
+    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
             trace.received(decoded);
         }
@@ -175,7 +175,7 @@ impl Record {
     }
 
     /// It is decoded, and goes to its model now.
-    pub(crate) fn received(&self, decoded: &mut Decoded) {
+    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
             trace.received(decoded);
         }

@@ -5,7 +5,7 @@
 use super::access_log::{Entry, LONGEST_MESSAGE, json_line, plain, text_line};
 use super::timestamp::Stamp;
 use crate::settings::{AccessLog, LogLevel};
-use penstock_wire::logging::{LogFormat, LogSettings};
+use penstock_wire::settings::{LogFormat, LogSettings};
 use prometheus_client::metrics::counter::Counter;
 use std::{
     io::{self, BufWriter, Write},

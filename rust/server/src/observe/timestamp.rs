@@ -1,6 +1,6 @@
 //! Times of log lines.
 
-use penstock_wire::logging::LogFormat;
+use penstock_wire::settings::LogFormat;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// When a line was made.

@@ -1,6 +1,6 @@
 //! The trace settings of the server and of its models.
 
-use penstock_wire::trace::TraceSettings;
+use penstock_wire::settings::TraceSettings;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},

@@ -18,7 +18,7 @@ use axum::{
     routing::{get, post},
 };
 use penstock_core::{Model, Result};
-use penstock_wire::rest::meta;
+use penstock_wire::rest::metadata;
 use std::sync::Arc;
 
 /// The router of one I/O thread.
@@ -73,17 +73,17 @@ async fn unreachable() -> Response {
 
 async fn server(State(context): State<Context>) -> Response {
     let Config { server_name, server_version, .. } = &context.app.config;
-    ok(meta::server(server_name, server_version, &context.extensions()))
+    ok(metadata::server(server_name, server_version, &context.extensions()))
 }
 
 async fn live() -> Response {
-    ok(meta::live(true))
+    ok(metadata::live(true))
 }
 
 async fn ready(State(context): State<Context>) -> Response {
     match context.app.not_ready() {
-        None => ok(meta::ready(None)),
-        Some(reason) => into_axum(error::json(503, meta::ready(Some(reason)))),
+        None => ok(metadata::ready(None)),
+        Some(reason) => into_axum(error::json(503, metadata::ready(Some(reason)))),
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn models(State(context): State<Context>) -> Response {
     let mut names: Vec<&str> =
         models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();
     names.dedup();
-    ok(meta::models(&names))
+    ok(metadata::models(&names))
 }
 
 /// The `{model}` and `{version}` of a path; the version is absent in half of the routes.
@@ -113,7 +113,7 @@ async fn model(State(context): State<Context>, Path(named): Path<Named>) -> Resp
             Some(version) => vec![Arc::from(version.as_str())],
             None => context.app.registry.ready_versions(&named.model),
         };
-        meta::model(model.spec(), &versions.iter().map(|version| &**version).collect::<Vec<_>>())
+        metadata::model(model.spec(), &versions.iter().map(|version| &**version).collect::<Vec<_>>())
     });
     answer(&context, metadata)
 }
@@ -134,7 +134,7 @@ async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -
 pub(super) fn readiness(context: &Context, model: &str, reason: Option<&str>) -> Response {
     let draining = context.app.phase() == Phase::Draining;
     let reason = if draining { Some("the server is shutting down") } else { reason };
-    let body = meta::model_ready(model, reason);
+    let body = metadata::model_ready(model, reason);
     into_axum(error::json(if reason.is_none() { 200 } else { 503 }, body))
 }
 

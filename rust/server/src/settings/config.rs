@@ -8,7 +8,7 @@ use super::{
     tracing::Tracing,
 };
 use penstock_core::Kind;
-use penstock_wire::coding::Bounds;
+use penstock_wire::coding::InflateLimits;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -186,8 +186,8 @@ pub struct Limits {
 
 impl Limits {
     /// How large a compressed body may become.
-    pub(crate) fn inflation(&self) -> Bounds {
-        Bounds { bytes: self.body_bytes, ratio: self.inflate_ratio }
+    pub(crate) fn inflation(&self) -> InflateLimits {
+        InflateLimits { bytes: self.body_bytes, ratio: self.inflate_ratio }
     }
 }
 

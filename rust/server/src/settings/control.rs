@@ -41,8 +41,8 @@ pub enum BatchingDebug {
 /// What a client wants of a model.
 #[derive(Debug)]
 pub enum Action {
-    /// Load it, or load it anew.
-    Load(penstock_wire::Load),
+    /// Loads it, again if it is loaded.
+    Load(penstock_wire::LoadRequest),
     /// Unload it.
     Unload,
 }

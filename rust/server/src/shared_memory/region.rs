@@ -2,7 +2,7 @@
 
 use super::key::object_name;
 use penstock_core::{AlignedBuffer, Error, Result, aligned_zeroed};
-use penstock_wire::{Span, rest::shared_memory::Region as Described};
+use penstock_wire::{RegionSlice, rest::shared_memory::Region as Described};
 use std::{fs::File, os::unix::fs::FileExt as _};
 
 /// A registered region. Its object stays open while requests hold it, registered or not.
@@ -38,7 +38,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if one of them does not.
-    pub(crate) fn check(&self, span: &Span) -> Result<()> {
+    pub(crate) fn check(&self, span: &RegionSlice) -> Result<()> {
         let Described { name, offset, byte_size, .. } = &self.described;
         let end = span.offset.checked_add(span.size as u64);
         if end.is_none_or(|end| end > *byte_size) {
@@ -58,7 +58,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if the object has become smaller since.
-    pub(crate) fn read(&self, span: &Span) -> Result<AlignedBuffer> {
+    pub(crate) fn read(&self, span: &RegionSlice) -> Result<AlignedBuffer> {
         let mut bytes = aligned_zeroed(span.size);
         let read = self.object.read_exact_at(&mut bytes, self.described.offset + span.offset);
         read.map(|()| bytes).map_err(|_| lost(&self.described.name))
@@ -68,7 +68,7 @@ impl Region {
     ///
     /// # Errors
     /// `InvalidInput` if the object cannot take them any more.
-    pub(crate) fn write(&self, span: &Span, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&self, span: &RegionSlice, bytes: &[u8]) -> Result<()> {
         // A write beyond the end would make the object large again, at whose cost nobody knows.
         self.check(span)?;
         let written = self.object.write_all_at(bytes, self.described.offset + span.offset);
@@ -132,8 +132,8 @@ mod tests {
         }
     }
 
-    fn span(offset: u64, size: usize) -> Span {
-        Span { region: "r".to_owned(), offset, size }
+    fn span(offset: u64, size: usize) -> RegionSlice {
+        RegionSlice { region: "r".to_owned(), offset, size }
     }
 
     fn text<T: std::fmt::Debug>(result: Result<T>) -> String {

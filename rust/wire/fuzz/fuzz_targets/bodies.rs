@@ -8,8 +8,8 @@ use libfuzzer_sys::{
 use penstock_core::{ResponsePlan, Datatype, ModelSpec, Tensor};
 use penstock_wire::{
     Limits,
-    coding::Bounds,
-    rest::bodies::{BodyLimits, Extras, Format, check_answer, decode, encode},
+    coding::InflateLimits,
+    rest::bodies::{BodyLimits, Format, RequestOptions, check_response, decode, encode},
 };
 use penstock_wire_fuzz::{Declaration, answer, assert_well_formed, same_tensors, tensors, within_budget};
 
@@ -28,7 +28,7 @@ fuzz_target!(|case: Case<'_>| {
         assert_well_formed(&inputs);
         let plan = ResponsePlan::default();
         let Some(response) = answer(&spec, &inputs) else { return };
-        if check_answer(format, &spec, &plan).is_err() {
+        if check_response(format, &spec, &plan).is_err() {
             return;
         }
         // Strings that numpy cannot hold, and rows that Arrow cannot, are refused with a reason.
@@ -50,7 +50,7 @@ fuzz_target!(|case: Case<'_>| {
 });
 
 fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Option<Vec<Tensor>> {
-    let limits = BodyLimits { lists: Limits::default(), inflated: Bounds { bytes: 1 << 20, ratio: 100 } };
-    let decoded = decode(format, spec, Extras::default(), body.to_vec().into(), &limits).ok()?;
+    let limits = BodyLimits { lists: Limits::default(), inflated: InflateLimits { bytes: 1 << 20, ratio: 100 } };
+    let decoded = decode(format, spec, RequestOptions::default(), body.to_vec().into(), &limits).ok()?;
     Some(tensors(&decoded.request))
 }

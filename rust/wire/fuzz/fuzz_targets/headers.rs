@@ -10,7 +10,7 @@ use penstock_wire::{
     Limits,
     coding::{Coding, choose},
     grpc,
-    rest::cloud_event::{Event, Fresh},
+    rest::cloud_event::{Event, ResponseAttributes},
 };
 use penstock_wire_fuzz::within_budget;
 
@@ -41,7 +41,7 @@ fn event(case: &Case) {
     let needed = needed.into_iter().filter(|_| case.complete);
     let Ok(event) = Event::binary(case.attributes.iter().cloned().chain(needed)) else { return };
     for merge in [false, true] {
-        let fresh = Fresh { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
+        let fresh = ResponseAttributes { id: "1", time: "2026-01-31T12:00:00Z", source: "s", kind: "k" };
         let written = event.answer(merge, fresh).write("application/json", b"{}");
         let again = Event::structured(&Bytes::from(written.clone()), &Limits::default());
         again.unwrap_or_else(|error| panic!("{error}: {}", written.escape_ascii()));

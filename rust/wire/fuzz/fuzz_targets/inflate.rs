@@ -6,7 +6,7 @@ use libfuzzer_sys::{
     fuzz_target,
 };
 use penstock_core::Result;
-use penstock_wire::coding::{Bounds, Coding, Inflater, compress};
+use penstock_wire::coding::{Coding, InflateLimits, Inflater, compress};
 use penstock_wire_fuzz::{pieces, within_budget};
 
 #[derive(Arbitrary, Debug)]
@@ -22,7 +22,7 @@ struct Case<'a> {
 fuzz_target!(|case: Case<'_>| {
     within_budget(case.body.len(), || {
         let coding = Coding::ALL[usize::from(case.coding) % Coding::ALL.len()];
-        let bounds = Bounds { bytes: usize::from(case.bytes), ratio: usize::from(case.ratio) };
+        let bounds = InflateLimits { bytes: usize::from(case.bytes), ratio: usize::from(case.ratio) };
         let whole = inflated(coding, bounds, usize::MAX, std::iter::once(case.body));
         let parts = inflated(coding, bounds, usize::from(case.room).max(1), pieces(case.body, &case.sizes));
         assert_eq!(whole.is_ok(), parts.is_ok(), "{whole:?} {parts:?}");
@@ -32,14 +32,14 @@ fuzz_target!(|case: Case<'_>| {
         }
         // What is written is read.
         let Ok(small) = compress(coding, &[case.body]) else { return };
-        let wide = Bounds { bytes: case.body.len(), ratio: usize::MAX };
+        let wide = InflateLimits { bytes: case.body.len(), ratio: usize::MAX };
         assert_eq!(inflated(coding, wide, 1000, pieces(&small, &case.sizes)).expect("its own data"), case.body);
     });
 });
 
 fn inflated<'a>(
     coding: Coding,
-    bounds: Bounds,
+    bounds: InflateLimits,
     room: usize,
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<u8>> {

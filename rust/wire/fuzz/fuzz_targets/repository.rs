@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use penstock_core::{Error, Kind};
 use penstock_wire::{
-    Load,
+    LoadRequest,
     generated::inference::{
         ModelRepositoryParameter, RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
         model_repository_parameter::ParameterChoice,
@@ -45,7 +45,7 @@ fn refused(error: &Error) {
     assert!(!error.message().is_empty());
 }
 
-fn message(load: &Load) -> RepositoryModelLoadRequest {
+fn message(load: &LoadRequest) -> RepositoryModelLoadRequest {
     let config = load.config.iter().map(|text| ("config".to_owned(), ParameterChoice::StringParam(text.clone())));
     let files =
         load.files.iter().map(|(name, data)| (format!("file:{name}"), ParameterChoice::BytesParam(data.clone())));

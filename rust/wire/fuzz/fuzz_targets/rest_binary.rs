@@ -32,7 +32,7 @@ enum Form {
     /// The body begins with that many bytes of JSON.
     Any { header_len: u16 },
     /// The body is what follows JSON that describes it, more or less.
-    Described { shape: [u8; 2], rank: u8, announced: u16, second: Option<u16> },
+    ModelSchemas { shape: [u8; 2], rank: u8, announced: u16, second: Option<u16> },
 }
 
 fuzz_target!(|case: Case<'_>| {
@@ -44,7 +44,7 @@ fuzz_target!(|case: Case<'_>| {
                 let Some((json, tail)) = case.body.split_at_checked(usize::from(*header_len)) else { return };
                 (Some(json.to_vec()), tail)
             }
-            Form::Described { shape, rank, announced, second } => {
+            Form::ModelSchemas { shape, rank, announced, second } => {
                 (Some(described(&spec, &shape[..usize::from(*rank % 3)], *announced, *second)), case.body)
             }
         };

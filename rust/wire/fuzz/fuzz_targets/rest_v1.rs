@@ -7,17 +7,17 @@ use penstock_wire::{
     Limits,
     rest::{
         EncodeOptions,
-        v1::{self, Call, Form},
+        v1::{self, Form, PredictRequest},
     },
 };
 use penstock_wire_fuzz::{Declaration, assert_well_formed, same_tensors, tensors, within_budget};
 
-fn decode(spec: &ModelSpec, json: &[u8]) -> Result<Call> {
+fn decode(spec: &ModelSpec, json: &[u8]) -> Result<PredictRequest> {
     v1::decode(spec, json, &Limits::default())
 }
 
 /// The call's own inputs as its answer, with the key of a request.
-fn echo(spec: &ModelSpec, call: &Call) -> Option<Vec<u8>> {
+fn echo(spec: &ModelSpec, call: &PredictRequest) -> Option<Vec<u8>> {
     let answers: Option<Vec<InferResponse>> = call
         .requests
         .iter()

@@ -5,8 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use penstock_core::{Error, Kind};
 use penstock_wire::{
     generated::inference::{LogSettingsRequest, TraceSettingRequest},
-    logging::LogSettings,
-    trace::TraceSettings,
+    settings::{LogSettings, TraceSettings},
 };
 use penstock_wire_fuzz::within_budget;
 use prost::Message;

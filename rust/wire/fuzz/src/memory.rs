@@ -1,7 +1,7 @@
 //! Shared memory as the wire crate sees it: whatever is asked for is there, and is zeros.
 
 use penstock_core::{Error, ModelSpec, Result, aligned_zeroed};
-use penstock_wire::{Decoded, Limits};
+use penstock_wire::{DecodedRequest, Limits};
 
 /// Limits that let tensors be in shared memory.
 pub const SHARING: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
@@ -12,11 +12,11 @@ const MOST: usize = 1 << 16;
 /// A request with its inputs from shared memory.
 ///
 /// # Errors
-/// As [`Decoded::fill`]; inputs of more bytes than a test should take are refused.
+/// As [`DecodedRequest::fill`]; inputs of more bytes than a test should take are refused.
 ///
 /// # Panics
 /// If a span is left over, or an output in shared memory is not planned as one.
-pub fn filled(spec: &ModelSpec, mut decoded: Decoded) -> Result<Decoded> {
+pub fn filled(spec: &ModelSpec, mut decoded: DecodedRequest) -> Result<DecodedRequest> {
     decoded.fill(spec, |input| match input.span.size {
         size if size <= MOST => Ok(aligned_zeroed(size)),
         _ => Err(Error::invalid("too large for a test")),

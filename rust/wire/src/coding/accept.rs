@@ -1,6 +1,6 @@
 //! The choice of an answer's coding by `Accept-Encoding`.
 
-use super::Coding;
+use super::codings::Coding;
 
 /// The coding that a client likes best; `None` for an answer as it is.
 ///

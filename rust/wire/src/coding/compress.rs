@@ -1,6 +1,6 @@
 //! Answers made smaller.
 
-use super::Coding;
+use super::codings::Coding;
 use compression_codecs::{
     EncodeV2, GzipEncoder, ZlibEncoder, ZstdEncoder,
     core::{

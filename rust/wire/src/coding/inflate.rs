@@ -1,6 +1,6 @@
 //! Request bodies made large again, piece by piece and within bounds.
 
-use super::Coding;
+use super::codings::Coding;
 use compression_codecs::{
     BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder,
     core::util::{PartialBuffer, WriteBuffer},
@@ -11,20 +11,20 @@ use std::fmt;
 
 /// How large a body may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct InflateLimits {
     /// Bytes of the inflated body.
     pub bytes: usize,
-    /// Inflated bytes for each byte that came. It counts from [`Bounds::FREE`] on, as a small body of
+    /// Inflated bytes for each byte that came. It counts from [`InflateLimits::FREE`] on, as a small body of
     /// zeros is no bomb.
     pub ratio: usize,
 }
 
-impl Bounds {
+impl InflateLimits {
     /// Bytes that no ratio is asked of: neither inflated ones, nor compressed ones that inflate to less.
     pub const FREE: usize = 1 << 20;
 }
 
-/// Compressed bytes for each inflated one, at most. It counts from [`Bounds::FREE`] on. Encoders never write more than a
+/// Compressed bytes for each inflated one, at most. It counts from [`InflateLimits::FREE`] on. Encoders never write more than a
 /// few per cent above the size of their data; empty blocks and frames would be read for nothing.
 const EXPANSION: usize = 8;
 
@@ -43,7 +43,7 @@ const ZSTD_WINDOW: u32 = 23;
 /// Inflates a body as its pieces come. It holds the inflated bytes and the decoder's window, no more.
 pub struct Inflater {
     coding: Coding,
-    bounds: Bounds,
+    bounds: InflateLimits,
     state: State,
     /// Compressed bytes that were read.
     taken: usize,
@@ -65,7 +65,7 @@ enum State {
 
 impl Inflater {
     /// An inflater that has read nothing.
-    pub fn new(coding: Coding, bounds: Bounds) -> Self {
+    pub fn new(coding: Coding, bounds: InflateLimits) -> Self {
         Self { coding, bounds, state: State::New(None), taken: 0, streams: 0, pending: false, out: Vec::new() }
     }
 
@@ -229,7 +229,7 @@ fn decoder(coding: Coding, [first, second]: [u8; 2]) -> Box<dyn DecodeV2 + Send>
 /// also how much that was.
 fn grow<T>(
     out: &mut Vec<u8>,
-    bounds: Bounds,
+    bounds: InflateLimits,
     step: usize,
     write: impl FnOnce(&mut WriteBuffer<'_>) -> std::io::Result<T>,
 ) -> std::io::Result<(T, usize)> {
@@ -248,17 +248,17 @@ fn grow<T>(
     Ok((result?, written))
 }
 
-fn check(length: usize, taken: usize, bounds: Bounds) -> Result<()> {
-    let Bounds { bytes, ratio } = bounds;
+fn check(length: usize, taken: usize, bounds: InflateLimits) -> Result<()> {
+    let InflateLimits { bytes, ratio } = bounds;
     if length > bytes {
         let message = format!("the request's body inflates to more than {bytes} bytes, at most {bytes} are accepted");
         return Err(Error::new(Kind::TooLarge, message));
     }
-    if length > Bounds::FREE && length > taken.saturating_mul(ratio) {
+    if length > InflateLimits::FREE && length > taken.saturating_mul(ratio) {
         let message = format!("the request's body inflates to more than {ratio} times its size, which is not accepted");
         return Err(Error::new(Kind::TooLarge, message));
     }
-    if taken > Bounds::FREE && taken > length.saturating_mul(EXPANSION) {
+    if taken > InflateLimits::FREE && taken > length.saturating_mul(EXPANSION) {
         let message = format!(
             "the request's body inflates to less than a part in {EXPANSION} of its size, which is not accepted"
         );

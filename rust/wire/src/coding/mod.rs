@@ -1,51 +1,13 @@
-//! HTTP content codings: what a request's body may be compressed with, and an answer's body.
+//! HTTP content codings: decompression of requests, compression of responses.
 
 mod accept;
+mod codings;
 mod compress;
 mod inflate;
-
-pub use accept::choose;
-pub use compress::compress;
-pub use inflate::{Bounds, Inflater};
-
-/// A content coding. All are read; all but Brotli are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// RFC 1952.
-    Gzip,
-    /// RFC 1950 (zlib). Raw RFC 1951 data, which some clients send by this name, is read too.
-    Deflate,
-    /// RFC 7932; only read.
-    Brotli,
-    /// RFC 8878, in windows of at most 8 MiB, as RFC 9659 has it.
-    Zstd,
-}
-
-/// What an `Accept-Encoding` header says of this server, and a message of what is expected.
-pub const ACCEPTED: &str = "gzip, deflate, br, zstd, identity";
-
-impl Coding {
-    /// Every coding.
-    pub const ALL: [Self; 4] = [Self::Gzip, Self::Deflate, Self::Brotli, Self::Zstd];
-
-    /// The name in `Content-Encoding`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Deflate => "deflate",
-            Self::Brotli => "br",
-            Self::Zstd => "zstd",
-        }
-    }
-
-    /// The coding of a name, in any case.
-    pub fn from_name(name: &str) -> Option<Self> {
-        if name.eq_ignore_ascii_case("x-gzip") {
-            return Some(Self::Gzip);
-        }
-        Self::ALL.into_iter().find(|coding| coding.name().eq_ignore_ascii_case(name))
-    }
-}
-
 #[cfg(test)]
 mod tests;
+
+pub use accept::choose;
+pub use codings::{ACCEPTED, Coding};
+pub use compress::compress;
+pub use inflate::{InflateLimits, Inflater};

@@ -2,10 +2,10 @@ use super::*;
 use penstock_core::{Kind, Result};
 use proptest::prelude::*;
 
-const WIDE: Bounds = Bounds { bytes: 64 << 20, ratio: 1 << 20 };
+const WIDE: InflateLimits = InflateLimits { bytes: 64 << 20, ratio: 1 << 20 };
 
 /// Inflates `data` in pieces of `size` bytes.
-fn inflated(coding: Coding, data: &[u8], size: usize, bounds: Bounds) -> Result<Vec<u8>> {
+fn inflated(coding: Coding, data: &[u8], size: usize, bounds: InflateLimits) -> Result<Vec<u8>> {
     let mut inflater = Inflater::new(coding, bounds);
     for mut piece in data.chunks(size) {
         while inflater.is_pending() || !piece.is_empty() {
@@ -25,7 +25,7 @@ fn compressed(coding: Coding, data: &[u8]) -> Vec<u8> {
     out
 }
 
-fn refused(coding: Coding, data: &[u8], bounds: Bounds) -> (Kind, String) {
+fn refused(coding: Coding, data: &[u8], bounds: InflateLimits) -> (Kind, String) {
     let error = inflated(coding, data, 1000, bounds).unwrap_err();
     (error.kind(), error.message().to_owned())
 }
@@ -126,7 +126,7 @@ fn a_bomb_is_refused_before_it_goes_off() {
     for coding in Coding::ALL {
         let data = compressed(coding, &bomb);
         let most = 2 << 20;
-        let mut inflater = Inflater::new(coding, Bounds { bytes: most, ratio: 1 << 30 });
+        let mut inflater = Inflater::new(coding, InflateLimits { bytes: most, ratio: 1 << 30 });
         let mut piece = &data[..];
         let error = loop {
             if let Err(error) = inflater.write(&mut piece, 1 << 20) {
@@ -138,16 +138,16 @@ fn a_bomb_is_refused_before_it_goes_off() {
         assert!(inflater.len() <= most + 1);
         let message = format!("the request's body inflates to more than {most} bytes, at most {most} are accepted");
         assert_eq!(error.message(), message);
-        let bounds = Bounds { bytes: 64 << 20, ratio: 100 };
+        let bounds = InflateLimits { bytes: 64 << 20, ratio: 100 };
         let message = "the request's body inflates to more than 100 times its size, which is not accepted";
         assert_eq!(refused(coding, &data, bounds), (Kind::TooLarge, message.to_owned()));
         // A body of the bound itself is fine, and so is a small one of any ratio.
         assert_eq!(
-            inflated(coding, &data, 4096, Bounds { bytes: bomb.len(), ratio: 1 << 20 }).unwrap().len(),
+            inflated(coding, &data, 4096, InflateLimits { bytes: bomb.len(), ratio: 1 << 20 }).unwrap().len(),
             bomb.len()
         );
-        let small = compressed(coding, &bomb[..Bounds::FREE]);
-        assert_eq!(inflated(coding, &small, 4096, bounds).unwrap().len(), Bounds::FREE);
+        let small = compressed(coding, &bomb[..InflateLimits::FREE]);
+        assert_eq!(inflated(coding, &small, 4096, bounds).unwrap().len(), InflateLimits::FREE);
     }
 }
 
@@ -290,7 +290,7 @@ proptest! {
         index in 0usize..4,
         size in 1usize..50,
     ) {
-        let bounds = Bounds { bytes: 10_000, ratio: 100 };
+        let bounds = InflateLimits { bytes: 10_000, ratio: 100 };
         if let Ok(out) = inflated(Coding::ALL[index], &data, size, bounds) {
             prop_assert!(out.len() <= bounds.bytes);
         }

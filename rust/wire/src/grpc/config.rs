@@ -1,7 +1,10 @@
 //! A model's configuration in Triton's form: what clients of every protocol read of how it is served.
 
-use crate::generated::inference::{
-    self as pb, model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
+use crate::generated::{
+    inference as pb,
+    inference::{
+        model_config::SchedulingChoice, model_queue_policy::TimeoutAction, model_version_policy::PolicyChoice,
+    },
 };
 use penstock_core::{
     Batching, Datatype, Level, ModelSpec, Overdue, Oversize, Queueing, ResourceRequest, TensorSpec, VersionPolicy,
@@ -196,7 +199,7 @@ fn clamped(count: usize) -> i32 {
 mod tests {
     use super::*;
     use crate::grpc::{
-        meta,
+        metadata,
         testing::{input, spec},
     };
     use penstock_core::Sequences;
@@ -212,14 +215,14 @@ mod tests {
     #[test]
     fn agrees_with_the_metadata() {
         let spec = batched();
-        let (config, metadata) = (config(&spec), meta::model(&spec, &["1"]));
+        let (config, metadata) = (config(&spec), metadata::model(&spec, &["1"]));
         assert_eq!(config.max_batch_size, 8);
         for (configured, shown) in config.input.iter().zip(&metadata.inputs) {
             assert_eq!(configured.name, shown.name);
             assert_eq!(configured.dims, shown.shape[1..]);
         }
         let open = ModelSpec { raw_requests: true, ..spec.clone() };
-        let (config, metadata) = (super::config(&open), meta::model(&open, &["1"]));
+        let (config, metadata) = (super::config(&open), metadata::model(&open, &["1"]));
         assert_eq!((config.max_batch_size, &config.input[0].dims), (0, &metadata.inputs[0].shape));
         assert_eq!(config.input[1].data_type(), pb::DataType::TypeString);
         assert!(config.input[1].optional && !config.input[0].optional);

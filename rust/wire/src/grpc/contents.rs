@@ -1,12 +1,23 @@
 //! Typed tensor contents: an encoded `InferTensorContents` to the tensor's own bytes, without a vector in between.
 
-use super::{
-    decode::Header,
-    fields::{Fields, Malformed, Value, count_varints, packed},
-};
+use super::protobuf::{Fields, Malformed, Value, count_varints, packed};
+use crate::shared_memory::RegionSlice;
 use bytes::Bytes;
-use penstock_core::{AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, aligned_zeroed, bytes_tensor};
+use penstock_core::{
+    AlignedBuffer, Datatype, Error, Result, Shape, aligned_with_capacity, aligned_zeroed, bytes_tensor,
+};
 use std::num::TryFromIntError;
+
+/// What a request says of an input, checked against the model.
+pub(super) struct TensorHeader {
+    pub(super) index: usize,
+    pub(super) datatype: Datatype,
+    pub(super) shape: Shape,
+    /// Elements of the shape.
+    pub(super) count: usize,
+    /// Where its elements are, if that is shared memory.
+    pub(super) span: Option<RegionSlice>,
+}
 
 /// Form of a field's elements on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +68,7 @@ fn field(datatype: Datatype) -> Option<Field> {
 /// # Errors
 /// `InvalidInput` for elements in another field than the datatype's, for another count than the shape's, and for
 /// bytes that are no `InferTensorContents`.
-pub(super) fn buffer(name: &str, header: &Header, contents: &[Bytes]) -> Result<AlignedBuffer> {
+pub(super) fn buffer(name: &str, header: &TensorHeader, contents: &[Bytes]) -> Result<AlignedBuffer> {
     let counts = counts(name, contents)?;
     check_field(name, header, &counts)?;
     let Some(field) = field(header.datatype) else { return Ok(aligned_with_capacity(0)) };
@@ -109,8 +120,8 @@ fn malformed(name: &str, detail: Malformed) -> Error {
 }
 
 /// Checks that the elements are in the datatype's field, all of them, and in no other.
-fn check_field(name: &str, header: &Header, counts: &[usize; FIELDS.len()]) -> Result<()> {
-    let Header { datatype, count, .. } = *header;
+fn check_field(name: &str, header: &TensorHeader, counts: &[usize; FIELDS.len()]) -> Result<()> {
+    let TensorHeader { datatype, count, .. } = *header;
     let mut filled = FIELDS.iter().zip(counts).filter(|&(_, &count)| count > 0);
     let expected = field(datatype);
     let wanted =
@@ -152,7 +163,7 @@ fn check_field(name: &str, header: &Header, counts: &[usize; FIELDS.len()]) -> R
 /// Reads the elements of one field. There are as many as the shape says: that was checked.
 struct Reader<'a> {
     name: &'a str,
-    header: &'a Header,
+    header: &'a TensorHeader,
     contents: &'a [Bytes],
     field: Field,
 }

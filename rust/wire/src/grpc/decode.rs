@@ -1,18 +1,18 @@
 //! Checks a request message against its model and puts its inputs in the model's order.
 
 use super::{
-    bounds::beyond_rank,
-    contents,
-    message::Envelope,
-    messages::TensorMessage,
+    contents::{self, TensorHeader},
+    field_limits::beyond_rank,
+    message_types::TensorMessage,
     parameters::{self, TensorParameters},
+    request_decoder::Envelope,
 };
 use crate::{
-    Decoded, Limits,
-    declared::Declared,
+    DecodedRequest, Limits,
     generated::inference::model_infer_request::InferRequestedOutputTensor,
-    limits::bounded,
-    shared::{self, SharedInput, SharedOutput, Span},
+    request::bounded,
+    request_schema::RequestSchema,
+    shared_memory::{self, RegionSlice, SharedInput, SharedOutput},
 };
 use penstock_core::{
     AlignedBuffer, Buffer, Datatype, DecodedInput, Error, Headers, MAX_RANK, ModelSpec, Protocol, RequestMetadata,
@@ -21,17 +21,6 @@ use penstock_core::{
 use smallvec::SmallVec;
 
 type RequestedOutputs = SmallVec<[RequestedOutput; 4]>;
-
-/// What a request says of an input, checked against the model.
-pub(super) struct Header {
-    pub(super) index: usize,
-    pub(super) datatype: Datatype,
-    pub(super) shape: Shape,
-    /// Elements of the shape.
-    pub(super) count: usize,
-    /// Where its elements are, if that is shared memory.
-    pub(super) span: Option<Span>,
-}
 
 /// The inputs of a request, by where their elements are.
 #[derive(Default)]
@@ -46,8 +35,8 @@ struct Inputs {
 /// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory
 /// where the limits do not allow it. The message names the tensor or parameter, what was given and what
 /// is expected.
-pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<Decoded> {
-    let mut declared = Declared::new(spec);
+pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<DecodedRequest> {
+    let mut declared = RequestSchema::new(spec);
     let limits = &Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
@@ -60,7 +49,7 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     } else {
         raw_inputs(&mut declared, &message.inputs, raw, limits)?
     };
-    let mut request = shared::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
+    let mut request = shared_memory::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
     request.raw = declared.asked(is_raw);
     request.schedule = parameters.schedule.finish();
     let plan = ResponsePlan { id: message.id, outputs, ..ResponsePlan::default() };
@@ -69,12 +58,12 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
         request.metadata =
             Some(Box::new(RequestMetadata { id, parameters, headers: Headers::default(), outputs: plan.asked() }));
     }
-    let shared = shared::boxed(inputs.shared, shared_outputs);
-    Ok(Decoded { request, plan, timeout: parameters.timeout, shared })
+    let shared = shared_memory::boxed(inputs.shared, shared_outputs);
+    Ok(DecodedRequest { request, plan, timeout: parameters.timeout, shared })
 }
 
 fn requested_outputs(
-    declared: &mut Declared<'_>,
+    declared: &mut RequestSchema<'_>,
     given: &[InferRequestedOutputTensor],
     limits: &Limits,
 ) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
@@ -100,7 +89,7 @@ fn requested_outputs(
     Ok(((!given.is_empty()).then_some(outputs), shared))
 }
 
-fn typed_inputs(declared: &mut Declared<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
+fn typed_inputs(declared: &mut RequestSchema<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
     let mut inputs = Inputs::default();
     for (place, input) in given.into_iter().enumerate() {
         let mut header = header(declared, &input, place, limits)?;
@@ -115,7 +104,7 @@ fn typed_inputs(declared: &mut Declared<'_>, given: Vec<TensorMessage>, limits: 
 }
 
 fn raw_inputs(
-    declared: &mut Declared<'_>,
+    declared: &mut RequestSchema<'_>,
     given: &[TensorMessage],
     raw: SmallVec<[AlignedBuffer; 2]>,
     limits: &Limits,
@@ -156,13 +145,18 @@ fn is_shared(input: &TensorMessage) -> bool {
     input.parameters.contains_key("shared_memory_region")
 }
 
-fn shared_input(spec: &ModelSpec, input: &TensorMessage, header: Header, span: Span) -> Result<SharedInput> {
+fn shared_input(
+    spec: &ModelSpec,
+    input: &TensorMessage,
+    header: TensorHeader,
+    span: RegionSlice,
+) -> Result<SharedInput> {
     if !input.contents.is_empty() {
         let name = &input.name;
         return Err(Error::invalid(format!("input '{name}' has contents beside 'shared_memory_region'")));
     }
-    let Header { index, datatype, shape, .. } = header;
-    shared::check_size(&spec.inputs[index], datatype, &shape, (shared::SIZE, span.size))?;
+    let TensorHeader { index, datatype, shape, .. } = header;
+    shared_memory::check_size(&spec.inputs[index], datatype, &shape, (crate::parameters::BYTE_SIZE, span.size))?;
     Ok(SharedInput { index, datatype, shape, span })
 }
 
@@ -181,7 +175,12 @@ fn wrong_entries(given: &[&TensorMessage], got: usize) -> Error {
     })
 }
 
-fn header(declared: &mut Declared<'_>, input: &TensorMessage, place: usize, limits: &Limits) -> Result<Header> {
+fn header(
+    declared: &mut RequestSchema<'_>,
+    input: &TensorMessage,
+    place: usize,
+    limits: &Limits,
+) -> Result<TensorHeader> {
     let index = declared.input(&input.name, place)?;
     let TensorParameters { span, custom, .. } =
         parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.raw_requests)?;
@@ -198,7 +197,7 @@ fn header(declared: &mut Declared<'_>, input: &TensorMessage, place: usize, limi
     let shape = shape(input)?;
     spec.check_input(index, datatype, &shape)?;
     let count = element_count(&shape).map_err(|error| named(&input.name, &error))?;
-    Ok(Header { index, datatype, shape, count, span })
+    Ok(TensorHeader { index, datatype, shape, count, span })
 }
 
 fn shape(input: &TensorMessage) -> Result<Shape> {
@@ -211,7 +210,7 @@ fn shape(input: &TensorMessage) -> Result<Shape> {
     })
 }
 
-fn tensor(name: &str, header: Header, buffer: AlignedBuffer) -> Result<DecodedInput> {
+fn tensor(name: &str, header: TensorHeader, buffer: AlignedBuffer) -> Result<DecodedInput> {
     let tensor = Tensor::new(header.datatype, header.shape, Buffer::Aligned(buffer));
     Ok((header.index, tensor.map_err(|error| named(name, &error))?))
 }

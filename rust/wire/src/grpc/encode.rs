@@ -1,8 +1,11 @@
 //! Makes the answer's message. Tensors always go raw, each with an entry of its own, because clients
 //! read the entry at an output's index without looking whether it is there.
 
-use super::{parameters, varint};
-use crate::generated::inference::{self as pb, model_infer_response::InferOutputTensor};
+use super::{
+    parameters,
+    protobuf::{put_varint, varint_size},
+};
+use crate::generated::{inference as pb, inference::model_infer_response::InferOutputTensor};
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
     BodyChunks, Buffer, Error, InferResponse, Kind, ModelSpec, Parameters, ResponseHead, ResponsePlan, Result, Tensor,
@@ -172,7 +175,7 @@ impl<'a> Encoder<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(name: &'a str, tensor: &'a Tensor) -> Self {
-        let shape = tensor.shape().iter().map(|&dim| varint::size(dim as u64)).sum();
+        let shape = tensor.shape().iter().map(|&dim| varint_size(dim as u64)).sum();
         let packed = if shape == 0 { 0 } else { delimited_size(shape) };
         let size = text_size(name) + text_size(tensor.datatype().name()) + packed;
         Self { name, tensor, shape, size, shared: false }
@@ -185,7 +188,7 @@ impl<'a> Output<'a> {
         put_text(buffer, OUTPUT_DATATYPE, self.tensor.datatype().name());
         if self.shape > 0 {
             put_key(buffer, OUTPUT_SHAPE, self.shape);
-            self.tensor.shape().iter().for_each(|&dim| varint::put(buffer, dim as u64));
+            self.tensor.shape().iter().for_each(|&dim| put_varint(buffer, dim as u64));
         }
     }
 
@@ -233,7 +236,7 @@ fn encoded_parameters(given: &Parameters) -> Vec<u8> {
 
 /// Bytes of a length-delimited field of `len` bytes, with a key of one byte.
 pub(super) fn delimited_size(len: usize) -> usize {
-    1 + varint::size(len as u64) + len
+    1 + varint_size(len as u64) + len
 }
 
 /// As [`delimited_size`]; an empty text is left out, as proto3 has it.
@@ -243,7 +246,7 @@ pub(super) fn text_size(text: &str) -> usize {
 
 pub(super) fn put_key(buffer: &mut BytesMut, key: u8, len: usize) {
     buffer.put_u8(key);
-    varint::put(buffer, len as u64);
+    put_varint(buffer, len as u64);
 }
 
 pub(super) fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {

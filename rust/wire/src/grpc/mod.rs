@@ -4,35 +4,34 @@
 //! where Python will read them. [`decode`] checks the whole against the model; [`encode_framed`] makes
 //! the bytes of the answer.
 
-mod answer;
-mod ask;
-mod bounds;
+mod client_request;
+mod client_response;
 mod config;
 mod contents;
 mod decode;
 mod encode;
 pub mod error;
-mod fields;
-mod message;
-mod messages;
-pub mod meta;
+mod field_limits;
+mod message_types;
+pub mod metadata;
 mod parameters;
+mod protobuf;
 pub mod repository;
-mod split;
+mod request_decoder;
+mod splitter;
 mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timeout;
-mod varint;
 
-pub use answer::{AnswerDecoder, stream_answer};
-pub use ask::encode_call;
-pub use bounds::check_fields;
+pub use client_request::encode_request;
+pub use client_response::{ResponseDecoder, decode_stream_response};
 pub use config::config;
 pub use decode::decode;
 pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, prefix, response};
-pub use message::{Envelope, MessageDecoder};
-pub use messages::{RequestMessage, TensorMessage};
+pub use field_limits::check_fields;
+pub use message_types::{RequestMessage, TensorMessage};
+pub use request_decoder::{Envelope, MessageDecoder};
 #[cfg(test)]
 pub(crate) use statistics::entry as statistics_entry;
 pub use statistics::statistics;

@@ -2,8 +2,8 @@
 
 use crate::{
     generated::inference::{InferParameter, infer_parameter::ParameterChoice},
-    schedule::ScheduleParameters,
-    shared::{Span, SpanParameters},
+    parameters::{ScheduleParameters, SharedMemoryParameters},
+    shared_memory::RegionSlice,
 };
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::{collections::BTreeMap, time::Duration};
@@ -61,7 +61,7 @@ pub(super) struct TensorParameters {
     /// `classification`, 0 for none.
     pub(super) classes: u32,
     /// `shared_memory_*`: where its elements are or go.
-    pub(super) span: Option<Span>,
+    pub(super) span: Option<RegionSlice>,
     /// All others, if they are kept.
     pub(super) custom: Parameters,
 }
@@ -78,14 +78,14 @@ pub(super) fn tensor(
     if given.is_empty() {
         return Ok(read);
     }
-    let mut span = SpanParameters::default();
+    let mut span = SharedMemoryParameters::default();
     let named = |error: Error| Error::new(error.kind(), format!("{role} '{tensor}': {}", error.message()));
     for (name, parameter) in given {
         let value = value(parameter.clone())
             .ok_or_else(|| Error::invalid(format!("parameter '{name}' of {role} '{tensor}' has no value")))?;
         match name.as_str() {
             "classification" if role == "output" => read.classes = classes(name, &value)?,
-            _ if SpanParameters::has(name) => span.take(name, value, shared_memory).map_err(named)?,
+            _ if SharedMemoryParameters::has(name) => span.take(name, value, shared_memory).map_err(named)?,
             // Of REST; means nothing here.
             _ if name.starts_with("binary_data") => {}
             _ if keep_custom => read.custom.push((name.clone(), value)),

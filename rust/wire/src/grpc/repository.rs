@@ -5,10 +5,10 @@
 //! fields of KServe's, which Triton's clients do not know and pass over.
 
 use crate::{
-    generated::inference::{self as pb, model_repository_parameter::ParameterChoice},
+    generated::{inference as pb, inference::model_repository_parameter::ParameterChoice},
     repository::{
-        FILE, Load, named_repository, selected, unknown_load_parameter, unknown_unload_parameter, wrong_dependents,
-        wrong_load_parameter,
+        FILE, LoadRequest, named_repository, selected, unknown_load_parameter, unknown_unload_parameter,
+        wrong_dependents, wrong_load_parameter,
     },
 };
 use penstock_core::{Error, IndexEntry, Result, State};
@@ -34,9 +34,9 @@ pub fn index(request: &pb::RepositoryIndexRequest, index: &[IndexEntry]) -> Resu
 ///
 /// # Errors
 /// `Unsupported` for a named repository, `InvalidInput` that names the parameter.
-pub fn load(request: pb::RepositoryModelLoadRequest) -> Result<(String, Load)> {
+pub fn load(request: pb::RepositoryModelLoadRequest) -> Result<(String, LoadRequest)> {
     let name = model(request.repository_name, request.model_name)?;
-    let mut load = Load::default();
+    let mut load = LoadRequest::default();
     for (key, value) in request.parameters {
         match (key.strip_prefix(FILE), value.parameter_choice) {
             (Some(file), Some(ParameterChoice::BytesParam(bytes))) => load.files.push((file.to_owned(), bytes)),
@@ -103,7 +103,7 @@ mod tests {
     fn a_request_of_kserve_names_its_model_first() {
         // Field 1, a text of one byte: all that KServe's message has.
         let kserve = pb::RepositoryModelLoadRequest::decode(&b"\x0a\x01m"[..]).unwrap();
-        assert_eq!(load(kserve).unwrap(), ("m".to_owned(), Load::default()));
+        assert_eq!(load(kserve).unwrap(), ("m".to_owned(), LoadRequest::default()));
         assert_eq!(load(request("", "m", &[])).unwrap().0, "m");
         let answer = pb::RepositoryModelLoadResponse { model_name: "m".to_owned(), is_loaded: true };
         assert_eq!(answer.encode_to_vec(), b"\x0a\x01m\x10\x01");

@@ -1,12 +1,12 @@
 //! Builders that the tests of this module share.
 
+use super::{Envelope, MessageDecoder};
 use crate::{
     Limits,
     generated::inference::{
         InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice,
         model_infer_request::InferInputTensor,
     },
-    grpc::{Envelope, MessageDecoder},
 };
 use bytes::Bytes;
 use penstock_core::{Datatype, ModelSpec, Result, TensorSpec};

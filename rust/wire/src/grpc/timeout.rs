@@ -31,7 +31,7 @@ pub fn timeout(value: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::timeout;
+    use crate::grpc::timeout::timeout;
     use std::time::Duration;
 
     #[test]

@@ -1,37 +1,30 @@
 //! The document as a whole.
 
 use super::{
-    answers,
-    inference::{self, Described},
+    model::{self, ModelSchemas},
+    model_routes,
     names::{Keys, reference, segment},
-    open,
+    responses,
     routes::{Gives, ROUTES, Route, TAGS, Takes},
-    site::Site,
+    site::ServerDescription,
 };
 use serde_json::{Map, Value, json};
 
 /// Components that are the same on every server: schemas, parameters and headers.
 const COMPONENTS: &str = include_str!("components.json");
 
-/// The headers of an answer that say where its time went, and their components.
-pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
-    ("x-penstock-queue-seconds", "QueueSeconds"),
-    ("x-penstock-compute-seconds", "ComputeSeconds"),
-    ("x-penstock-batch-size", "BatchSize"),
-];
-
 /// The OpenAPI 3.1 document of a server, as JSON.
-pub fn document(site: &Site<'_>) -> Vec<u8> {
+pub fn document(site: &ServerDescription<'_>) -> Vec<u8> {
     // A constant that a test parses: this cannot fail.
     let mut components: Value = serde_json::from_str(COMPONENTS).unwrap_or_default();
     let mut schemas = std::mem::take(&mut components["schemas"]);
     let mut models = Vec::new();
     if let Value::Object(schemas) = &mut schemas {
         let mut keys = Keys::default();
-        models.extend(site.models.iter().map(|served| inference::describe(*served, site, &mut keys, schemas)));
+        models.extend(site.models.iter().map(|served| model::describe(*served, site, &mut keys, schemas)));
     }
     components["schemas"] = schemas;
-    components["responses"] = answers::components(site).into();
+    components["responses"] = responses::components(site).into();
     add_path_parameters(&mut components["parameters"], site);
     let tags: Vec<Value> = TAGS.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
     let document = json!({
@@ -44,7 +37,7 @@ pub fn document(site: &Site<'_>) -> Vec<u8> {
     Value::to_string(&document).into_bytes()
 }
 
-fn introduction(site: &Site<'_>) -> String {
+fn introduction(site: &ServerDescription<'_>) -> String {
     let bounds = &site.bounds;
     format!(
         "The Open Inference Protocol v2. Requests and answers are JSON, or JSON followed by raw tensors when the \
@@ -52,13 +45,13 @@ fn introduction(site: &Site<'_>) -> String {
          A body may have {} and {} levels of nesting. What is refused is answered with `{{\"error\": message}}`, \
          whatever the route and the status.",
         if site.strict_json { "written as `null`" } else { "written as `NaN`, `Infinity` and `-Infinity`" },
-        answers::bytes(bounds.body_bytes),
+        responses::bytes(bounds.body_bytes),
         bounds.json_depth,
     )
 }
 
 /// `{model}` and `{version}` with the values that they can have.
-fn add_path_parameters(parameters: &mut Value, site: &Site<'_>) {
+fn add_path_parameters(parameters: &mut Value, site: &ServerDescription<'_>) {
     let distinct = |mut names: Vec<&str>| {
         names.sort_unstable();
         names.dedup();
@@ -74,7 +67,7 @@ fn add_path_parameters(parameters: &mut Value, site: &Site<'_>) {
     }
 }
 
-fn paths(site: &Site<'_>, models: &[Described<'_>]) -> Map<String, Value> {
+fn paths(site: &ServerDescription<'_>, models: &[ModelSchemas<'_>]) -> Map<String, Value> {
     let mut paths = Map::new();
     let mut add = |path: String, method: &str, operation: Value| {
         let item = paths.entry(path).or_insert_with(|| json!({}));
@@ -93,7 +86,7 @@ fn paths(site: &Site<'_>, models: &[Described<'_>]) -> Map<String, Value> {
             add(path.replace("{model}", &segment(model.name())), route.method, model.operation(route, site));
         }
     }
-    open::add_routes(&mut paths, models, site);
+    model_routes::add_routes(&mut paths, models, site);
     paths
 }
 
@@ -114,8 +107,8 @@ fn operation(route: &Route) -> Value {
         _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],
         _ => &[],
     };
-    for status in missing.into_iter().chain(sent.iter().copied()).chain(answers::OF_ANY) {
-        responses[status.to_string()] = answers::refusal(status);
+    for status in missing.into_iter().chain(sent.iter().copied()).chain(responses::OF_ANY) {
+        responses[status.to_string()] = responses::refusal(status);
     }
     let mut operation =
         json!({"operationId": route.id, "tags": [route.tag], "summary": route.summary, "responses": responses});

@@ -2,9 +2,8 @@
 
 use super::{
     example,
-    inference::Documented,
     names::reference,
-    tensor::{self, Elements},
+    tensor::{self, Documented, Elements},
 };
 use penstock_core::{ModelSpec, TensorSpec};
 use serde_json::{Map, Value, json};

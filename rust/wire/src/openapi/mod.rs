@@ -2,15 +2,16 @@
 //!
 //! Nothing here is on a request's way; a document is made when it is asked for.
 
-mod answers;
 mod document;
 mod example;
 mod formats;
 mod generate;
-mod inference;
+mod infer_schemas;
+mod model;
+mod model_routes;
 mod names;
-mod open;
-mod outputs;
+mod raw_model;
+mod responses;
 mod routes;
 mod site;
 mod tensor;
@@ -18,4 +19,4 @@ mod v1;
 
 pub use document::document;
 pub use routes::{Gives, ROUTES, Route, Takes};
-pub use site::{Bounds, Served, Site};
+pub use site::{RequestLimits, ServedModel, ServerDescription};

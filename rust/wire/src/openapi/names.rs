@@ -1,7 +1,7 @@
 //! Names in a document: path segments, component keys, and references between schemas.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -35,6 +35,14 @@ impl Keys {
 /// The reference to a component of this kind and key.
 pub(super) fn reference(kind: &str, key: &str) -> Value {
     serde_json::json!({"$ref": format!("#/components/{kind}/{key}")})
+}
+
+pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
+    match schemas.len() {
+        0 => Value::Bool(false),
+        1 => schemas.swap_remove(0),
+        _ => json!({"oneOf": schemas}),
+    }
 }
 
 /// Points a schema's references, which begin at itself, at the place that it has in the document.

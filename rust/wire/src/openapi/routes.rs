@@ -1,8 +1,6 @@
 //! Every REST route in one table. The house tests compare it with the routers and with docs/protocol.md:
 //! a new route is added to all three.
 
-use super::open;
-
 /// What a request's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
@@ -56,6 +54,9 @@ pub struct Route {
     pub may_be_unready: bool,
 }
 
+/// The group of the routes that models declare themselves.
+pub(super) const MODEL_ROUTES: &str = "routes of models";
+
 /// The groups, with what is in them.
 pub(super) const TAGS: &[(&str, &str)] = &[
     ("inference", "Ask a model. Each model has its own path and its own schema."),
@@ -65,7 +66,7 @@ pub(super) const TAGS: &[(&str, &str)] = &[
     ("shared memory", "Tensors that no body carries, for callers on the same machine where that is allowed."),
     ("v1", "KServe's V1 protocol, which is TensorFlow Serving's REST form."),
     (
-        open::TAG,
+        MODEL_ROUTES,
         "Paths of models' own. Each hands its request to the model as it is, and the model says what is answered.",
     ),
     ("documentation", "This document, and a page made of it."),

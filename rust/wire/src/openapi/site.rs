@@ -4,15 +4,15 @@ use penstock_core::{ModelSpec, Oversize};
 
 /// A server, as its document tells it.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub struct ServerDescription<'a> {
     /// The server's name.
     pub name: &'a str,
     /// The server's version.
     pub version: &'a str,
     /// Every version of every model that is described.
-    pub models: &'a [Served<'a>],
+    pub models: &'a [ServedModel<'a>],
     /// What a request may use up.
-    pub bounds: Bounds,
+    pub bounds: RequestLimits,
     /// Whether a full queue answers 503 in place of 429.
     pub overload_unavailable: bool,
     /// Whether NaN and infinities are written as `null`.
@@ -23,7 +23,7 @@ pub struct Site<'a> {
 
 /// A version of a model.
 #[derive(Clone, Copy, Debug)]
-pub struct Served<'a> {
+pub struct ServedModel<'a> {
     /// Its declaration.
     pub spec: &'a ModelSpec,
     /// Whether it answers requests that name no version.
@@ -32,7 +32,7 @@ pub struct Served<'a> {
 
 /// What a request may use up, in bytes, counts and levels.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct RequestLimits {
     /// Bytes of a body.
     pub body_bytes: usize,
     /// Bytes of all header names and values.

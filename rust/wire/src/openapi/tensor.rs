@@ -9,6 +9,9 @@ const FP16_END: f64 = 65520.0;
 const BF16_MOST: f64 = 3.396_177_529_230_46e38;
 const FP32_MOST: f64 = 3.402_823_567_797_336_6e38;
 
+/// A tensor, and the component that describes its documents.
+pub(super) type Documented<'a> = (&'a TensorSpec, Option<String>);
+
 /// How the schema of a tensor's elements is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elements<'a> {

@@ -2,10 +2,9 @@
 
 use super::{
     example,
-    inference::Documented,
     names::reference,
     site::max_rows,
-    tensor::{self, Axis, Elements, array},
+    tensor::{self, Axis, Documented, Elements, array},
 };
 use penstock_core::{Datatype, ModelSpec, TensorSpec};
 use serde_json::{Map, Value, json};

@@ -1,10 +1,10 @@
 //! CloudEvents 1.0 over HTTP: attributes beside the body (binary) or an object around it (structured).
 
-use super::{
-    reader::{Reader, Skip},
-    text,
-};
 use crate::Limits;
+use crate::json::{
+    reader::{Reader, Skip},
+    string,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use penstock_core::{Error, Result};
@@ -105,7 +105,7 @@ impl Event {
 
     /// The event that answers this one. With `merge` it keeps what this one has and the answer does not set.
     #[must_use]
-    pub fn answer(&self, merge: bool, fresh: Fresh<'_>) -> Self {
+    pub fn answer(&self, merge: bool, fresh: ResponseAttributes<'_>) -> Self {
         let mut answer = if merge { self.clone() } else { Self::default() };
         for (name, value) in [
             ("specversion", VERSION),
@@ -125,17 +125,17 @@ impl Event {
         let mut out = Vec::with_capacity(data.len() + 256);
         out.push(b'{');
         for Attribute { name, value, quoted } in &self.attributes {
-            text::write(&mut out, name);
+            string::write(&mut out, name);
             out.push(b':');
             if *quoted {
-                text::write(&mut out, value)
+                string::write(&mut out, value)
             } else {
                 out.extend_from_slice(value.as_bytes())
             }
             out.push(b',');
         }
         out.extend_from_slice(b"\"datacontenttype\":");
-        text::write(&mut out, content_type);
+        string::write(&mut out, content_type);
         if is_json(content_type) {
             out.extend_from_slice(b",\"data\":");
             out.extend_from_slice(data);
@@ -194,7 +194,7 @@ impl Event {
 
 /// What is new in the event of an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Fresh<'a> {
+pub struct ResponseAttributes<'a> {
     /// Its `id`.
     pub id: &'a str,
     /// Its `time`.
@@ -267,7 +267,7 @@ mod tests {
     fn an_answer_is_fresh_and_may_keep_the_rest() {
         let (event, _) =
             structured(&format!("{{{HEAD},\"n\":3,\"datacontenttype\":\"application/json\",\"data\":1}}")).unwrap();
-        let fresh = Fresh { id: "8", time: "2026-01-31T12:00:00Z", source: "m", kind: "r" };
+        let fresh = ResponseAttributes { id: "8", time: "2026-01-31T12:00:00Z", source: "m", kind: "r" };
         let own = r#"{"specversion":"1.0","id":"8","source":"m","type":"r","#;
         let end = r#""time":"2026-01-31T12:00:00Z","datacontenttype":"application/json","data":{}}"#;
         let text = |event: Event| String::from_utf8(event.write("application/json", b"{}")).unwrap();

@@ -159,8 +159,8 @@ fn queue_policy(policy: &ModelQueuePolicy) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::model;
-    use crate::rest::test_spec;
+    use crate::rest::config::model;
+    use crate::rest::testing;
     use penstock_core::ModelSpec;
     use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn agrees_with_what_perf_analyzer_reads() {
-        let config = config(&test_spec::add());
+        let config = config(&testing::add());
         assert_eq!(config["max_batch_size"], 8);
         assert_eq!(config["input"][0]["data_type"], "TYPE_FP32");
         assert_eq!(config["input"][0]["dims"], json!([4]));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_written() {
-        let spec = ModelSpec { batching: None, ..test_spec::add() };
+        let spec = ModelSpec { batching: None, ..testing::add() };
         let config = config(&spec);
         assert!(config.get("dynamic_batching").is_none() && config.get("sequence_batching").is_none());
         assert!(config["input"][0].get("reshape").is_none());
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn numbers_of_64_bits_are_numbers() {
-        let config = config(&test_spec::add());
+        let config = config(&testing::add());
         assert_eq!(config["dynamic_batching"]["max_queue_delay_microseconds"], 0);
         assert_eq!(config["dynamic_batching"]["default_queue_policy"]["max_queue_size"], 1024);
     }

@@ -1,13 +1,13 @@
 //! Decodes infer requests: the JSON at once, the tensors after it as they arrive.
 
 use super::{
-    head::Head,
-    input::{Input, Inputs},
+    request_input::{Input, Inputs},
+    request_json::Head,
 };
 use crate::{
-    Decoded, Limits,
-    declared::{Declared, refuse_open},
-    shared::{self, SharedInput, SharedOutput},
+    DecodedRequest, Limits,
+    request_schema::{RequestSchema, refuse_open},
+    shared_memory::{self, SharedInput, SharedOutput},
 };
 use penstock_core::{
     Buffer, Datatype, Error, ModelSpec, Protocol, RequestMetadata, ResponsePlan, Result, Schedule, Shape, Tensor,
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A request whose JSON is read and whose tensors may still be on their way.
 #[derive(Debug)]
 pub struct Decoder<'s> {
-    declared: Declared<'s>,
+    declared: RequestSchema<'s>,
     inputs: Inputs,
     /// The first input that may want bytes.
     current: usize,
@@ -95,7 +95,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
     }
     let input = Input { index: 0, datatype, shape, buffer, missing: body_len, span: None };
     Ok(Decoder {
-        declared: Declared::ByModel(spec),
+        declared: RequestSchema::ByModel(spec),
         inputs: Inputs::from_iter([input]),
         current: 0,
         plan: ResponsePlan { binary: true, ..ResponsePlan::default() },
@@ -133,7 +133,7 @@ impl Decoder<'_> {
     /// # Errors
     /// `InvalidInput` when bytes are missing, BYTES framing is broken, or the inputs are not what the
     /// model takes.
-    pub fn finish(self) -> Result<Decoded> {
+    pub fn finish(self) -> Result<DecodedRequest> {
         let spec = &*self.declared;
         let mut tensors: SmallVec<[(usize, Tensor); 2]> = SmallVec::new();
         let mut inputs = Vec::new();
@@ -146,12 +146,12 @@ impl Decoder<'_> {
                 }
             }
         }
-        let mut request = shared::request(spec, tensors, &inputs, Protocol::Http)?;
+        let mut request = shared_memory::request(spec, tensors, &inputs, Protocol::Http)?;
         request.metadata = self.caller;
         request.schedule = self.schedule;
         request.raw = self.declared.asked(self.binary);
-        let shared = shared::boxed(inputs, self.outputs);
-        Ok(Decoded { request, plan: self.plan, timeout: self.timeout, shared })
+        let shared = shared_memory::boxed(inputs, self.outputs);
+        Ok(DecodedRequest { request, plan: self.plan, timeout: self.timeout, shared })
     }
 }
 
@@ -213,7 +213,7 @@ fn raw_row(input: &TensorSpec, body_len: usize) -> Result<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rest::test_spec::{add, identity, model, tensor};
+    use crate::rest::testing::{add, identity, model, tensor};
     use penstock_core::{Datatype, Kind};
 
     const HEAD: &str = r#"{"inputs":[

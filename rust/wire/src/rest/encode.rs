@@ -1,8 +1,8 @@
 //! Encodes infer answers: JSON, and the outputs that were asked for as binary after it.
 
-use super::{
-    output_text::{self, Style},
-    text,
+use crate::json::{
+    string,
+    write::{self, Style},
 };
 use bytes::Bytes;
 use penstock_core::{
@@ -74,12 +74,12 @@ pub fn encode(
 
 fn write_head(out: &mut Vec<u8>, spec: &ModelSpec, plan: &ResponsePlan, parameters: &Parameters, strict: bool) {
     out.extend_from_slice(b"{\"model_name\":");
-    text::write(out, &spec.name);
+    string::write(out, &spec.name);
     out.extend_from_slice(b",\"model_version\":");
-    text::write(out, &spec.version);
+    string::write(out, &spec.version);
     if !plan.id.is_empty() {
         out.extend_from_slice(b",\"id\":");
-        text::write(out, &plan.id);
+        string::write(out, &plan.id);
     }
     if !parameters.is_empty() {
         out.extend_from_slice(b",\"parameters\":");
@@ -93,7 +93,7 @@ pub(super) fn write_parameters(out: &mut Vec<u8>, parameters: &Parameters, stric
     for (name, value) in parameters {
         out.push(separator);
         separator = b',';
-        text::write(out, name);
+        string::write(out, name);
         out.push(b':');
         write_parameter(out, value, strict);
     }
@@ -106,8 +106,8 @@ pub(super) fn write_parameter(out: &mut Vec<u8>, value: &Parameter, strict: bool
         Parameter::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Parameter::Int(value) => write_integer(out, *value),
         Parameter::Uint(value) => write_integer(out, *value),
-        Parameter::Float(value) => output_text::double(out, *value, strict),
-        Parameter::String(value) => text::write(out, value),
+        Parameter::Float(value) => write::double(out, *value, strict),
+        Parameter::String(value) => string::write(out, value),
         Parameter::List(values) => {
             out.push(b'[');
             for (index, value) in values.iter().enumerate() {
@@ -133,7 +133,7 @@ fn write_output(
     style: Style,
 ) -> Result<()> {
     out.extend_from_slice(b"{\"name\":");
-    text::write(out, name);
+    string::write(out, name);
     out.extend_from_slice(b",\"datatype\":\"");
     out.extend_from_slice(tensor.datatype().name().as_bytes());
     out.extend_from_slice(b"\",\"shape\":[");
@@ -151,7 +151,7 @@ fn write_output(
         out.extend_from_slice(b"}}");
     } else {
         out.extend_from_slice(b"],\"data\":");
-        output_text::write(out, name, tensor, style)?;
+        write::write(out, name, tensor, style)?;
         out.push(b'}');
     }
     Ok(())
@@ -187,7 +187,7 @@ fn estimate(spec: &ModelSpec, plan: &ResponsePlan, selected: &[(RequestedOutput,
         let length = tensor.buffer().len();
         let elements = match requested.binary {
             _ if requested.shared => 0,
-            false => output_text::estimate(tensor),
+            false => write::estimate(tensor),
             true if length < OWN_CHUNK || matches!(tensor.buffer(), Buffer::Aligned(_)) => length,
             true => 0,
         };
@@ -199,7 +199,7 @@ fn estimate(spec: &ModelSpec, plan: &ResponsePlan, selected: &[(RequestedOutput,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rest::test_spec::{identity, model, tensor};
+    use crate::rest::testing::{identity, model, tensor};
     use penstock_core::{Datatype, Timings, aligned_with_capacity, bytes_tensor};
     use smallvec::{SmallVec, smallvec};
 

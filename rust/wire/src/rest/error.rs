@@ -1,6 +1,6 @@
 //! Errors as REST has them.
 
-use super::text;
+use crate::json::string;
 use penstock_core::{Error, Kind};
 
 /// The HTTP status of a kind.
@@ -28,7 +28,7 @@ pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
 pub fn body(error: &Error) -> Vec<u8> {
     let mut out = Vec::with_capacity(error.message().len() + 16);
     out.extend_from_slice(b"{\"error\":");
-    text::write(&mut out, error.message());
+    string::write(&mut out, error.message());
     out.push(b'}');
     out
 }

@@ -1,39 +1,33 @@
 //! The REST protocol: JSON, and raw tensors after it.
 
-mod answer;
-mod ask;
 pub mod batching;
 pub mod bodies;
+mod client_request;
+mod client_response;
 pub mod cloud_event;
 pub mod config;
 mod decode;
-mod element;
-mod elements;
 mod encode;
 pub mod error;
 mod events;
-mod fault;
 pub mod generate;
-mod head;
-mod input;
-pub mod meta;
-mod output_text;
+pub mod metadata;
 mod parameters;
-mod reader;
 pub mod repository;
+mod request_input;
+mod request_json;
 #[cfg(test)]
 mod round_trip;
 pub mod shared_memory;
 mod statistics;
 #[cfg(test)]
-pub(crate) mod test_spec;
-mod text;
+pub(crate) mod testing;
 mod triton_metrics;
 pub mod v1;
 
 pub use crate::Limits;
-pub use answer::{AnswerDecoder, begin_answer};
-pub use ask::encode_call;
+pub use client_request::encode_request;
+pub use client_response::{ResponseDecoder, begin_response};
 pub use decode::{Decoder, begin, begin_raw};
 pub use encode::{EncodeOptions, Encoded, encode};
 pub use events::EventDecoder;

@@ -1,10 +1,10 @@
 //! Parameters: booleans, integers, doubles and strings by name. The protocol reserves some names.
 
-use super::reader::{Reader, Skip};
+use crate::json::reader::{Reader, Skip};
 use crate::{
-    float,
-    schedule::ScheduleParameters,
-    shared::{Span, SpanParameters},
+    json::float,
+    parameters::{ScheduleParameters, SharedMemoryParameters},
+    shared_memory::RegionSlice,
 };
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) struct InputParameters {
     /// Whether `content_type` is `base64`.
     pub(super) base64: bool,
     /// `shared_memory_*`: where its elements are.
-    pub(super) span: Option<Box<Span>>,
+    pub(super) span: Option<Box<RegionSlice>>,
     /// All others, if they are kept.
     pub(super) custom: Parameters,
 }
@@ -43,7 +43,7 @@ pub(super) struct OutputParameters {
     /// `classification`, 0 for none.
     pub(super) classes: u32,
     /// `shared_memory_*`: where its elements go.
-    pub(super) span: Option<Box<Span>>,
+    pub(super) span: Option<Box<RegionSlice>>,
 }
 
 impl RequestParameters {
@@ -106,7 +106,7 @@ impl InputParameters {
                     }
                     other => return Err(wrong(name, &other, "a string")),
                 },
-                _ if keep_custom && !SpanParameters::has(name) => put(&mut parameters.custom, name, value),
+                _ if keep_custom && !SharedMemoryParameters::has(name) => put(&mut parameters.custom, name, value),
                 _ => take_shared(&mut span, name, value, shared_memory)?,
             }
             Ok(())
@@ -142,16 +142,16 @@ fn classes(name: &str, value: &Parameter) -> Result<u32> {
 }
 
 /// Boxed, because hardly any tensor has one.
-type Shared = Option<Box<SpanParameters>>;
+type Shared = Option<Box<SharedMemoryParameters>>;
 
 fn take_shared(span: &mut Shared, name: &str, value: Parameter, allowed: bool) -> Result<()> {
-    if !SpanParameters::has(name) {
+    if !SharedMemoryParameters::has(name) {
         return Ok(());
     }
     span.get_or_insert_default().take(name, value, allowed)
 }
 
-fn finish_shared(span: Shared) -> Result<Option<Box<Span>>> {
+fn finish_shared(span: Shared) -> Result<Option<Box<RegionSlice>>> {
     span.map_or(Ok(None), |span| Ok(span.finish()?.map(Box::new)))
 }
 
@@ -233,7 +233,7 @@ pub(super) fn read_plain(reader: &mut Reader<'_>, rules: Skip) -> Result<Paramet
 fn read_number(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
     let Some((decimal, text)) = reader.number() else { return Err(reader.fault("a number").into()) };
     if text.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9'))
-        && let Some(value) = crate::number::integer(&decimal, text)
+        && let Some(value) = crate::json::number::integer(&decimal, text)
     {
         if let Ok(value) = i64::try_from(value) {
             return Ok(Parameter::Int(value));

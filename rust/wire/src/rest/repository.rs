@@ -1,7 +1,8 @@
 //! The bodies of the repository's routes.
 
 use crate::repository::{
-    FILE, Load, selected, unknown_load_parameter, unknown_unload_parameter, wrong_dependents, wrong_load_parameter,
+    FILE, LoadRequest, selected, unknown_load_parameter, unknown_unload_parameter, wrong_dependents,
+    wrong_load_parameter,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use penstock_core::{Error, IndexEntry, Result, State};
@@ -44,8 +45,8 @@ pub fn ready(body: &[u8]) -> Result<bool> {
 ///
 /// # Errors
 /// `InvalidInput` that names the parameter.
-pub fn load(body: &[u8]) -> Result<Load> {
-    let mut load = Load::default();
+pub fn load(body: &[u8]) -> Result<LoadRequest> {
+    let mut load = LoadRequest::default();
     for (name, value) in parameters(body)? {
         let Value::String(text) = value else {
             let known = name == "config" || name.starts_with(FILE);
@@ -144,10 +145,13 @@ mod tests {
 
     #[test]
     fn loading_takes_a_configuration_and_files() {
-        assert_eq!(load(b"").unwrap(), Load::default());
-        assert_eq!(load(br#"{"parameters":null}"#).unwrap(), Load::default());
+        assert_eq!(load(b"").unwrap(), LoadRequest::default());
+        assert_eq!(load(br#"{"parameters":null}"#).unwrap(), LoadRequest::default());
         let given = load(br#"{"parameters":{"config":"{}","file:1/model.py":"eA=="}}"#).unwrap();
-        assert_eq!(given, Load { config: Some("{}".to_owned()), files: vec![("1/model.py".to_owned(), "x".into())] });
+        assert_eq!(
+            given,
+            LoadRequest { config: Some("{}".to_owned()), files: vec![("1/model.py".to_owned(), "x".into())] }
+        );
         for (body, message) in [
             (&br#"{"parameters":[]}"#[..], "'parameters' is not an object"),
             (br#"{"parameters":{"config":{}}}"#, "load parameter 'config' is not a string"),

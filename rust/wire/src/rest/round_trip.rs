@@ -1,6 +1,6 @@
 //! Whatever is encoded decodes to the same, in every datatype and either form; and no body can do harm.
 
-use super::{EncodeOptions, begin, begin_raw, encode, test_spec};
+use super::{EncodeOptions, begin, begin_raw, encode, testing};
 use crate::Limits;
 use half::{bf16, f16};
 use penstock_core::{
@@ -57,7 +57,7 @@ fn tensors_of(datatypes: &[Datatype], text: bool) -> impl Strategy<Value = Tenso
 }
 
 fn spec_of(tensor: &Tensor) -> penstock_core::ModelSpec {
-    let mut spec = test_spec::identity(tensor.datatype(), &vec![None; tensor.shape().len()]);
+    let mut spec = testing::identity(tensor.datatype(), &vec![None; tensor.shape().len()]);
     // What was written as an output is read as an input.
     spec.inputs[0].name = "y".into();
     spec
@@ -151,7 +151,7 @@ proptest! {
     fn any_bytes_are_judged_without_panic(
         json in vec(any::<u8>(), 0..99), tail in vec(any::<u8>(), 0..9), datatype in select(Datatype::ALL.to_vec()),
     ) {
-        let spec = test_spec::identity(datatype, &[None]);
+        let spec = testing::identity(datatype, &[None]);
         if let Ok(mut decoder) = begin(&spec, &json, tail.len(), &Limits::default()) {
             let _ = decoder.write(&tail).and_then(|()| decoder.finish().map(drop));
         }

@@ -7,15 +7,16 @@ use super::{
 use crate::{check_refusal, names, requested, response, sorted};
 use penstock_core::{Datatype, Error, ModelSpec, TensorSpec};
 use penstock_wire::{
-    Decoded, Limits,
-    coding::Bounds,
-    rest::bodies::{self, BodyLimits, Extras, Format},
+    DecodedRequest, Limits,
+    coding::InflateLimits,
+    rest::bodies::{self, BodyLimits, Format, RequestOptions},
 };
 use serde::Deserialize;
 use serde_json::Map;
 use std::fs;
 
-const LIMITS: BodyLimits = BodyLimits { lists: Limits::DEFAULT, inflated: Bounds { bytes: 1 << 20, ratio: 100 } };
+const LIMITS: BodyLimits =
+    BodyLimits { lists: Limits::DEFAULT, inflated: InflateLimits { bytes: 1 << 20, ratio: 100 } };
 
 #[derive(Deserialize)]
 struct File {
@@ -31,12 +32,12 @@ struct Body {
     query: Vec<(String, String)>,
     body: String,
     request: Option<Request>,
-    answer: Option<Answer>,
+    answer: Option<ClientResponse>,
     refusal: Option<Refusal>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ClientResponse {
     outputs: Vec<Tensor>,
     body: String,
 }
@@ -62,12 +63,12 @@ fn spec(models: &[Model], name: &str) -> ModelSpec {
     models.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("there is no model '{name}'")).spec()
 }
 
-fn decode(format: Format, spec: &ModelSpec, vector: &Body) -> Result<Decoded, Error> {
+fn decode(format: Format, spec: &ModelSpec, vector: &Body) -> Result<DecodedRequest, Error> {
     let query = vector.query.iter().map(|(name, value)| (&**name, &**value));
-    bodies::decode(format, spec, Extras::from_query(spec, query)?, unhex(&vector.body).into(), &LIMITS)
+    bodies::decode(format, spec, RequestOptions::from_query(spec, query)?, unhex(&vector.body).into(), &LIMITS)
 }
 
-fn inputs(spec: &ModelSpec, decoded: &Decoded) -> Vec<Tensor> {
+fn inputs(spec: &ModelSpec, decoded: &DecodedRequest) -> Vec<Tensor> {
     let pairs = spec.inputs.iter().zip(&decoded.request.inputs);
     pairs.filter_map(|(declared, input)| Some(Tensor::of(&declared.name, input.as_ref()?))).collect()
 }
@@ -124,6 +125,6 @@ fn read(format: Format, expected: &[Tensor], body: Vec<u8>, label: &str) -> Vec<
         }
         _ => body,
     };
-    let decoded = bodies::decode(format, &spec, Extras::default(), body.into(), &LIMITS);
+    let decoded = bodies::decode(format, &spec, RequestOptions::default(), body.into(), &LIMITS);
     inputs(&spec, &decoded.unwrap_or_else(|error| panic!("{label}: {error}")))
 }

@@ -13,12 +13,12 @@ pub(crate) struct Model {
     version: String,
     max_batch_size: usize,
     context: bool,
-    inputs: Vec<Declared>,
-    outputs: Vec<Declared>,
+    inputs: Vec<RequestSchema>,
+    outputs: Vec<RequestSchema>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Declared {
+struct RequestSchema {
     name: String,
     datatype: String,
     shape: Vec<i64>,
@@ -31,7 +31,7 @@ pub(crate) struct Vector {
     pub(crate) model: String,
     pub(crate) wires: Vec<Wire>,
     pub(crate) request: Option<Request>,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<ClientResponse>,
     pub(crate) refusal: Option<Refusal>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Request {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct ClientResponse {
     pub(crate) parameters: Map<String, Value>,
     pub(crate) outputs: Vec<Tensor>,
     pub(crate) grpc: String,
@@ -132,8 +132,8 @@ impl Model {
         ModelSpec {
             name: self.name.as_str().into(),
             version: self.version.as_str().into(),
-            inputs: self.inputs.iter().map(Declared::spec).collect(),
-            outputs: self.outputs.iter().map(Declared::spec).collect(),
+            inputs: self.inputs.iter().map(RequestSchema::spec).collect(),
+            outputs: self.outputs.iter().map(RequestSchema::spec).collect(),
             batching: (self.max_batch_size > 0).then_some(batching),
             wants_context: self.context,
             ..ModelSpec::default()
@@ -141,7 +141,7 @@ impl Model {
     }
 }
 
-impl Declared {
+impl RequestSchema {
     fn spec(&self) -> TensorSpec {
         let dims = self.shape.iter().map(|&size| usize::try_from(size).ok()).collect();
         TensorSpec::new(&self.name, Datatype::from_name(&self.datatype).expect("a datatype"), dims)

@@ -2,7 +2,7 @@
 
 use super::{record, tracer::Tracer};
 use penstock_core::{Error, Kind, Model, Protocol, RequestContext, Traced};
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 use std::{
     sync::{Arc, OnceLock},
     time::Instant,
@@ -46,7 +46,7 @@ impl RequestTrace {
     }
 
     /// It is decoded, and goes to its model.
-    pub(crate) fn received(&self, decoded: &mut Decoded) {
+    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
         let _ = self.received.set(Instant::now());
         let trace = Some(Arc::clone(&self.traced));
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace }));

@@ -13,8 +13,8 @@ use http::{
 };
 use penstock_core::{InferResponse, Model, ModelSpec, ResponsePlan, Result};
 use penstock_wire::{
-    Decoded,
-    rest::bodies::{self, BodyLimits, Extras, Format},
+    DecodedRequest,
+    rest::bodies::{self, BodyLimits, Format, RequestOptions},
 };
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
@@ -59,9 +59,9 @@ pub(crate) async fn receive<B: Incoming>(
     body: B,
     limits: &Limits,
     guard: &mut RequestGuard,
-) -> Result<Decoded> {
+) -> Result<DecodedRequest> {
     let members = members(asked.query.unwrap_or_default());
-    let extras = Extras::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    let extras = RequestOptions::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     let bytes = receive_whole(asked.headers, body, limits, guard.held()).await?;
     let limits = BodyLimits { lists: wire_limits(limits), inflated: limits.inflation() };
     let spec = Arc::clone(spec);

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use penstock_core::{Error, Kind, ModelSpec, Result};
 use penstock_wire::{
-    Decoded, Limits as WireLimits,
+    DecodedRequest, Limits as WireLimits,
     rest::{self, Decoder},
 };
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) async fn receive<B: Incoming>(
     mut body: B,
     limits: &Limits,
     guard: &mut RequestGuard,
-) -> Result<Decoded> {
+) -> Result<DecodedRequest> {
     let coding = content_coding(headers)?;
     let json_len = json_length(headers)?;
     let declared = body.size_hint().exact();
@@ -97,13 +97,13 @@ pub(crate) fn whole(
     json_len: Option<usize>,
     bytes: Bytes,
     limits: &Limits,
-) -> Offloaded<Decoded> {
+) -> Offloaded<DecodedRequest> {
     let json_bytes = json_len.unwrap_or(bytes.len());
     let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
     offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits))
 }
 
-fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &WireLimits) -> Result<Decoded> {
+fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &WireLimits) -> Result<DecodedRequest> {
     let (json, tail) = split(bytes, json_len)?;
     let mut decoder = begin(spec, json_len, json, tail.len(), limits)?;
     decoder.write(tail)?;
@@ -117,7 +117,7 @@ async fn parts<B: Incoming>(
     length: usize,
     mut body: Pieces<'_, B>,
     limits: &Limits,
-) -> Result<Decoded> {
+) -> Result<DecodedRequest> {
     let wanted = match json_len {
         Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
         // So much JSON is not decoded here, so the rest cannot go straight to its place.

@@ -18,7 +18,7 @@ use axum::{
     routing::get,
 };
 use penstock_core::{Model, Registry};
-use penstock_wire::openapi::{self, Bounds, Served, Site};
+use penstock_wire::openapi::{self, RequestLimits, ServedModel, ServerDescription};
 use std::sync::{Arc, LazyLock};
 
 /// Its parts, in the order in which they are joined.
@@ -93,15 +93,15 @@ async fn model_page(State(context): State<Context>, Path(named): Path<Named>) ->
 
 fn described(context: &Context, models: &[Arc<Model>]) -> Response {
     let Config { server_name, limits, overload_unavailable, strict_json, timing_headers, .. } = &context.app.config;
-    let served: Vec<Served<'_>> = models
+    let served: Vec<ServedModel<'_>> = models
         .iter()
-        .map(|model| Served { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
+        .map(|model| ServedModel { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
         .collect();
-    let document = openapi::document(&Site {
+    let document = openapi::document(&ServerDescription {
         name: server_name,
         version: env!("CARGO_PKG_VERSION"),
         models: &served,
-        bounds: Bounds {
+        bounds: RequestLimits {
             body_bytes: limits.body_bytes,
             header_bytes: limits.header_bytes,
             headers: limits.headers,

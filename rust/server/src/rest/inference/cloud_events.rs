@@ -21,7 +21,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Full};
 use penstock_core::{Error, Kind, Result};
-use penstock_wire::rest::cloud_event::{Event, Fresh, REQUIRED, STRUCTURED};
+use penstock_wire::rest::cloud_event::{Event, REQUIRED, ResponseAttributes, STRUCTURED};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 use std::{
     collections::hash_map::RandomState,
@@ -154,8 +154,12 @@ fn answering(event: &Event, settings: &CloudEvents, model: &str) -> Event {
     let source = settings.source.clone().unwrap_or_else(|| format!("io.kserve.inference.{model}"));
     let kind = settings.kind.as_deref().unwrap_or("io.kserve.inference.response");
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let fresh =
-        Fresh { id: &new_id(), time: &timestamp(since.as_secs(), since.subsec_micros()), source: &source, kind };
+    let fresh = ResponseAttributes {
+        id: &new_id(),
+        time: &timestamp(since.as_secs(), since.subsec_micros()),
+        source: &source,
+        kind,
+    };
     event.answer(settings.merge, fresh)
 }
 

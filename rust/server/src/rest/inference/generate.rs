@@ -19,10 +19,10 @@ use http::{
 };
 use penstock_core::{Error, Model, Result, footprint};
 use penstock_wire::{
-    Decoded,
+    DecodedRequest,
     rest::{
         self as wire, EncodeOptions,
-        generate::{self as form, Form, Generate, Writer},
+        generate::{self as form, Form, GenerateRequest, Writer},
     },
 };
 use std::sync::Arc;
@@ -79,7 +79,7 @@ async fn decode<B: Incoming>(
     verb: GenerateVerb,
     (headers, body): (&HeaderMap, B),
     guard: &mut RequestGuard,
-) -> Result<(Decoded, Form)> {
+) -> Result<(DecodedRequest, Form)> {
     let (spec, limits) = (model.spec(), &app.config.limits);
     if verb == GenerateVerb::InferStream || json_length(headers)?.is_some() {
         return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
@@ -90,12 +90,13 @@ async fn decode<B: Incoming>(
         return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));
     }
     let (length, limits, spec) = (json.len(), wire_limits(limits), Arc::clone(spec));
-    let Generate { decoded, details } = offload::run(length, move || form::decode(&spec, &json, &limits)).await?;
+    let GenerateRequest { decoded, details } =
+        offload::run(length, move || form::decode(&spec, &json, &limits)).await?;
     Ok((decoded, Form::Generated { details }))
 }
 
 /// A stream's events are text: outputs that were asked for as binary come as JSON.
-fn only_json(mut decoded: Decoded) -> Decoded {
+fn only_json(mut decoded: DecodedRequest) -> DecodedRequest {
     decoded.plan.binary = false;
     decoded.plan.outputs.iter_mut().flatten().for_each(|output| output.binary = false);
     decoded

@@ -64,7 +64,7 @@ async fn answer<B: Incoming>(
     };
     guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(format) = formats.answer.filter(|_| !model.spec().raw_requests) {
-        wire::bodies::check_answer(format, model.spec(), &decoded.plan)?;
+        wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
     }
     if app.log.logs_requests() {
         seen.id.clone_from(&decoded.plan.id);

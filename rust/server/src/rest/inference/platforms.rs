@@ -21,7 +21,7 @@ use http::{
 };
 use http_body_util::Full;
 use penstock_core::{Error, Kind, Protocol, Result};
-use penstock_wire::rest::{meta, v1 as wire};
+use penstock_wire::rest::{metadata, v1 as wire};
 use std::borrow::Cow;
 
 /// SageMaker passes on few headers, so Triton's clients write the JSON's length into the content type.
@@ -91,8 +91,8 @@ fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
         None => model(context, hosting).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
     };
     match ready {
-        Ok(()) => error::json(200, meta::ready(None)),
-        Err(error) => error::json(503, meta::ready(Some(error.message()))),
+        Ok(()) => error::json(200, metadata::ready(None)),
+        Err(error) => error::json(503, metadata::ready(Some(error.message()))),
     }
 }
 

@@ -26,10 +26,10 @@ use futures_util::future::try_join_all;
 use http::{HeaderValue, Response, header::ALLOW};
 use penstock_core::{Error, InferResponse, Kind, Model, ResponsePlan, Result, footprint};
 use penstock_wire::{
-    Decoded,
+    DecodedRequest,
     rest::{
-        EncodeOptions, meta,
-        v1::{self, Call, Form},
+        EncodeOptions, metadata,
+        v1::{self, Form, PredictRequest},
     },
 };
 use std::{sync::Arc, time::Instant};
@@ -95,7 +95,7 @@ pub(crate) fn routes() -> Router<Context> {
 
 /// KServe's liveness.
 async fn alive() -> axum::response::Response {
-    ok(meta::alive())
+    ok(metadata::alive())
 }
 
 async fn model(State(context): State<Context>, Path(model): Path<String>) -> axum::response::Response {
@@ -148,13 +148,13 @@ async fn respond<B: Incoming>(
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, seen, || verb.find(context, &path), |_| Ok(())).await?;
     let bytes = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
-    let Call { requests, form, timeout } = decode(context, &model, bytes).await?;
+    let PredictRequest { requests, form, timeout } = decode(context, &model, bytes).await?;
     guard.hold_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;
     let deadline = observed.deadline(headers, timeout)?;
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
-        let mut decoded = Decoded { request, plan: ResponsePlan::default(), timeout: None, shared: None };
+        let mut decoded = DecodedRequest { request, plan: ResponsePlan::default(), timeout: None, shared: None };
         if let Some(pattern) = &app.config.http_forward {
             header_params::forward(pattern, headers, &mut decoded)?;
         }
@@ -186,7 +186,7 @@ fn blamed(instance: usize, error: Error) -> Error {
 }
 
 /// Decodes a body; a large one on a thread of its own.
-async fn decode(context: &Context, model: &Model, bytes: Bytes) -> Result<Call> {
+async fn decode(context: &Context, model: &Model, bytes: Bytes) -> Result<PredictRequest> {
     let (spec, limits) = (Arc::clone(model.spec()), wire_limits(&context.app.config.limits));
     offload::run(bytes.len(), move || v1::decode(&spec, &bytes, &limits)).await
 }

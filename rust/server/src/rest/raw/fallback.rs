@@ -8,7 +8,7 @@ use crate::{
 use http::{HeaderMap, StatusCode};
 use memchr::memmem;
 use penstock_core::{Error, Fallback, HttpRequest, InferResponse, Model, Protocol, ResponsePlan, Result};
-use penstock_wire::Decoded;
+use penstock_wire::DecodedRequest;
 use std::sync::Arc;
 
 /// What a model's computing ends with.
@@ -38,7 +38,7 @@ impl Fallen {
 
     /// As [`compute`], by whichever of the two is to answer; says which did. If the other is not there, what the first
     /// says stands.
-    pub(crate) async fn compute(self, way: Way<'_>, decoded: Decoded) -> (Arc<Model>, Computed) {
+    pub(crate) async fn compute(self, way: Way<'_>, decoded: DecodedRequest) -> (Arc<Model>, Computed) {
         let Way { context, headers, observed, .. } = way;
         if let Some(other) = self.marked(&context.app) {
             let computed = self.answer(way, &other, None).await;

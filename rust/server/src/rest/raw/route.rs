@@ -20,7 +20,7 @@ use penstock_core::{
     Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, RawRequest, RequestMetadata, ResponseHead,
     ResponsePlan, Result, Routed, Schedule, footprint,
 };
-use penstock_wire::{Decoded, rest::error as wire};
+use penstock_wire::{DecodedRequest, rest::error as wire};
 use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
@@ -158,7 +158,7 @@ async fn respond<B: Incoming>(
 ///
 /// # Errors
 /// `InvalidInput` for a header that would be forwarded under a reserved name.
-pub(crate) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<Decoded> {
+pub(crate) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<DecodedRequest> {
     let Way { context, headers, id, protocol, .. } = way;
     let caller = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
     let request = InferRequest {
@@ -173,7 +173,7 @@ pub(crate) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<Decoded> {
         raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), ..RawRequest::default() })),
     };
     let plan = ResponsePlan { id: id.to_owned(), ..ResponsePlan::default() };
-    let mut decoded = Decoded { request, plan, timeout: None, shared: None };
+    let mut decoded = DecodedRequest { request, plan, timeout: None, shared: None };
     if let Some(pattern) = &context.app.config.http_forward {
         header_params::forward(pattern, headers, &mut decoded)?;
     }

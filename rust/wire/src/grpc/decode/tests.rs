@@ -13,7 +13,7 @@ use std::time::Duration;
 mod round_trip;
 
 /// Decodes for a model with inputs `x` FP32[1, 4] and `n` INT8[-1].
-fn decoded(message: ModelInferRequest) -> Result<Decoded> {
+fn decoded(message: ModelInferRequest) -> Result<DecodedRequest> {
     decode(&model(), envelope(&message), &Limits::default())
 }
 

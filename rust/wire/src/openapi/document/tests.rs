@@ -1,16 +1,17 @@
 use super::*;
 use crate::{
-    openapi::{Bounds, Served},
-    rest::test_spec,
+    openapi::{RequestLimits, ServedModel},
+    rest::testing,
 };
 use penstock_core::{Datatype, Document, ModelSpec, Route, TensorSpec};
 use std::sync::Arc;
 
-const BOUNDS: Bounds = Bounds { body_bytes: 1024, header_bytes: 512, headers: 10, uri_bytes: 256, json_depth: 8 };
+const BOUNDS: RequestLimits =
+    RequestLimits { body_bytes: 1024, header_bytes: 512, headers: 10, uri_bytes: 256, json_depth: 8 };
 
 fn made(specs: &[ModelSpec]) -> Value {
-    let models: Vec<Served<'_>> = specs.iter().map(|spec| Served { spec, is_default: true }).collect();
-    let site = Site {
+    let models: Vec<ServedModel<'_>> = specs.iter().map(|spec| ServedModel { spec, is_default: true }).collect();
+    let site = ServerDescription {
         name: "penstock",
         version: "1",
         models: &models,
@@ -36,7 +37,7 @@ fn references(value: &Value) -> Vec<&str> {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    let document = made(&[test_spec::add()]);
+    let document = made(&[testing::add()]);
     let found = references(&document);
     assert!(found.len() > 20);
     for reference in found {
@@ -46,7 +47,7 @@ fn every_reference_leads_somewhere() {
 
 #[test]
 fn each_model_has_its_own_operation_and_example() {
-    let document = made(&[test_spec::add()]);
+    let document = made(&[testing::add()]);
     let operation = &document["paths"]["/v2/models/add/infer"]["post"];
     let example = &operation["requestBody"]["content"]["application/json"]["examples"]["request"]["value"];
     let input = |name: &str| json!({"name": name, "datatype": "FP32", "shape": [1, 4], "data": [1, 1, 1, 1]});

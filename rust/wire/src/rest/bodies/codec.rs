@@ -1,11 +1,11 @@
 //! From a body to a request, and from an answer to a body, whatever the format.
 
 use super::{
-    Extras, Format, arrow, arrow_answer, msgpack, msgpack_answer, npy, npy_answer, npz,
-    place::{self, Inputs},
+    Format, RequestOptions, arrow_decode, arrow_encode, msgpack_decode, msgpack_encode, npy_decode, npy_encode, npz,
     safetensors,
+    tensors::{self, Inputs},
 };
-use crate::{Decoded, Limits, coding::Bounds, declared::refuse_open};
+use crate::{DecodedRequest, Limits, coding::InflateLimits, request_schema::refuse_open};
 use bytes::Bytes;
 use penstock_core::{
     BodyChunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, ResponsePlan, Result,
@@ -14,24 +14,24 @@ use penstock_core::{
 /// What a body may use up.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// Bounds on lists and nesting.
+    /// InflateLimits on lists and nesting.
     pub lists: Limits,
-    /// Bounds on what is compressed within the body.
-    pub inflated: Bounds,
+    /// InflateLimits on what is compressed within the body.
+    pub inflated: InflateLimits,
 }
 
 /// Decodes a body of `format`.
 ///
 /// ```
 /// use penstock_core::{Datatype, ModelSpec, TensorSpec};
-/// use penstock_wire::{Limits, coding::Bounds, rest::bodies};
+/// use penstock_wire::{Limits, coding::InflateLimits, rest::bodies};
 ///
 /// let tensor = TensorSpec::new("x", Datatype::Uint8, vec![None]);
 /// let spec = ModelSpec { inputs: vec![tensor.clone()], outputs: vec![tensor], ..ModelSpec::default() };
-/// let limits = bodies::BodyLimits { lists: Limits::default(), inflated: Bounds { bytes: 1000, ratio: 100 } };
+/// let limits = bodies::BodyLimits { lists: Limits::default(), inflated: InflateLimits { bytes: 1000, ratio: 100 } };
 /// let header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n";
 /// let body = [b"\x93NUMPY\x01\0", &[header.len() as u8, 0][..], header, &[1, 2, 3]].concat();
-/// let decoded = bodies::decode(bodies::Format::Npy, &spec, bodies::Extras::default(), body.into(), &limits)?;
+/// let decoded = bodies::decode(bodies::Format::Npy, &spec, bodies::RequestOptions::default(), body.into(), &limits)?;
 /// assert_eq!(decoded.request.inputs[0].as_ref().unwrap().as_slice(), [1, 2, 3]);
 /// # Ok::<(), penstock_core::Error>(())
 /// ```
@@ -42,23 +42,23 @@ pub struct BodyLimits {
 pub fn decode(
     format: Format,
     spec: &ModelSpec,
-    mut extras: Extras,
+    mut extras: RequestOptions,
     body: Bytes,
     limits: &BodyLimits,
-) -> Result<Decoded> {
+) -> Result<DecodedRequest> {
     refuse_open(spec, &format!("it takes no body in {}", format.name()))?;
     let mut inputs = Inputs::new(spec, limits.lists);
     match format {
-        Format::Npy => npy::decode(&body, &mut inputs)?,
+        Format::Npy => npy_decode::decode(&body, &mut inputs)?,
         Format::Npz => npz::decode(&body, limits.inflated, &mut inputs)?,
-        Format::Msgpack => msgpack::decode(&body, &mut inputs, &mut extras)?,
-        Format::Arrow => arrow::decode(body, &mut inputs)?,
+        Format::Msgpack => msgpack_decode::decode(&body, &mut inputs, &mut extras)?,
+        Format::Arrow => arrow_decode::decode(body, &mut inputs)?,
         Format::Safetensors => safetensors::decode(&body, &mut inputs)?,
     }
     let mut request = InferRequest::assemble(spec, inputs.finish(), Protocol::Http)?;
     request.metadata = extras.caller;
     request.schedule = extras.schedule;
-    Ok(Decoded { request, plan: extras.plan, timeout: extras.timeout, shared: None })
+    Ok(DecodedRequest { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
 
 /// Checks that the outputs of a plan can be sent in `format`, before they are computed: not for an open model, whose
@@ -66,7 +66,7 @@ pub fn decode(
 ///
 /// # Errors
 /// `InvalidInput` that says why not.
-pub fn check_answer(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> Result<()> {
+pub fn check_response(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> Result<()> {
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
         return Err(Error::invalid(format!(
@@ -104,22 +104,22 @@ pub fn check_answer(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> Re
 pub fn encode(format: Format, spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
     let own = response.raw_spec(spec);
     if let Some(own) = &own {
-        check_answer(format, own, plan)?;
+        check_response(format, own, plan)?;
     }
     let spec = own.as_ref().unwrap_or(spec);
     if response.outputs.len() != spec.outputs.len() {
         return Err(Error::new(Kind::Internal, "the answer has not the model's outputs"));
     }
-    let outputs: Vec<place::Output<'_>> = response
+    let outputs: Vec<tensors::Output<'_>> = response
         .selected(plan)
         .into_iter()
-        .map(|(requested, tensor)| place::Output { spec: &spec.outputs[requested.index], tensor })
+        .map(|(requested, tensor)| tensors::Output { spec: &spec.outputs[requested.index], tensor })
         .collect();
     match format {
-        Format::Npy => npy_answer::encode(&outputs),
+        Format::Npy => npy_encode::encode(&outputs),
         Format::Npz => npz::encode(&outputs),
-        Format::Msgpack => msgpack_answer::encode(spec, plan, &response.parameters, &outputs),
-        Format::Arrow => arrow_answer::encode(spec, plan, &outputs),
+        Format::Msgpack => msgpack_encode::encode(spec, plan, &response.parameters, &outputs),
+        Format::Arrow => arrow_encode::encode(spec, plan, &outputs),
         Format::Safetensors => safetensors::encode(spec, plan, &outputs),
     }
 }

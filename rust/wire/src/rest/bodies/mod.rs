@@ -1,26 +1,26 @@
 //! Infer bodies in the formats that arrays are kept in: npy, npz, msgpack, Arrow and safetensors.
 //!
 //! Each is checked against the model as JSON is, and with the same words. What has no place in a format
-//! comes by the query: [`Extras`].
+//! comes by the query: [`RequestOptions`].
 
-mod arrow;
-mod arrow_answer;
+mod arrow_decode;
+mod arrow_encode;
 mod codec;
-mod elements;
-mod extras;
 mod format;
-mod item;
-mod msgpack;
-mod msgpack_answer;
-mod npy;
-mod npy_answer;
+mod msgpack_decode;
+mod msgpack_elements;
+mod msgpack_encode;
+mod msgpack_reader;
+mod npy_decode;
+mod npy_encode;
 mod npz;
-mod place;
+mod numpy_strings;
+mod request_options;
 mod safetensors;
-mod strings;
+mod tensors;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{BodyLimits, check_answer, decode, encode};
-pub use extras::Extras;
+pub use codec::{BodyLimits, check_response, decode, encode};
 pub use format::Format;
+pub use request_options::RequestOptions;

@@ -1,10 +1,10 @@
 //! Archives of npy files by name.
 
 use super::{
-    npy, npy_answer,
-    place::{Inputs, Output, Pieces},
+    npy_decode, npy_encode,
+    tensors::{Inputs, Output, Pieces},
 };
-use crate::coding::Bounds;
+use crate::coding::InflateLimits;
 use penstock_core::{BodyChunks, Error, Kind, Result};
 use std::io::{Cursor, Read, Write};
 use zip::{CompressionMethod, ZipArchive, ZipWriter, result::ZipError, write::SimpleFileOptions};
@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter, result::ZipError, write::Sim
 /// How much is inflated between two looks at the bounds.
 const STEP: usize = 64 << 10;
 
-pub(super) fn decode(body: &[u8], bounds: Bounds, inputs: &mut Inputs<'_>) -> Result<()> {
+pub(super) fn decode(body: &[u8], bounds: InflateLimits, inputs: &mut Inputs<'_>) -> Result<()> {
     let mut archive = ZipArchive::new(Cursor::new(body)).map_err(|error| broken(&error))?;
     if archive.len() > inputs.limits.max_inputs {
         return Err(Error::invalid(format!("the request has more than {} inputs", inputs.limits.max_inputs)));
@@ -31,13 +31,13 @@ pub(super) fn decode(body: &[u8], bounds: Bounds, inputs: &mut Inputs<'_>) -> Re
             return Err(broken(&ZipError::UnsupportedArchive("compression")));
         }
         let file = read(&mut entry, &mut inflated, body.len(), bounds)?;
-        npy::input(&file, index, inputs)?;
+        npy_decode::input(&file, index, inputs)?;
     }
     Ok(())
 }
 
 /// Reads an entry to its end, within the bounds on all entries together.
-fn read(entry: &mut impl Read, inflated: &mut usize, packed: usize, bounds: Bounds) -> Result<Vec<u8>> {
+fn read(entry: &mut impl Read, inflated: &mut usize, packed: usize, bounds: InflateLimits) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     loop {
         let start = file.len();
@@ -50,7 +50,7 @@ fn read(entry: &mut impl Read, inflated: &mut usize, packed: usize, bounds: Boun
             let message = format!("the request's body inflates to more than {most} bytes, at most {most} are accepted");
             return Err(Error::new(Kind::TooLarge, message));
         }
-        if *inflated > Bounds::FREE && *inflated > packed.saturating_mul(bounds.ratio) {
+        if *inflated > InflateLimits::FREE && *inflated > packed.saturating_mul(bounds.ratio) {
             let message = format!(
                 "the request's body inflates to more than {} times its size, which is not accepted",
                 bounds.ratio
@@ -75,7 +75,7 @@ pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for output in outputs {
         let mut pieces = Pieces::default();
-        npy_answer::write(&mut pieces, output)?;
+        npy_encode::write(&mut pieces, output)?;
         let chunks = pieces.finish();
         let size: usize = chunks.iter().map(bytes::Bytes::len).sum();
         let options = SimpleFileOptions::default()

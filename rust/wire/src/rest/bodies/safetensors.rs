@@ -1,6 +1,6 @@
 //! safetensors: a JSON header, and tensors after it.
 
-use super::place::{Inputs, Output};
+use super::tensors::{Inputs, Output};
 use ::safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use penstock_core::{
     BodyChunks, Datatype, Error, Kind, MAX_RANK, ModelSpec, ResponsePlan, Result,

@@ -1,20 +1,20 @@
 use super::{
-    BodyLimits, Extras, Format, check_answer, decode, encode,
-    item::{Item, Reader},
+    BodyLimits, Format, RequestOptions, check_response, decode, encode,
+    msgpack_reader::{Item, Reader},
 };
-use crate::rest::test_spec::{add, identity, model, tensor};
-use crate::{Decoded, Limits, coding::Bounds};
+use crate::rest::testing::{add, identity, model, tensor};
+use crate::{DecodedRequest, Limits, coding::InflateLimits};
 use bytes::Bytes;
 use penstock_core::{Buffer, Datatype, InferResponse, Kind, ModelSpec, ResponsePlan, Result, Tensor, Timings};
 use proptest::prelude::*;
 
 const LIMITS: BodyLimits = BodyLimits {
     lists: Limits { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false },
-    inflated: Bounds { bytes: 1 << 20, ratio: 100 },
+    inflated: InflateLimits { bytes: 1 << 20, ratio: 100 },
 };
 
-fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Result<Decoded> {
-    decode(format, spec, Extras::default(), Bytes::copy_from_slice(body), &LIMITS)
+fn decoded(format: Format, spec: &ModelSpec, body: &[u8]) -> Result<DecodedRequest> {
+    decode(format, spec, RequestOptions::default(), Bytes::copy_from_slice(body), &LIMITS)
 }
 
 fn response(tensors: Vec<Tensor>) -> InferResponse {
@@ -22,7 +22,7 @@ fn response(tensors: Vec<Tensor>) -> InferResponse {
 }
 
 /// An answer as a request for a model whose inputs are named as its outputs.
-fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<Decoded> {
+fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<DecodedRequest> {
     let answer = encode(format, spec, &ResponsePlan::default(), &response(tensors))?.concat();
     let body = match format {
         // The answer's list is called `outputs`, of the same form.
@@ -62,7 +62,7 @@ fn content_types_lead_back() {
 fn what_has_no_place_is_refused_before_it_is_computed() {
     let two =
         model("two", Vec::new(), vec![tensor("a", Datatype::Bf16, &[None]), tensor("b", Datatype::Bytes, &[None])]);
-    let refusal = |format| check_answer(format, &two, &ResponsePlan::default()).unwrap_err().message().to_owned();
+    let refusal = |format| check_response(format, &two, &ResponsePlan::default()).unwrap_err().message().to_owned();
     assert!(refusal(Format::Npy).starts_with("an npy answer is one output, the request asks for 2"));
     assert_eq!(
         refusal(Format::Arrow),
@@ -72,7 +72,7 @@ fn what_has_no_place_is_refused_before_it_is_computed() {
         refusal(Format::Safetensors),
         "output 'b' has datatype BYTES, which has no place in safetensors: accept another format"
     );
-    assert!(check_answer(Format::Npz, &two, &ResponsePlan::default()).is_ok());
+    assert!(check_response(Format::Npz, &two, &ResponsePlan::default()).is_ok());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn an_answer_without_the_models_outputs_is_a_defect() {
 fn priorities_and_sequences_are_kept() {
     let spec = identity(Datatype::Uint8, &[None]);
     let parameters = r#"{"priority":2,"sequence_id":7,"sequence_start":true}"#;
-    let extras = Extras::from_query(&spec, [("parameters", parameters)]).unwrap();
+    let extras = RequestOptions::from_query(&spec, [("parameters", parameters)]).unwrap();
     let npy =
         encode(Format::Npy, &spec, &ResponsePlan::default(), &response(vec![shared(Datatype::Uint8, &[1], vec![5])]));
     let body = Bytes::from(npy.unwrap().concat());

@@ -1,11 +1,13 @@
 //! Reads generate requests. A member that names an input is that tensor, any other is a parameter.
 
-use super::super::{
-    elements::{self, Target},
-    parameters::RequestParameters,
-    reader::{Reader, Skip},
+use crate::{DecodedRequest, Limits, request_schema::refuse_open};
+use crate::{
+    json::{
+        array::{self, Target},
+        reader::{Reader, Skip},
+    },
+    rest::parameters::RequestParameters,
 };
-use crate::{Decoded, Limits, declared::refuse_open};
 use penstock_core::{
     Buffer, Error, InferRequest, ModelSpec, Protocol, RequestMetadata, ResponsePlan, Result, Shape, Tensor, TensorSpec,
 };
@@ -13,9 +15,9 @@ use smallvec::SmallVec;
 
 /// A decoded generate request.
 #[derive(Debug)]
-pub struct Generate {
+pub struct GenerateRequest {
     /// The request, as any other.
-    pub decoded: Decoded,
+    pub decoded: DecodedRequest,
     /// Whether the answer's parameters are wanted, in an object of their own named `details`.
     pub details: bool,
 }
@@ -39,7 +41,7 @@ pub struct Generate {
 ///
 /// # Errors
 /// `InvalidInput` that names the tensor or parameter, or the byte where the JSON is wrong.
-pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Generate> {
+pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<GenerateRequest> {
     refuse_open(spec, "generate has nothing to fill")?;
     let mut draft = Draft {
         spec,
@@ -159,8 +161,8 @@ impl Draft<'_> {
             max_depth: self.limits.max_depth,
         };
         let buffer = match count {
-            Some(_) => elements::read(reader, &target)?,
-            None => elements::read_scalar(reader, &target)?,
+            Some(_) => array::read(reader, &target)?,
+            None => array::read_scalar(reader, &target)?,
         };
         let tensor = Tensor::new(declared.datatype, shape, Buffer::Aligned(buffer))
             .map_err(|error| Error::new(error.kind(), format!("input '{}': {}", declared.name, error.message())))?;
@@ -184,7 +186,7 @@ impl Draft<'_> {
         Ok(Some(look.skip(rules)?))
     }
 
-    fn finish(self) -> Result<Generate> {
+    fn finish(self) -> Result<GenerateRequest> {
         let mut request = InferRequest::assemble(self.spec, self.tensors, Protocol::Http)?;
         let RequestParameters { timeout, schedule, custom: parameters, .. } = self.parameters;
         request.schedule = schedule.finish();
@@ -193,7 +195,7 @@ impl Draft<'_> {
             .wants_context
             .then(|| Box::new(RequestMetadata { id: self.id.clone(), parameters, ..RequestMetadata::default() }));
         let plan = ResponsePlan { id: self.id, ..ResponsePlan::default() };
-        Ok(Generate { decoded: Decoded { request, plan, timeout, shared: None }, details: self.details })
+        Ok(GenerateRequest { decoded: DecodedRequest { request, plan, timeout, shared: None }, details: self.details })
     }
 }
 
@@ -236,10 +238,10 @@ fn unfit(spec: &ModelSpec, input: &TensorSpec, count: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rest::test_spec::{add, identity, model, tensor};
+    use crate::rest::testing::{add, identity, model, tensor};
     use penstock_core::{Datatype, Kind, Parameter};
 
-    fn read(spec: &ModelSpec, json: &str) -> Result<Generate> {
+    fn read(spec: &ModelSpec, json: &str) -> Result<GenerateRequest> {
         decode(spec, json.as_bytes(), &Limits::default())
     }
 

@@ -1,10 +1,14 @@
 //! Writes generate answers, and the events of streams of any kind.
 
-use super::super::{
-    encode::{self, EncodeOptions, write_parameter, write_parameters},
-    error,
-    output_text::{self, Style},
-    text,
+use crate::{
+    json::{
+        string,
+        write::{self, Style},
+    },
+    rest::{
+        encode::{self, EncodeOptions, write_parameter, write_parameters},
+        error,
+    },
 };
 use penstock_core::{Error, InferResponse, Kind, ModelSpec, Parameters, ResponsePlan, Result};
 
@@ -84,22 +88,22 @@ impl Writer<'_> {
         out.push(b'{');
         if !self.plan.id.is_empty() {
             out.extend_from_slice(b"\"id\":");
-            text::write(out, &self.plan.id);
+            string::write(out, &self.plan.id);
             out.push(b',');
         }
         out.extend_from_slice(b"\"model_name\":");
-        text::write(out, &spec.name);
+        string::write(out, &spec.name);
         out.extend_from_slice(b",\"model_version\":");
-        text::write(out, &spec.version);
+        string::write(out, &spec.version);
         let strict = self.options.strict_json;
         write_told(out, spec, &response.parameters, details, strict);
         let outputs = spec.outputs.iter().zip(&response.outputs);
         for (declared, tensor) in outputs.filter(|(_, tensor)| !tensor.is_absent()) {
             out.push(b',');
-            text::write(out, &declared.name);
+            string::write(out, &declared.name);
             out.push(b':');
             let start = out.len();
-            output_text::write(out, &declared.name, tensor, Style { strict, base64: false })?;
+            write::write(out, &declared.name, tensor, Style { strict, base64: false })?;
             if tensor.shape().iter().product::<usize>() == 1 {
                 // The brackets of the only element.
                 out.pop();
@@ -128,7 +132,7 @@ fn write_told(out: &mut Vec<u8>, spec: &ModelSpec, parameters: &Parameters, deta
             || spec.outputs.iter().any(|output| *output.name == **name);
         if !taken {
             out.push(b',');
-            text::write(out, name);
+            string::write(out, name);
             out.push(b':');
             write_parameter(out, value, strict);
         }
@@ -138,7 +142,7 @@ fn write_told(out: &mut Vec<u8>, spec: &ModelSpec, parameters: &Parameters, deta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rest::test_spec::{model, tensor};
+    use crate::rest::testing::{model, tensor};
     use bytes::Bytes;
     use penstock_core::{Buffer, Datatype, Parameter, Tensor, Timings};
     use smallvec::smallvec;

@@ -4,5 +4,5 @@
 mod decode;
 mod encode;
 
-pub use decode::{Generate, decode, is_infer};
+pub use decode::{GenerateRequest, decode, is_infer};
 pub use encode::{Form, Writer, error_event};

@@ -2,11 +2,11 @@
 
 use crate::{
     Limits,
-    float::Narrow,
-    rest::{
-        element::{self, Flaw, Read},
-        elements::{Target, describe},
+    json::{
+        array::{Target, describe},
+        element::{self, ElementError, Read},
         fault::Scan,
+        float::HalfFormat,
         reader::{Reader, Skip},
     },
 };
@@ -81,13 +81,13 @@ impl<'s> Column<'s> {
             return self.leaf(reader);
         }
         if reader.peek() != Some(b'[') {
-            return Err(Flaw::Lengths(reader.at()));
+            return Err(ElementError::Lengths(reader.at()));
         }
         let start = reader.at();
         let count =
             if inner == 1 { self.leaves(reader)? } else { items(reader, |reader| self.values(reader, axis + 1))? };
         match *self.axes[axis].get_or_insert(count) {
-            expected if expected != count => Err(Flaw::Lengths(start)),
+            expected if expected != count => Err(ElementError::Lengths(start)),
             _ => Ok(()),
         }
     }
@@ -105,8 +105,8 @@ impl<'s> Column<'s> {
             Datatype::Int16 => append(reader, buffer, |reader| element::integer(reader).map(i16::to_le_bytes)),
             Datatype::Int32 => append(reader, buffer, |reader| element::integer(reader).map(i32::to_le_bytes)),
             Datatype::Int64 => append(reader, buffer, |reader| element::integer(reader).map(i64::to_le_bytes)),
-            Datatype::Fp16 => append(reader, buffer, |reader| element::narrow(reader, Narrow::FP16)),
-            Datatype::Bf16 => append(reader, buffer, |reader| element::narrow(reader, Narrow::BF16)),
+            Datatype::Fp16 => append(reader, buffer, |reader| element::narrow(reader, HalfFormat::FP16)),
+            Datatype::Bf16 => append(reader, buffer, |reader| element::narrow(reader, HalfFormat::BF16)),
             Datatype::Fp32 => append(reader, buffer, element::single),
             Datatype::Fp64 => append(reader, buffer, element::double),
             Datatype::Bytes => items(reader, |reader| self.leaf(reader)),
@@ -127,8 +127,8 @@ impl<'s> Column<'s> {
             Datatype::Int16 => put(buffer, element::integer::<i16>(reader)?.to_le_bytes()),
             Datatype::Int32 => put(buffer, element::integer::<i32>(reader)?.to_le_bytes()),
             Datatype::Int64 => put(buffer, element::integer::<i64>(reader)?.to_le_bytes()),
-            Datatype::Fp16 => put(buffer, element::narrow(reader, Narrow::FP16)?),
-            Datatype::Bf16 => put(buffer, element::narrow(reader, Narrow::BF16)?),
+            Datatype::Fp16 => put(buffer, element::narrow(reader, HalfFormat::FP16)?),
+            Datatype::Bf16 => put(buffer, element::narrow(reader, HalfFormat::BF16)?),
             Datatype::Fp32 => put(buffer, element::single(reader)?),
             Datatype::Fp64 => put(buffer, element::double(reader)?),
             Datatype::Bytes if self.spec.document => return document(reader, buffer, self.limits.max_depth),
@@ -138,10 +138,10 @@ impl<'s> Column<'s> {
     }
 
     #[cold]
-    fn describe(&self, flaw: Flaw, reader: &mut Reader<'_>, start: usize) -> Error {
+    fn describe(&self, flaw: ElementError, reader: &mut Reader<'_>, start: usize) -> Error {
         let Limits { max_depth, .. } = *self.limits;
         let name = &*self.spec.name;
-        let Flaw::Lengths(at) = flaw else {
+        let ElementError::Lengths(at) = flaw else {
             let target =
                 Target { name, datatype: self.spec.datatype, shape: &[], base64: false, lenient: false, max_depth };
             return describe(flaw, reader, &target, start);
@@ -218,7 +218,7 @@ fn bytes(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer) -> Read<()> {
             return Ok(());
         }
     }
-    Err(Flaw::Element(at))
+    Err(ElementError::Element(at))
 }
 
 /// Appends the JSON value at the reader as it is written.
@@ -226,7 +226,7 @@ fn document(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer, max_depth: usiz
     let start = reader.at();
     reader.skip(Skip { max_depth, outer: LEVELS, non_finite: false })?;
     let text = reader.since(start);
-    put(buffer, bytes_tensor::prefix(text.len()).map_err(Flaw::Other)?);
+    put(buffer, bytes_tensor::prefix(text.len()).map_err(ElementError::Other)?);
     buffer.extend_from_slice(text);
     Ok(())
 }

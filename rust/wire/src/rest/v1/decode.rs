@@ -3,19 +3,19 @@
 use super::table::Table;
 use crate::{
     Limits,
-    declared::refuse_open,
-    rest::{
+    json::{
         fault::Scan,
-        parameters::RequestParameters,
         reader::{Reader, Skip},
     },
+    request_schema::refuse_open,
+    rest::parameters::RequestParameters,
 };
 use penstock_core::{Error, InferRequest, ModelSpec, RequestMetadata, Result};
 use std::time::Duration;
 
 /// A decoded call.
 #[derive(Debug)]
-pub struct Call {
+pub struct PredictRequest {
     /// What goes to the queue: one request, or one for each instance if the model has no batch axis.
     pub requests: Vec<InferRequest>,
     /// How the inputs came, and so how the outputs go back.
@@ -52,7 +52,7 @@ pub enum Form {
 ///
 /// # Errors
 /// `InvalidInput` that says where the JSON is wrong, or names the instance and the input.
-pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Call> {
+pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<PredictRequest> {
     refuse_open(spec, "its instances have no names")?;
     let mut body = Body { spec, limits, form: None, requests: Vec::new(), parameters: RequestParameters::default() };
     body.read(json).map_err(|error| {
@@ -109,7 +109,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Call> {
+    fn finish(self) -> Result<PredictRequest> {
         let form = self.form.ok_or_else(|| Error::invalid("the request has neither 'instances' nor 'inputs'"))?;
         let Self { mut requests, mut parameters, .. } = self;
         let schedule = std::mem::take(&mut parameters.schedule).finish();
@@ -123,7 +123,7 @@ impl Body<'_> {
                 RequestMetadata { parameters: std::mem::take(&mut parameters.custom), ..RequestMetadata::default() };
             requests.iter_mut().for_each(|request| request.metadata = Some(Box::new(caller.clone())));
         }
-        Ok(Call { requests, form, timeout: parameters.timeout })
+        Ok(PredictRequest { requests, form, timeout: parameters.timeout })
     }
 
     fn read_instances(&mut self, reader: &mut Reader<'_>) -> Result<()> {

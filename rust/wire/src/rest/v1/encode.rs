@@ -1,10 +1,12 @@
 //! Encodes the answer to a V1 call.
 
 use super::Form;
-use crate::rest::{
-    EncodeOptions, output_text,
-    reader::{Reader, Skip},
-    text,
+use crate::{
+    json::{
+        reader::{Reader, Skip},
+        string, write,
+    },
+    rest::EncodeOptions,
 };
 use penstock_core::{Datatype, Error, InferResponse, Kind, ModelSpec, Result, Tensor, TensorSpec, bytes_tensor};
 use smallvec::SmallVec;
@@ -28,9 +30,9 @@ pub fn encode(
         return Err(Error::new(Kind::Internal, format!("an answer has not the outputs of model '{}'", spec.name)));
     }
     let tensors = responses.iter().flat_map(|response| &response.outputs);
-    let mut out = Vec::with_capacity(64 + tensors.map(output_text::estimate).sum::<usize>());
+    let mut out = Vec::with_capacity(64 + tensors.map(write::estimate).sum::<usize>());
     out.push(b'{');
-    text::write(&mut out, key);
+    string::write(&mut out, key);
     out.push(b':');
     match form {
         Form::Inputs => {
@@ -104,7 +106,7 @@ impl<'t> Writers<'t> {
         }
         out.push(b'{');
         separated(out, &mut self.each, |out, writer| {
-            text::write(out, &writer.spec.name);
+            string::write(out, &writer.spec.name);
             out.push(b':');
             writer.write(out, row)
         })?;
@@ -157,7 +159,7 @@ impl Writer<'_> {
         if self.datatype == Datatype::Bytes {
             return separated(out, bytes_tensor::elements(own), |out, element| self.bytes(out, element));
         }
-        output_text::numbers(out, self.datatype, own, self.strict);
+        write::numbers(out, self.datatype, own, self.strict);
         Ok(())
     }
 
@@ -166,10 +168,10 @@ impl Writer<'_> {
             return self.document(out, element);
         }
         match std::str::from_utf8(element) {
-            Ok(plain) if self.spec.text || !self.spec.name.ends_with("_bytes") => text::write(out, plain),
+            Ok(plain) if self.spec.text || !self.spec.name.ends_with("_bytes") => string::write(out, plain),
             _ => {
                 out.extend_from_slice(b"{\"b64\":");
-                output_text::base64_string(out, element)?;
+                write::base64_string(out, element)?;
                 out.push(b'}');
             }
         }

@@ -7,5 +7,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Call, Form, decode, has_instances};
+pub use decode::{Form, PredictRequest, decode, has_instances};
 pub use encode::encode;

@@ -1,7 +1,7 @@
 //! The columns of a request, filled row by row or all at once.
 
 use super::column::Column;
-use crate::{Limits, rest::reader::Reader};
+use crate::{Limits, json::reader::Reader};
 use penstock_core::{Datatype, Error, InferRequest, ModelSpec, Protocol, Result, names};
 use smallvec::SmallVec;
 

@@ -3,7 +3,7 @@ use crate::{
     Limits,
     rest::{
         EncodeOptions,
-        test_spec::{add, identity, model, tensor},
+        testing::{add, identity, model, tensor},
     },
 };
 use penstock_core::{
@@ -16,7 +16,7 @@ fn batched(spec: ModelSpec) -> ModelSpec {
     ModelSpec { batching: Some(Batching { oversize: Oversize::Split, ..Batching::new(8) }), ..spec }
 }
 
-fn decoded(spec: &ModelSpec, json: &str) -> Call {
+fn decoded(spec: &ModelSpec, json: &str) -> PredictRequest {
     decode(spec, json.as_bytes(), &Limits::default()).unwrap_or_else(|error| panic!("{json}: {error}"))
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::grpc::{
+    protobuf::put_varint,
     testing::{cuts, from_chunks},
-    varint,
 };
 use bytes::BufMut;
 use proptest::prelude::*;
@@ -105,8 +105,8 @@ fn encoded(cases: &[Case], form: Form) -> Vec<u8> {
 }
 
 fn delimited(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    varint::put(into, field << 3 | 2);
-    varint::put(into, bytes.len() as u64);
+    put_varint(into, field << 3 | 2);
+    put_varint(into, bytes.len() as u64);
     into.extend(bytes);
 }
 
@@ -120,15 +120,15 @@ fn unpacked(contents: &InferTensorContents) -> Vec<u8> {
         .chain(contents.uint_contents.iter().map(|&value| (4, u64::from(value))))
         .chain(contents.uint64_contents.iter().map(|&value| (5, value)));
     for (field, value) in integers {
-        varint::put(&mut bytes, field << 3);
-        varint::put(&mut bytes, value);
+        put_varint(&mut bytes, field << 3);
+        put_varint(&mut bytes, value);
     }
     for value in &contents.fp32_contents {
-        varint::put(&mut bytes, 6 << 3 | 5);
+        put_varint(&mut bytes, 6 << 3 | 5);
         bytes.put_slice(&value.to_le_bytes());
     }
     for value in &contents.fp64_contents {
-        varint::put(&mut bytes, 7 << 3 | 1);
+        put_varint(&mut bytes, 7 << 3 | 1);
         bytes.put_slice(&value.to_le_bytes());
     }
     contents.bytes_contents.iter().for_each(|value| delimited(&mut bytes, 8, value));

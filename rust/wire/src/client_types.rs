@@ -1,0 +1,67 @@
+//! Both ends of a call as a client has them: what it asks, and what it is answered.
+
+use penstock_core::{Error, Kind, Parameters, Tensor};
+use smallvec::SmallVec;
+
+/// A tensor and its name.
+#[derive(Clone, Debug)]
+pub struct NamedTensor {
+    /// The input's or output's name.
+    pub name: String,
+    /// Its elements.
+    pub tensor: Tensor,
+}
+
+/// An inference that a client asks for.
+#[derive(Clone, Debug, Default)]
+pub struct ClientRequest {
+    /// The model's name.
+    pub model: String,
+    /// One version; empty lets the server choose.
+    pub version: String,
+    /// The request's id, empty for none.
+    pub id: String,
+    /// The inputs, in any order.
+    pub inputs: SmallVec<[NamedTensor; 2]>,
+    /// The names of the outputs wanted; none means all.
+    pub outputs: Vec<String>,
+    /// The request's parameters.
+    pub parameters: Parameters,
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, Default)]
+pub struct ClientResponse {
+    /// The model's name.
+    pub model: String,
+    /// The version that answered; empty if the server does not say.
+    pub version: String,
+    /// The request's id, empty for none.
+    pub id: String,
+    /// The answer's parameters.
+    pub parameters: Parameters,
+    /// The outputs, in the server's order.
+    pub outputs: SmallVec<[NamedTensor; 2]>,
+}
+
+impl ClientResponse {
+    /// The value of a parameter of type bool.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.parameters.iter().find_map(|(known, value)| match value {
+            penstock_core::Parameter::Bool(value) if known == name => Some(*value),
+            _ => None,
+        })
+    }
+}
+
+/// An error of the decoders, which speak of requests, as one of an answer: it is the server's fault.
+#[cold]
+pub(crate) fn response_error(error: &Error) -> Error {
+    let said = error
+        .message()
+        .replace("request JSON", "its JSON")
+        .replace("input '", "output '")
+        .replace("the request has", "it has")
+        .replace("raw_input_contents", "raw_output_contents");
+    Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {said}"))
+}

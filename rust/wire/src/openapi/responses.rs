@@ -1,0 +1,85 @@
+//! What a route answers when it refuses: each status with its reasons, and one schema for all.
+
+use super::{names::reference, site::ServerDescription};
+use crate::rest::error::status;
+use penstock_core::Kind;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The statuses of any REST request: its path or its headers are over a limit.
+pub(super) const OF_ANY: [u16; 2] = [414, 431];
+
+/// The headers of an answer that say where its time went, and their components.
+pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
+    ("x-penstock-queue-seconds", "QueueSeconds"),
+    ("x-penstock-compute-seconds", "ComputeSeconds"),
+    ("x-penstock-batch-size", "BatchSize"),
+];
+
+/// The refusals of an inference request, by status.
+pub(super) fn of_inference(site: &ServerDescription<'_>) -> Vec<u16> {
+    // Of a path that exists, the method is not refused by its operation; a caller that left reads no answer.
+    let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::MethodNotAllowed | Kind::Cancelled));
+    let mut statuses: Vec<u16> = kinds.map(|kind| status(kind, site.overload_unavailable)).chain(OF_ANY).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    statuses
+}
+
+/// The reference to a refusal.
+pub(super) fn refusal(status: u16) -> Value {
+    reference("responses", &format!("Refused{status}"))
+}
+
+/// Every refusal, as components.
+pub(super) fn components(site: &ServerDescription<'_>) -> Map<String, Value> {
+    let mut reasons: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+    for kind in Kind::ALL {
+        reasons.entry(status(kind, site.overload_unavailable)).or_default().push(reason(kind, site));
+    }
+    let bounds = &site.bounds;
+    reasons.insert(414, vec![format!("The path and query are longer than {}.", bytes(bounds.uri_bytes))]);
+    let headers = format!("There are more than {} headers, or {} of them.", bounds.headers, bytes(bounds.header_bytes));
+    reasons.insert(431, vec![headers]);
+    let retries = if site.overload_unavailable { &[503][..] } else { &[429, 503] };
+    let component = |(status, reasons): (u16, Vec<String>)| {
+        let mut answer = json!({
+            "description": reasons.join(" "),
+            "content": {"application/json": {"schema": reference("schemas", "Error")}},
+        });
+        if retries.contains(&status) {
+            answer["headers"] = json!({"Retry-After": reference("headers", "RetryAfter")});
+        }
+        (format!("Refused{status}"), answer)
+    };
+    reasons.into_iter().map(component).collect()
+}
+
+/// A size in the largest unit that divides it.
+pub(super) fn bytes(size: usize) -> String {
+    match size {
+        size if size > 0 && size % (1 << 20) == 0 => format!("{} MiB", size >> 20),
+        size if size > 0 && size % (1 << 10) == 0 => format!("{} KiB", size >> 10),
+        size => format!("{size} bytes"),
+    }
+}
+
+fn reason(kind: Kind, site: &ServerDescription<'_>) -> String {
+    let said = match kind {
+        Kind::InvalidInput => "The request is not what the protocol or the model's signature says.",
+        Kind::NotFound => "There is no such model, version or route.",
+        Kind::AlreadyExists => "There is one of that name already.",
+        Kind::MethodNotAllowed => "The route exists, not for this method.",
+        Kind::TooLarge => return format!("The body has more than {}.", bytes(site.bounds.body_bytes)),
+        Kind::UnsupportedEncoding => "The body has a content encoding that is not read.",
+        Kind::Unsupported => "A part of the protocol that is not served.",
+        Kind::Forbidden => "The caller may not do this.",
+        Kind::Overloaded => "The model's queue is full, or all bodies together hold as many bytes as they may.",
+        Kind::Unavailable => "The server or the model is starting, draining or stopped.",
+        Kind::Timeout => "The deadline passed before the answer was there.",
+        Kind::Cancelled => "The caller left before its request was read to the end.",
+        Kind::Handler => "The model failed, or returned what its signature does not allow.",
+        Kind::Internal => "A defect of the server.",
+    };
+    said.to_owned()
+}

@@ -1,0 +1,387 @@
+//! What a request is decoded against: its model's declaration, or, for an open model, what it declares itself.
+
+use penstock_core::{Datatype, Error, Kind, ModelSpec, Parameters, RawRequest, Result, TensorSpec};
+use std::ops::Deref;
+
+/// The most bytes of a name that a request gives a tensor.
+pub(crate) const MAX_NAME: usize = 1024;
+
+/// Inputs and outputs that have indexes: those of the model, or, of an open one, those that the request has named so far.
+#[derive(Debug)]
+pub(crate) enum RequestSchema<'s> {
+    ByModel(&'s ModelSpec),
+    ByRequest(Box<RequestTensors>),
+}
+
+/// What a request declares itself.
+#[derive(Debug)]
+pub(crate) struct RequestTensors {
+    /// Its tensors so far. An output that is asked for has a name only.
+    spec: ModelSpec,
+    /// The custom parameters of its inputs.
+    parameters: Vec<Parameters>,
+    /// The places of inputs whose JSON was nested.
+    nested: Vec<usize>,
+}
+
+impl RequestTensors {
+    fn new(spec: &ModelSpec) -> Self {
+        Self { spec: spec.for_raw_request(Vec::new(), Vec::new()), parameters: Vec::new(), nested: Vec::new() }
+    }
+}
+
+impl Deref for RequestSchema<'_> {
+    type Target = ModelSpec;
+
+    fn deref(&self) -> &ModelSpec {
+        match self {
+            Self::ByModel(spec) => spec,
+            Self::ByRequest(own) => &own.spec,
+        }
+    }
+}
+
+impl<'s> RequestSchema<'s> {
+    pub(crate) fn new(spec: &'s ModelSpec) -> Self {
+        if spec.raw_requests { Self::ByRequest(Box::new(RequestTensors::new(spec))) } else { Self::ByModel(spec) }
+    }
+
+    /// The index of the input of that name, which is at `place` in the request. The last name that is given at a place
+    /// counts.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that the model does not have; of an open one, for one that no tensor can have, or that
+    /// another has.
+    pub(crate) fn input(&mut self, name: &str, place: usize) -> Result<usize> {
+        let own = match self {
+            Self::ByModel(spec) => return spec.input_index(name),
+            Self::ByRequest(own) => own,
+        };
+        check_name("input", name, place)?;
+        own.spec.inputs.truncate(place);
+        own.parameters.truncate(place);
+        if own.spec.inputs.iter().any(|earlier| *earlier.name == *name) {
+            return Err(Error::invalid(format!("input '{name}' is given twice")));
+        }
+        own.spec.inputs.push(TensorSpec::new(name, Datatype::Bytes, Vec::new()));
+        Ok(place)
+    }
+
+    /// The index of the output of that name, which is asked for at `place`.
+    ///
+    /// # Errors
+    /// As [`RequestSchema::input`].
+    pub(crate) fn output(&mut self, name: &str, place: usize) -> Result<usize> {
+        let own = match self {
+            Self::ByModel(spec) => return spec.output_index(name),
+            Self::ByRequest(own) => own,
+        };
+        check_name("output", name, place)?;
+        own.spec.outputs.truncate(place);
+        if own.spec.outputs.iter().any(|earlier| *earlier.name == *name) {
+            return Err(Error::invalid(format!("output '{name}' is requested twice")));
+        }
+        own.spec.outputs.push(TensorSpec::new(name, Datatype::Bytes, Vec::new()));
+        Ok(place)
+    }
+
+    /// Forgets the inputs: another list of them counts.
+    pub(crate) fn clear_inputs(&mut self) {
+        if let Self::ByRequest(own) = self {
+            own.spec.inputs.clear();
+            own.parameters.clear();
+            own.nested.clear();
+        }
+    }
+
+    /// Forgets the outputs, likewise.
+    pub(crate) fn clear_outputs(&mut self) {
+        if let Self::ByRequest(own) = self {
+            own.spec.outputs.clear();
+        }
+    }
+
+    /// Keeps the custom parameters of the input at `place`.
+    pub(crate) fn keep(&mut self, place: usize, parameters: Parameters) {
+        if let Self::ByRequest(own) = self
+            && !parameters.is_empty()
+        {
+            own.parameters.resize(place, Parameters::new());
+            own.parameters.push(parameters);
+        }
+    }
+
+    /// Notes that the JSON of the input at `place` was nested as its shape.
+    pub(crate) fn was_nested(&mut self, place: usize) {
+        if let Self::ByRequest(own) = self {
+            own.nested.push(place);
+        }
+    }
+
+    /// The datatype of that name; of a lenient model's input also in lower case.
+    pub(crate) fn datatype(&self, name: &str) -> Option<Datatype> {
+        let lowered = || self.lenient.then(|| Datatype::from_name(&name.to_ascii_uppercase())).flatten();
+        Datatype::from_name(name).or_else(lowered)
+    }
+
+    /// Refuses an output that is asked for as classes, where its type is not known before it is computed.
+    ///
+    /// # Errors
+    /// As [`penstock_core::classify::check`]; `Unsupported` of an open model.
+    pub(crate) fn check_classes(&self, index: usize) -> Result<()> {
+        match self {
+            Self::ByModel(spec) => penstock_core::classify::check(&spec.outputs[index]),
+            Self::ByRequest(own) => {
+                let (name, model) = (&own.spec.outputs[index].name, &own.spec.name);
+                let text =
+                    format!("output '{name}' cannot be classified: model '{model}' does not declare its outputs");
+                Err(Error::new(Kind::Unsupported, text))
+            }
+        }
+    }
+
+    /// What an open model is told beside the tensors, which came as raw bytes if they are `binary`.
+    pub(crate) fn asked(self, binary: bool) -> Option<Box<RawRequest>> {
+        let Self::ByRequest(own) = self else { return None };
+        let RequestTensors { spec, parameters, nested } = *own;
+        let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
+        let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
+        let names = names(spec.inputs);
+        let (parameters, nested) = (parameters.into(), nested.into());
+        Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, http: None }))
+    }
+}
+
+/// Refuses an open model where a request does not name its tensors.
+///
+/// # Errors
+/// `Unsupported`, with what to call instead.
+pub(crate) fn refuse_open(spec: &ModelSpec, what: &str) -> Result<()> {
+    if !spec.raw_requests {
+        return Ok(());
+    }
+    let text = format!("model '{}' declares no inputs, so {what}: call infer, or a route of its own", spec.name);
+    Err(Error::new(Kind::Unsupported, text))
+}
+
+fn check_name(role: &str, name: &str, place: usize) -> Result<()> {
+    match name.len() {
+        0 => Err(Error::invalid(format!("'{role}s[{place}]' has an empty 'name'"))),
+        1..=MAX_NAME => Ok(()),
+        len => {
+            let text = format!("'{role}s[{place}]' has a name of {len} bytes, at most {MAX_NAME} are accepted");
+            Err(Error::invalid(text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        DecodedRequest, Limits, grpc,
+        rest::{self, EncodeOptions, bodies},
+    };
+    use penstock_core::{
+        Batching, Buffer, InferResponse, Parameter, RequestedOutput, ResponseHead, ResponsePlan, Tensor,
+    };
+    use smallvec::smallvec;
+
+    fn open() -> ModelSpec {
+        let batching = Some(Batching::new(8));
+        ModelSpec { name: "m".into(), raw_requests: true, wants_context: true, batching, ..ModelSpec::default() }
+    }
+
+    fn read(json: &str, tail: &[u8]) -> Result<DecodedRequest> {
+        let spec = open();
+        let mut decoder = rest::begin(&spec, json.as_bytes(), tail.len(), &Limits::default())?;
+        decoder.write(tail)?;
+        decoder.finish()
+    }
+
+    fn shown(decoded: &DecodedRequest) -> Vec<(&str, Datatype, &[usize], &[u8])> {
+        let names = decoded.request.raw.as_ref().unwrap().names.iter();
+        let tensors = decoded.request.inputs.iter().flatten();
+        names.zip(tensors).map(|(name, t)| (&**name, t.datatype(), t.shape(), t.as_slice())).collect()
+    }
+
+    #[test]
+    fn a_request_names_its_own_tensors() {
+        let json = r#"{"id":"i","parameters":{"p":1},"outputs":[{"name":"r"},{"name":"q","parameters":{"binary_data":true}}],
+            "inputs":[{"name":"b","datatype":"INT8","shape":[2,1],"parameters":{"binary_data_size":2}},
+                      {"name":"a","datatype":"BYTES","shape":[],"data":["x"],"parameters":{"own":true}}]}"#;
+        let decoded = read(json, &[7, 8]).unwrap();
+        assert_eq!(
+            shown(&decoded),
+            [("b", Datatype::Int8, &[2, 1][..], &[7, 8][..]), ("a", Datatype::Bytes, &[], b"\x01\0\0\0x"),]
+        );
+        let DecodedRequest { request, plan, .. } = decoded;
+        let asked = request.raw.unwrap();
+        assert_eq!(asked.outputs.as_deref(), Some(&["r".into(), "q".into()][..]));
+        assert_eq!(*asked.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
+        assert!(asked.binary && asked.http.is_none());
+        assert_eq!(plan.outputs, Some(smallvec![RequestedOutput::new(0, false), RequestedOutput::new(1, true)]));
+        // Its rows are not told apart.
+        assert_eq!((request.rows, request.metadata.unwrap().id.as_str()), (1, "i"));
+        assert!(!read(r#"{"inputs":[]}"#, &[]).unwrap().request.raw.unwrap().binary);
+    }
+
+    #[test]
+    fn the_last_name_of_a_tensor_counts_and_every_name_once() {
+        let tensor = |names: &str| format!(r#"{{{names}"datatype":"INT8","shape":[1],"data":[1]}}"#);
+        let decoded = read(&format!(r#"{{"inputs":[{}]}}"#, tensor(r#""name":"x","name":"y","#)), &[]).unwrap();
+        assert_eq!(shown(&decoded)[0].0, "y");
+        let x = tensor(r#""name":"x","#);
+        let refused = |json: &str| read(json, &[]).unwrap_err().message().to_owned();
+        assert_eq!(refused(&format!(r#"{{"inputs":[{x},{x}]}}"#)), "input 'x' is given twice");
+        assert_eq!(refused(&format!(r#"{{"inputs":[{}]}}"#, tensor(""))), "'inputs[0]' has no 'name'");
+        let long = tensor(&format!(r#""name":"{}","#, "n".repeat(MAX_NAME + 1)));
+        let text = "'inputs[0]' has a name of 1025 bytes, at most 1024 are accepted";
+        assert_eq!(refused(&format!(r#"{{"inputs":[{long}]}}"#)), text);
+        let again = format!(r#"{{"inputs":[{x},{}],"inputs":[{x}]}}"#, tensor(r#""name":"y","#));
+        assert_eq!(shown(&read(&again, &[]).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn lists_in_lists_are_told() {
+        let tensor = |name: &str, shape: &str, data: &str| {
+            format!(r#"{{"name":"{name}","datatype":"INT8","shape":{shape},"data":{data}}}"#)
+        };
+        let of = |inputs: &[String]| {
+            let asked = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.raw.unwrap();
+            asked.nested.to_vec()
+        };
+        let [flat, nested] = [tensor("x", "[2,1]", " [ 1,2]"), tensor("y", "[2,1]", " [ [1], [2]]")];
+        assert!(of(std::slice::from_ref(&flat)).is_empty());
+        assert_eq!(of(&[flat, nested.clone()]), [1]);
+        assert_eq!(of(&[nested, tensor("z", "[2,0]", "[[],[]]")]), [0, 1]);
+        // Where what is known of the data comes after it.
+        assert_eq!(of(&[r#"{"data":[[1],[2]],"shape":[2,1],"datatype":"INT8","name":"x"}"#.to_owned()]), [0]);
+    }
+
+    #[test]
+    fn a_lenient_model_takes_null_for_nan_and_small_letters() {
+        let read_by = |lenient: bool, datatype: &str, data: &str| {
+            let spec = ModelSpec { lenient, ..open() };
+            let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[2],"data":{data}}}]}}"#);
+            rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()
+        };
+        let bytes = |datatype: &str, data: &str| {
+            let request = read_by(true, datatype, data).unwrap().request;
+            request.inputs[0].as_ref().unwrap().as_slice().to_vec()
+        };
+        assert_eq!(bytes("FP32", "[ null , 1.5]"), [f32::NAN, 1.5].map(f32::to_le_bytes).concat());
+        assert_eq!(bytes("FP64", "[1e9,null]"), [1e9, f64::NAN].map(f64::to_le_bytes).concat());
+        assert_eq!(bytes("FP16", "[null,NaN]"), [0, 0x7e, 0, 0x7e]);
+        assert_eq!(bytes("BF16", "[1,null]"), [0x80, 0x3f, 0xc0, 0x7f]);
+        assert_eq!(bytes("fp32", "[null,1]"), bytes("Fp32", "[NaN,1]"));
+        assert_eq!(bytes("uint8", "[1,2]"), [1, 2]);
+        for (datatype, data, said) in [
+            ("FP32", "[null,\"1\"]", "input 'x' has \"1\" at byte 66, FP32 takes"),
+            ("FP32", "[nullx,1]", "request JSON at byte 65: expected"),
+            ("FP32", "[null]", "input 'x' has 1 elements in 'data', shape [2] expects 2"),
+            ("INT8", "[null,1]", "input 'x' has null at byte 61, INT8 takes"),
+            ("BYTES", "[null,\"\"]", "input 'x' has null at byte 62, BYTES takes"),
+            ("fp8", "[1,2]", "input 'x': unknown datatype 'fp8', expected one of BOOL"),
+        ] {
+            let text = read_by(true, datatype, data).unwrap_err().message().to_owned();
+            assert!(text.starts_with(said), "{datatype} {data}: {text}");
+        }
+        let text = |datatype: &str, data: &str| read_by(false, datatype, data).unwrap_err().message().to_owned();
+        assert!(text("FP32", "[null,1]").starts_with("input 'x' has null at byte"));
+        assert!(text("fp32", "[1,2]").starts_with("input 'x': unknown datatype 'fp32'"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn null_is_read_as_nan_wherever_it_stands(
+            items in proptest::collection::vec("null|NaN|-?[0-9]{1,4}|1e30|\"a\"|true|nul", 0..6),
+            datatype in proptest::sample::select(vec!["FP16", "BF16", "FP32", "FP64", "INT32"]),
+        ) {
+            let spec = ModelSpec { lenient: true, ..open() };
+            let read = |items: &[String]| {
+                let (count, data) = (items.len(), items.join(" , "));
+                let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[{count}],"data":[{data}]}}]}}"#);
+                let decoded = rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()?;
+                Ok::<_, Error>(decoded.request.inputs[0].as_ref().unwrap().as_slice().to_vec())
+            };
+            let spelled: Vec<_> = items.iter().map(|item| item.replace("null", "NaN")).collect();
+            match (read(&items), read(&spelled)) {
+                (Ok(one), Ok(other)) => proptest::prop_assert_eq!(one, other),
+                (one, other) => proptest::prop_assert_eq!(one.is_err(), other.is_err()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_names_its_own_tensors_typed_or_raw() {
+        use crate::generated::inference::{
+            InferParameter, InferTensorContents, ModelInferRequest,
+            infer_parameter::ParameterChoice::StringParam,
+            model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+        };
+        use crate::grpc::testing::envelope;
+        let tensor = |name: &str, datatype: &str, contents| InferInputTensor {
+            name: name.to_owned(),
+            datatype: datatype.to_owned(),
+            shape: vec![2],
+            parameters: [("own".to_owned(), InferParameter { parameter_choice: Some(StringParam(name.to_owned())) })]
+                .into(),
+            contents,
+        };
+        let typed = |values: &[i32]| Some(InferTensorContents { int_contents: values.to_vec(), ..Default::default() });
+        let outputs = vec![InferRequestedOutputTensor { name: "o".to_owned(), ..Default::default() }];
+        let read = |message: ModelInferRequest| grpc::decode(&open(), envelope(&message), &Limits::default());
+        let inputs = [tensor("y", "INT8", typed(&[1, -1]))];
+        let message = ModelInferRequest { inputs: inputs.to_vec(), outputs, ..Default::default() };
+        let decoded = read(message.clone()).unwrap();
+        assert_eq!(shown(&decoded), [("y", Datatype::Int8, &[2][..], &[1, 255][..])]);
+        let asked = decoded.request.raw.unwrap();
+        assert_eq!(asked.outputs.as_deref(), Some(&["o".into()][..]));
+        assert_eq!(*asked.parameters, [vec![("own".to_owned(), Parameter::String("y".to_owned()))]]);
+        assert!(!asked.binary);
+
+        let raw = vec![vec![1, 2].into(), vec![3, 4].into()];
+        let inputs = vec![tensor("y", "INT8", None), tensor("x", "UINT8", None)];
+        let decoded = read(ModelInferRequest { inputs, raw_input_contents: raw, ..Default::default() }).unwrap();
+        assert_eq!(shown(&decoded).iter().map(|one| one.0).collect::<Vec<_>>(), ["y", "x"]);
+        assert!(decoded.request.raw.unwrap().binary);
+
+        let refused = |inputs: Vec<InferInputTensor>| {
+            read(ModelInferRequest { inputs, ..message.clone() }).unwrap_err().message().to_owned()
+        };
+        let known = "expected one of BOOL, UINT8,";
+        assert!(
+            refused(vec![tensor("x", "int8", None)])
+                .starts_with(&format!("input 'x' has unknown datatype 'int8', {known}"))
+        );
+        assert_eq!(refused(vec![tensor("x", "INT8", typed(&[1, 2])); 2]), "input 'x' is given twice");
+        assert_eq!(refused(vec![tensor("", "INT8", typed(&[1, 2]))]), "'inputs[0]' has an empty 'name'");
+    }
+
+    fn answer() -> InferResponse {
+        let tensor =
+            |value: u8| Tensor::new(Datatype::Uint8, smallvec![1], Buffer::Shared(vec![value].into())).unwrap();
+        let told = ResponseHead { names: Box::new(["b".into(), "a".into()]), ..ResponseHead::default() };
+        InferResponse {
+            outputs: smallvec![tensor(1), tensor(2)],
+            head: Some(Box::new(told)),
+            ..InferResponse::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_has_the_names_that_it_tells() {
+        let (spec, plan, answer) = (open(), ResponsePlan::default(), answer());
+        let json = rest::encode(&spec, &plan, &answer, &EncodeOptions::default()).unwrap().chunks.concat();
+        let outputs = r#"[{"name":"b","datatype":"UINT8","shape":[1],"data":[1]},{"name":"a","datatype":"UINT8","shape":[1],"data":[2]}]"#;
+        let text = format!(r#"{{"model_name":"m","model_version":"1","outputs":{outputs}}}"#);
+        assert_eq!(String::from_utf8(json).unwrap(), text);
+        let message = grpc::response(&spec, &plan, &answer).unwrap();
+        assert_eq!(message.outputs.iter().map(|output| &*output.name).collect::<Vec<_>>(), ["b", "a"]);
+        let npz = bodies::encode(bodies::Format::Npz, &spec, &plan, &answer).unwrap().concat();
+        assert!(npz.windows(5).any(|part| part == b"a.npy"));
+        let error = bodies::encode(bodies::Format::Npy, &spec, &plan, &answer).unwrap_err();
+        assert!(error.message().starts_with("an npy answer is one output, the request asks for 2"), "{error}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Writes an Arrow IPC stream of one record batch: a column for each output.
+
+use super::tensors::Output;
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, RecordBatch, StringArray, make_array};
+use arrow_buffer::BooleanBuffer;
+use arrow_data::ArrayData;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use penstock_core::{
+    BodyChunks, Buffer, Datatype, Error, Kind, ModelSpec, ResponsePlan, Result, Tensor, bytes_tensor,
+    copies::{self, Step},
+    element_count,
+};
+use std::{collections::HashMap, sync::Arc};
+
+pub(super) fn encode(spec: &ModelSpec, plan: &ResponsePlan, outputs: &[Output<'_>]) -> Result<BodyChunks> {
+    let rows = |output: &Output<'_>| output.tensor.shape().first().copied().unwrap_or(1);
+    if let Some(other) = outputs.iter().find(|output| rows(output) != rows(&outputs[0])) {
+        return Err(Error::invalid(format!(
+            "output '{}' has {} rows and output '{}' {}, Arrow has one number for all: accept another format",
+            outputs[0].spec.name,
+            rows(&outputs[0]),
+            other.spec.name,
+            rows(other)
+        )));
+    }
+    let mut fields = Vec::with_capacity(outputs.len());
+    let mut columns = Vec::with_capacity(outputs.len());
+    for output in outputs {
+        copies::count(Step::Encode, output.tensor.as_slice().len());
+        let column = column(output)?;
+        fields.push(Field::new(&*output.spec.name, column.data_type().clone(), false));
+        columns.push(column);
+    }
+    let mut metadata = HashMap::from([
+        ("model_name".to_owned(), spec.name.to_string()),
+        ("model_version".to_owned(), spec.version.to_string()),
+    ]);
+    if !plan.id.is_empty() {
+        metadata.insert("id".to_owned(), plan.id.clone());
+    }
+    stream(Schema::new_with_metadata(fields, metadata), columns)
+        .map(|bytes| BodyChunks::from_iter([bytes.into()]))
+        .map_err(|_| failed())
+}
+
+fn stream(schema: Schema, columns: Vec<ArrayRef>) -> std::result::Result<Vec<u8>, ArrowError> {
+    let batch = RecordBatch::try_new(Arc::new(schema), columns)?;
+    let mut out = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut out, batch.schema_ref())?;
+    writer.write(&batch)?;
+    writer.finish()?;
+    drop(writer);
+    Ok(out)
+}
+
+/// An output as an array of its rows: fixed-size lists within, as deep as its shape.
+fn column(output: &Output<'_>) -> Result<ArrayRef> {
+    let tensor = output.tensor;
+    let mut array = values(output)?;
+    let shape = tensor.shape();
+    for axis in (1..shape.len()).rev() {
+        let size = i32::try_from(shape[axis]).map_err(|_| failed())?;
+        let lists = element_count(&shape[..axis])?;
+        let item = Arc::new(Field::new("item", array.data_type().clone(), false));
+        let list = FixedSizeListArray::try_new_with_length(item, size, array, None, lists).map_err(|_| failed())?;
+        array = Arc::new(list);
+    }
+    Ok(array)
+}
+
+fn values(output: &Output<'_>) -> Result<ArrayRef> {
+    let tensor = output.tensor;
+    let data_type = match tensor.datatype() {
+        Datatype::Bool => {
+            let bits = BooleanBuffer::from_iter(tensor.as_slice().iter().map(|&byte| byte != 0));
+            return Ok(Arc::new(BooleanArray::new(bits, None)));
+        }
+        Datatype::Bytes => return strings(output),
+        Datatype::Uint8 => DataType::UInt8,
+        Datatype::Uint16 => DataType::UInt16,
+        Datatype::Uint32 => DataType::UInt32,
+        Datatype::Uint64 => DataType::UInt64,
+        Datatype::Int8 => DataType::Int8,
+        Datatype::Int16 => DataType::Int16,
+        Datatype::Int32 => DataType::Int32,
+        Datatype::Int64 => DataType::Int64,
+        Datatype::Fp16 => DataType::Float16,
+        Datatype::Fp32 => DataType::Float32,
+        Datatype::Fp64 => DataType::Float64,
+        Datatype::Bf16 => return Err(failed()),
+    };
+    let data = ArrayData::builder(data_type)
+        .len(element_count(tensor.shape())?)
+        .add_buffer(buffer(tensor))
+        .align_buffers(true)
+        .build()
+        .map_err(|_| failed())?;
+    Ok(make_array(data))
+}
+
+fn buffer(tensor: &Tensor) -> arrow_buffer::Buffer {
+    match tensor.buffer() {
+        Buffer::Shared(bytes) => bytes.clone().into(),
+        other => arrow_buffer::Buffer::from_slice_ref(other.as_slice()),
+    }
+}
+
+fn strings(output: &Output<'_>) -> Result<ArrayRef> {
+    let elements = bytes_tensor::elements(output.tensor.as_slice());
+    if i32::try_from(output.tensor.as_slice().len()).is_err() {
+        let name = &output.spec.name;
+        return Err(Error::invalid(format!("output '{name}' has more than 2 GiB of strings: accept another format")));
+    }
+    if !output.spec.text {
+        return Ok(Arc::new(BinaryArray::from_iter_values(elements)));
+    }
+    let texts: std::result::Result<Vec<&str>, _> = elements.map(std::str::from_utf8).collect();
+    Ok(Arc::new(StringArray::from_iter_values(texts.map_err(|_| failed())?)))
+}
+
+fn failed() -> Error {
+    Error::new(Kind::Internal, "the answer could not be written as an Arrow IPC stream")
+}

@@ -1,0 +1,75 @@
+//! Writes what `numpy.load` reads.
+
+use super::{
+    numpy_strings::{self, Kind},
+    tensors::{Output, Pieces},
+};
+use penstock_core::{
+    BodyChunks, Datatype, Error, Result,
+    copies::{self, Step},
+};
+
+/// What the data after a header begins at a multiple of.
+const ALIGNMENT: usize = 64;
+
+pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
+    let [output] = outputs else {
+        return Err(Error::invalid(format!("an npy answer is one output, not {}", outputs.len())));
+    };
+    let mut pieces = Pieces::default();
+    write(&mut pieces, output)?;
+    Ok(pieces.finish())
+}
+
+/// Writes one array as a file.
+pub(super) fn write(pieces: &mut Pieces, output: &Output<'_>) -> Result<()> {
+    let tensor = output.tensor;
+    if tensor.datatype() == Datatype::Bytes {
+        let (kind, letter) = if output.spec.text { (Kind::Text, "<U") } else { (Kind::Bytes, "|S") };
+        let (padded, width) = numpy_strings::padded(&output.spec.name, tensor, kind)?;
+        header(&mut pieces.out, &format!("{letter}{width}"), tensor.shape());
+        copies::count(Step::Encode, padded.len());
+        pieces.out.extend_from_slice(&padded);
+        return Ok(());
+    }
+    header(&mut pieces.out, descr(tensor.datatype()), tensor.shape());
+    pieces.tensor(tensor.buffer());
+    Ok(())
+}
+
+const fn descr(datatype: Datatype) -> &'static str {
+    match datatype {
+        Datatype::Bool => "|b1",
+        Datatype::Uint8 => "|u1",
+        Datatype::Uint16 => "<u2",
+        Datatype::Uint32 => "<u4",
+        Datatype::Uint64 => "<u8",
+        Datatype::Int8 => "|i1",
+        Datatype::Int16 => "<i2",
+        Datatype::Int32 => "<i4",
+        Datatype::Int64 => "<i8",
+        Datatype::Fp16 => "<f2",
+        // As `ml_dtypes` has its brain floats written.
+        Datatype::Bf16 => "<V2",
+        Datatype::Fp32 => "<f4",
+        Datatype::Fp64 => "<f8",
+        Datatype::Bytes => "|S1",
+    }
+}
+
+fn header(out: &mut Vec<u8>, descr: &str, shape: &[usize]) {
+    let mut sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    if let [only] = sizes.as_mut_slice() {
+        // A tuple of one.
+        only.push(',');
+    }
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}", sizes.join(", "));
+    let before = 10;
+    let whole = (before + text.len() + 1).next_multiple_of(ALIGNMENT);
+    text.extend(std::iter::repeat_n(' ', whole - before - text.len() - 1));
+    text.push('\n');
+    out.extend_from_slice(b"\x93NUMPY\x01\0");
+    // Thirty-two sizes of twenty digits are far below this.
+    out.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
