@@ -1,1 +1,1 @@
-"""The front doors of functions: what a call through each costs beside the plain path, and batches beside FastAPI."""
+"""The integrations of functions: what a call through each costs beside the plain path, and batches beside FastAPI."""

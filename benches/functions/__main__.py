@@ -1,4 +1,4 @@
-"""`python -m benches.functions`: what a call through each front door of functions costs, and batches beside FastAPI.
+"""`python -m benches.functions`: what a call through each integration of functions costs, and batches beside FastAPI.
 
 Run it at the repository's root on a machine that does nothing else. FastAPI's environment and the loader are those of
 benches/load. With `--smoke` it only shows that it works.
@@ -65,7 +65,7 @@ def table_of_batches(rows: Sequence[Batch]) -> str:
 
 def _cells_of_call(one: Added) -> tuple[str, ...]:
     numbers = (f"{one.us:.0f} us", f"{one.plain_us:.0f} us", f"{one.added_us:+.0f} us", f"{one.by_medians_us:+.0f} us")
-    wanted = f"<= {MOST_ADDED_US} us" if one.is_door else ""
+    wanted = f"<= {MOST_ADDED_US} us" if one.is_integration else ""
     return one.what, one.place, *numbers, wanted, _GOOD[one.good()]
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benches.functions.sides import APPS, PLACES, Question, Running, door, fastapi, penstock, plain
+from benches.functions.sides import APPS, PLACES, Question, Running, fastapi, integration, penstock, plain
 from benches.load.loader import load
 
-DOORS = ("inferless", "modelbit", "openinference")
+INTEGRATIONS = ("inferless", "modelbit", "openinference")
 MOST_ADDED_US = 30
-"""Microseconds that a door's call may take beyond the plain path's."""
+"""Microseconds that an integration's call may take beyond the plain path's."""
 LEAST_TIMES = 10
 """So many times FastAPI's loop, at least."""
 ROWS = 10_000
@@ -33,7 +33,7 @@ class Added:
     plain_us: float
     by_medians_us: float
     """What it adds by the medians of the turns."""
-    is_door: bool
+    is_integration: bool
 
     @property
     def added_us(self) -> float:
@@ -42,12 +42,12 @@ class Added:
 
     def good(self) -> bool | None:
         """Whether it is as it shall be; None where nothing was said."""
-        return self.added_us <= MOST_ADDED_US if self.is_door else None
+        return self.added_us <= MOST_ADDED_US if self.is_integration else None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of rows, of a handler that loops over them and of the door."""
+    """A batch of rows, of a handler that loops over them and of the integration."""
 
     what: str
     place: str
@@ -55,7 +55,7 @@ class Batch:
     penstock_ms: float
 
     def times(self) -> float:
-        """How many times faster the door is."""
+        """How many times faster the integration is."""
         return self.fastapi_ms / self.penstock_ms
 
     @property
@@ -69,18 +69,18 @@ class Batch:
 
 
 def calls() -> dict[tuple[str, str], Question]:
-    """The ways of one row: plain models of three kinds, and the doors, with user code in both places."""
+    """The ways of one row: plain models of three kinds, and the integrations, with user code in both places."""
     ways: dict[tuple[str, str], Question] = {}
     for place in PLACES:
         for kind in ("plain", "open", "routed"):
             ways[kind, place] = plain(place, kind)
-        for name in DOORS:
-            ways[name, place] = door(name, place)
+        for name in INTEGRATIONS:
+            ways[name, place] = integration(name, place)
     return ways
 
 
 def added(running: Running, seconds: float, turns: int) -> list[Added]:
-    """One row at a time by one connection: the doors and the plain path take turns."""
+    """One row at a time by one connection: the integrations and the plain path take turns."""
     ways = calls()
     p50 = _in_turns(running, ways, seconds, turns)
     return [_added(name, place, p50) for name, place in ways if name != "plain"]
@@ -90,11 +90,11 @@ def _added(name: str, place: str, p50: Mapping[tuple[str, str], Sequence[float]]
     these, those = sorted(p50[name, place]), sorted(p50["plain", place])
     quarter = len(these) // 4
     by_medians = statistics.median(these) - statistics.median(those)
-    return Added(name, place, these[quarter], those[quarter], by_medians, name in DOORS)
+    return Added(name, place, these[quarter], those[quarter], by_medians, name in INTEGRATIONS)
 
 
 def batch_questions() -> dict[tuple[str, str], Question]:
-    """The ways of a batch: FastAPI's loop, and the door with user code in both places."""
+    """The ways of a batch: FastAPI's loop, and the integration with user code in both places."""
     ways: dict[tuple[str, str], Question] = {}
     for name, rows, right in _batches():
         body = {"data": rows}
@@ -113,7 +113,7 @@ def frames_question() -> Question:
 
 
 def batches(running: Running, seconds: float, turns: int) -> list[Batch]:
-    """Batches of rows, one after the other by one connection: the door and FastAPI take turns."""
+    """Batches of rows, one after the other by one connection: the integration and FastAPI take turns."""
     ways = batch_questions()
     p50 = {way: statistics.median(of) / 1e3 for way, of in _in_turns(running, ways, seconds, turns).items()}
     p50["frames", "fastapi"] = running.check(frames_question()) * 1e3

@@ -1,4 +1,4 @@
-"""Who is asked: Penstock with plain models, with each door, and FastAPI; how each is started and asked."""
+"""Who is asked: Penstock with plain models, with each integration, and FastAPI; how each is started and asked."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def plain(place: str, kind: str = "plain") -> Question:
     return Question(server, f"/v2/models/{kind}_{place}/infer", _TENSOR, [3.0])
 
 
-def door(name: str, place: str) -> Question:
-    """The same through a door."""
+def integration(name: str, place: str) -> Question:
+    """The same through an integration."""
     isolation = f"isolation={place}"
     if name == "modelbit":
         server = penstock(f"modelbit-{place}", APPS / "deployments" / "double", "/v1/double", isolation)

@@ -16,12 +16,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._model import Model, model
-from penstock.answers import Answers
-from penstock.batching import Batching, BatchTooLarge
-from penstock.caching import Cache
+from penstock._model.model import Model, model
+from penstock._model.pipeline import Pipeline, Step
+from penstock._serve.serve import serve
+from penstock._server.server import Server
+from penstock._spec.batching import Batching, BatchTooLarge
+from penstock._spec.caching import Cache
+from penstock._spec.cost import Cost, Dim
+from penstock._spec.fallback import Fallback
+from penstock._spec.instances import Processes, Threads
+from penstock._spec.ragged import Padded, Ragged
+from penstock._spec.resources import Resources
+from penstock._spec.results import Answers, Final, RowErrors
+from penstock._spec.scheduling import Level, Queueing, Sequences
+from penstock._spec.tensor import Tensor
+from penstock._spec.warmup import Warmup
 from penstock.config import ServerConfig
-from penstock.cost import Cost, Dim
 from penstock.errors import (
     AlreadyExists,
     BindError,
@@ -44,21 +54,11 @@ from penstock.errors import (
     Unsupported,
     UnsupportedEncoding,
 )
-from penstock.fallback import Fallback
-from penstock.instances import Processes, Threads
-from penstock.pipeline import Pipeline, Step
-from penstock.ragged import Padded, Ragged
-from penstock.resources import Resources
-from penstock.rows import RowErrors
-from penstock.scheduling import Level, Queueing, Sequences
-from penstock.server import Server, serve
-from penstock.streaming import Final
-from penstock.tensor import Tensor
-from penstock.warmup import Warmup
 
 if TYPE_CHECKING:
+    from penstock._attach.attach import Attached, attach
     from penstock._core import Context, Moved, Request, RequestInfo, Response, SequenceInfo
-    from penstock.attaching import Attached, attach
+    from penstock._serve.signals import Signals
     from penstock.client import AsyncClient, Client
 
     __version__: str
@@ -106,6 +106,7 @@ __all__ = [
     "Sequences",
     "Server",
     "ServerConfig",
+    "Signals",
     "SignatureError",
     "StartupError",
     "Step",
@@ -130,13 +131,17 @@ def __getattr__(name: str) -> object:
 
         return getattr(_core, name)
     if name in ("Attached", "attach"):
-        from penstock import attaching
+        from penstock._attach.attach import Attached, attach
 
-        return getattr(attaching, name)
+        return attach if name == "attach" else Attached
     if name in ("AsyncClient", "Client"):
         from penstock import client
 
         return getattr(client, name)
+    if name == "Signals":
+        from penstock._serve.signals import Signals
+
+        return Signals
     if name == "__version__":
         from penstock import _core
 

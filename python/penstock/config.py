@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, TypedDict
 
-from penstock import _access, _settings, _tracing
+from penstock._config import access, otlp, settings
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
@@ -21,7 +21,7 @@ __all__ = ["ServerConfig", "ServerOptions", "load_config"]
 
 def _setting(default: Any, kind: str, text: str) -> Any:
     # A configuration is printed, in a notebook say; its secrets are not.
-    return field(default=default, repr=kind not in _settings.SECRETS, metadata={"kind": kind, "help": text})
+    return field(default=default, repr=kind not in settings.SECRETS, metadata={"kind": kind, "help": text})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,9 +160,9 @@ class ServerConfig:
         for entry in fields(self):
             kind = entry.metadata["kind"]
             try:
-                if kind in _settings.LISTS:
-                    object.__setattr__(self, entry.name, _settings.listed(kind, getattr(self, entry.name)))
-                _settings.check(kind, getattr(self, entry.name))
+                if kind in settings.LISTS:
+                    object.__setattr__(self, entry.name, settings.listed(kind, getattr(self, entry.name)))
+                settings.check(kind, getattr(self, entry.name))
             except ValueError as error:
                 raise ConfigError(f"{entry.name}: {error}") from None
             if kind == "seconds":
@@ -184,10 +184,10 @@ class ServerConfig:
             raise ConfigError("poll_interval: 0.0 is not a duration above 0 seconds")
 
     @property
-    def access_rules(self) -> list[_access.Rule]:
+    def access_rules(self) -> list[access.Rule]:
         """What `restricted_access` asks for: categories, header and secret of each rule. Rust reads it."""
         try:
-            return _access.rules(self.restricted_access, os.environ)
+            return access.rules(self.restricted_access, os.environ)
         except ValueError as error:
             raise ConfigError(f"restricted_access: {error}") from None
 
@@ -195,7 +195,7 @@ class ServerConfig:
     def access_key(self) -> str | None:
         """The key that `api_key` names. Rust reads it."""
         try:
-            return _access.key(self.api_key, os.environ)
+            return access.key(self.api_key, os.environ)
         except ValueError as error:
             raise ConfigError(f"api_key: {error}") from None
 
@@ -203,15 +203,15 @@ class ServerConfig:
     def cache_url(self) -> str | None:
         """The URL that `cache_redis` names. Rust reads it."""
         try:
-            return _access.key(self.cache_redis, os.environ)
+            return access.key(self.cache_redis, os.environ)
         except ValueError as error:
             raise ConfigError(f"cache_redis: {error}") from None
 
     @property
-    def tracing(self) -> _tracing.Settings | None:
+    def tracing(self) -> otlp.Settings | None:
         """Where spans go and of which requests, as `otlp_endpoint` and `trace_sampler` say. Rust reads it."""
         try:
-            return _tracing.read(self.otlp_endpoint, self.trace_sampler, self.server_name, os.environ)
+            return otlp.read(self.otlp_endpoint, self.trace_sampler, self.server_name, os.environ)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
@@ -308,19 +308,19 @@ def load_config(
     values: dict[str, Any] = {}
     if base is None:
         environ = os.environ if environ is None else environ
-        values.update(_settings.read_file(file, environ, _FIELDS))
+        values.update(settings.read_file(file, environ, _FIELDS))
         values.update(_from_text(environ, lambda name: f"PENSTOCK_{name.upper()}"))
         values.update(_from_text(command_line or {}, lambda name: name, shown=_flag))
     given = dict(arguments or {})
     for name in given:
         if name not in _FIELDS:
-            raise ConfigError(f"unknown setting {name!r}{_settings.suggestion(name, _FIELDS)}")
+            raise ConfigError(f"unknown setting {name!r}{settings.suggestion(name, _FIELDS)}")
     values.update(given)
     if base is None and values.get("vertex"):
         values = {**_from_vertex(environ or {}), **values}
     if base is not None:
         return replace(base, **values)
-    return ServerConfig(**{**_settings.read_texts(defaults or {}, "defaults", _FIELDS), **values})
+    return ServerConfig(**{**settings.read_texts(defaults or {}, "defaults", _FIELDS), **values})
 
 
 _VERTEX_ROUTES = {
@@ -343,7 +343,7 @@ def _from_vertex(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _parsed(shown: str, kind: str, text: str) -> Any:
     try:
-        return _settings.parse(kind, text)
+        return settings.parse(kind, text)
     except ValueError as error:
         raise ConfigError(f"{shown}: {error}") from None
 

@@ -149,7 +149,7 @@ def _current() -> tuple[str, str, Sequence[str]] | None:
     if (current := _core.current()) is not None:
         return current
     # Only there if a model is async.
-    event_loop = sys.modules.get("penstock._event_loop")
+    event_loop = sys.modules.get("penstock._runtime.event_loop")
     call = event_loop.computes.get() if event_loop is not None else None
     return call.current if call is not None else None
 

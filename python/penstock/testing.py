@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from penstock import _encoding, _exit
-from penstock._definitions import definitions_of, let_go
-from penstock._repository.keeper import Keeper
+from penstock._model.resolve import definitions_of, let_go
+from penstock._repository.manager import Keeper
+from penstock._runtime import at_exit
+from penstock._spec import encoding
 from penstock.config import ServerConfig, load_config
 from penstock.errors import StartupError, by_status
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
-    from penstock._definition import Definition
-    from penstock._model import Model
+    from penstock._model.model import Model
+    from penstock._spec.definition import Definition
     from penstock.config import ServerOptions
 
 __all__ = ["Client", "Response"]
@@ -114,7 +115,7 @@ class Client:
         Raises:
             PenstockError: the server refused; the class is the status's, the message the server's.
         """
-        body, json_length = _encoding.encode(
+        body, json_length = encoding.encode(
             inputs,
             {tensor.name: tensor for tensor in self._inputs(model, version)},
             binary=binary,
@@ -131,7 +132,7 @@ class Client:
         if not 200 <= response.status < 300:
             raise by_status(response.status)(response.error())
         length = response.headers.get(_HEADER_LENGTH)
-        return _encoding.decode(response.body, None if length is None else int(length))
+        return encoding.decode(response.body, None if length is None else int(length))
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Response:
         """Answers a GET of a path such as "/v2/models/double"."""
@@ -149,9 +150,9 @@ class Client:
         core.start()
         self._core = core
         self._definitions = [replace(one, factory=let_go, explainer=None) for one in definitions]
-        _exit.watch(core)
+        at_exit.watch(core)
         self._keeper.run(core.models)
-        _exit.watch(self._keeper)
+        at_exit.watch(self._keeper)
         return self
 
     def __exit__(

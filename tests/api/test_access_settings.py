@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import ConfigError, Server, ServerConfig
-from penstock.cli import main
+from penstock._cli.main import main
 from penstock.config import load_config
 
 SECRET = "hush-7f3a"

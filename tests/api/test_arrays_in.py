@@ -77,7 +77,7 @@ def _grpc(server: Server, x: Any, *, raw: bool) -> None:
         service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
 
 
-DOORS = [over_rest_binary, over_rest_json, over_grpc_raw, over_grpc_typed]
+TRANSPORTS = [over_rest_binary, over_rest_json, over_grpc_raw, over_grpc_typed]
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("count", [0, 1, 3, 17, 100_000])
-def test_layout(door: Callable[[Server, Any], None], count: int, server: Server) -> None:
+def test_layout(transport: Callable[[Server, Any], None], count: int, server: Server) -> None:
     x = np.arange(count, dtype=np.float32)
-    door(server, x)
+    transport(server, x)
     (array,) = KEPT
     check_layout(array)
     assert array.dtype == np.float32
@@ -99,15 +99,15 @@ def test_layout(door: Callable[[Server, Any], None], count: int, server: Server)
 
 
 @pytest.mark.fault("mutates its input", "keeps a view")
-@pytest.mark.parametrize("door", DOORS)
-def test_arrays_may_be_written_and_kept(door: Callable[[Server, Any], None], server: Server) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_arrays_may_be_written_and_kept(transport: Callable[[Server, Any], None], server: Server) -> None:
     for value in range(20):
-        door(server, np.full(1000, value, np.float32))
+        transport(server, np.full(1000, value, np.float32))
     gc.collect()
     assert [set(array.tolist()) for array in KEPT] == [{value} for value in range(20)]
     for index, array in enumerate(KEPT):
         array[...] = -index
-    door(server, np.full(1000, 99, np.float32))
+    transport(server, np.full(1000, 99, np.float32))
     assert set(KEPT.pop().tolist()) == {99}
     assert [set(array.tolist()) for array in KEPT] == [{-index} for index in range(20)]
     assert not any(np.shares_memory(KEPT[0], other) for other in KEPT[1:])

@@ -29,9 +29,9 @@ from penstock import (
     Warmup,
     model,
 )
-from penstock._attach import description, messages
-from penstock._attach.guest import Channels
-from penstock._definition import Definition
+from penstock._attach import definition_json, messages
+from penstock._attach.session import Channels
+from penstock._spec.definition import Definition
 
 TOKENS = Tensor("tokens", np.int64, [-1], ragged=True)
 OUT = Tensor("out", np.float32, [2], labels=["no", "yes"])
@@ -109,8 +109,8 @@ def declared(options: dict[str, Any]) -> Definition:
 def crossed(definition: Definition) -> Definition:
     """What the other side makes of a definition."""
     parts: list[bytes] = []
-    text = json.dumps(description.described(definition, parts))
-    return description.read(json.loads(text), parts, NONE)
+    text = json.dumps(definition_json.described(definition, parts))
+    return definition_json.read(json.loads(text), parts, NONE)
 
 
 def bare(definition: Definition) -> Definition:
@@ -127,10 +127,10 @@ def test_a_fallback_crosses() -> None:
     assert crossed(definition).fallback == fallback
     assert crossed(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
     parts: list[bytes] = []
-    told = description.described(definition, parts)
+    told = definition_json.described(definition, parts)
     for wrong in ("b", ["b"], [1, None, []], ["a/b", None, []], ["b", 0, []], ["b", None, [""]], ["b", None, [1]]):
         with pytest.raises(InvalidInput, match="a model is described that is none"):
-            description.read({**told, "fallback": wrong}, parts, NONE)
+            definition_json.read({**told, "fallback": wrong}, parts, NONE)
 
 
 @pytest.mark.parametrize("options", DECLARED.values(), ids=DECLARED)
@@ -157,7 +157,7 @@ def replace_cost(batching: Batching, cost: Cost) -> Batching:
 
 def test_no_part_of_a_declaration_is_forgotten() -> None:
     local = {"factory", "processes", "concurrency", "explainer", "calls", "opaque", "version_policy", "warmup"}
-    found = description.described(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
+    found = definition_json.described(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
     assert found.keys() - {"samples"} == set(Definition.__slots__) - local
     tensor = set(Tensor.__slots__) - {"dtype"}
     assert found["inputs"][0].keys() == tensor
@@ -179,18 +179,18 @@ def test_samples_cross_once_however_often_they_are_repeated() -> None:
     assert definition is not None
     assert definition.warmup is not None
     parts: list[bytes] = []
-    text = json.dumps(description.described(definition, parts))
+    text = json.dumps(definition_json.described(definition, parts))
     assert len(parts) == 2
-    read = description.read(json.loads(text), parts, NONE)
+    read = definition_json.read(json.loads(text), parts, NONE)
     assert read.warmup is not None
     assert list(read.warmup.requests(read)) == list(definition.warmup.requests(definition))
 
 
 def test_two_tensors_of_one_name_are_refused() -> None:
-    found = description.described(declared({}), [])
+    found = definition_json.described(declared({}), [])
     found["inputs"] *= 2
     with pytest.raises(InvalidInput, match="model 'm': two tensors have one name"):
-        description.read(found, [], NONE)
+        definition_json.read(found, [], NONE)
 
 
 JSON = st.recursive(
@@ -205,7 +205,7 @@ JSON = st.recursive(
 def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> None:
     parts: list[bytes] = []
     options = data.draw(st.sampled_from(sorted(DECLARED)))
-    found = json.loads(json.dumps(description.described(declared(DECLARED[options]), parts)))
+    found = json.loads(json.dumps(definition_json.described(declared(DECLARED[options]), parts)))
     place: Any = {"all": found}
     key: Any = "all"
     while isinstance(place[key], (dict, list)) and place[key] and (place[key] is found or data.draw(st.booleans())):
@@ -216,7 +216,7 @@ def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> Non
     else:
         place[key] = data.draw(JSON)
     with contextlib.suppress(InvalidInput):
-        assert isinstance(description.read(found, parts, NONE), Definition)
+        assert isinstance(definition_json.read(found, parts, NONE), Definition)
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Model, ServerConfig, StartupError, _load
-from penstock.cli import main
+from penstock import Model, ServerConfig, StartupError
+from penstock._cli.main import main
+from penstock._loading import targets
 
 APP = """
 from penstock import model
@@ -57,29 +58,29 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_file_gives_all_its_models_once() -> None:
-    assert [one.name for one in _load.load("app.py")] == ["add", "echo"]
+    assert [one.name for one in targets.load("app.py")] == ["add", "echo"]
 
 
 def test_an_object_may_be_a_model_a_plain_function_a_list_or_an_attribute() -> None:
-    add, plain = _load.load("app.py:both")
+    add, plain = targets.load("app.py:both")
     assert isinstance(add, Model)
     assert plain.__name__ == "plain"
-    assert _load.load("app.py:plain") == [plain]
-    assert [one.__name__ for one in _load.load("app.py:Echo.__wrapped__")] == ["Echo"]
+    assert targets.load("app.py:plain") == [plain]
+    assert [one.__name__ for one in targets.load("app.py:Echo.__wrapped__")] == ["Echo"]
 
 
 def test_two_objects_of_one_file_share_its_module() -> None:
-    assert _load.load("app.py:add")[0] is _load.load("./app.py:again")[0]
+    assert targets.load("app.py:add")[0] is targets.load("./app.py:again")[0]
 
 
 def test_a_module_is_loaded_by_its_name() -> None:
-    assert [one.name for one in _load.load("app:add")] == ["add"]
+    assert [one.name for one in targets.load("app:add")] == ["add"]
 
 
 def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "app.py").write_text("def plain(a: int) -> int:\n    return 2\n")
-    first, second = _load.load("app.py:plain")[0], _load.load("other/app.py:plain")[0]
+    first, second = targets.load("app.py:plain")[0], targets.load("other/app.py:plain")[0]
     assert (first(1), second(1)) == (1, 2)
 
 
@@ -199,13 +200,21 @@ def test_every_setting_has_a_flag_with_help(capsys: pytest.CaptureFixture[str]) 
 def test_serve_is_free_again_after_a_failed_import(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(StartupError):
-        _load.load("bad.py")
-    _load.refuse_serve_while_loading()
+        targets.load("bad.py")
+    targets.refuse_serve_while_loading()
 
 
 def test_importing_the_package_stays_light() -> None:
     # What a program pays that only describes models, over numpy.
-    heavy = ["argparse", "asyncio", "json", "tomllib", "penstock._core", "penstock._signature", "penstock.cli"]
+    heavy = [
+        "argparse",
+        "asyncio",
+        "json",
+        "tomllib",
+        "penstock._core",
+        "penstock._handler.signature",
+        "penstock._cli.main",
+    ]
     code = (
         "import sys, numpy; before = set(sys.modules); import penstock; "
         f"print(*set({heavy}) & set(sys.modules) - before)"

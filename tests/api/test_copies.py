@@ -47,34 +47,34 @@ def over_grpc(server: Server, x: Any = X) -> None:
         service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
 
 
-DOORS = pytest.mark.parametrize("door", [over_rest, over_grpc])
+TRANSPORTS = pytest.mark.parametrize("transport", [over_rest, over_grpc])
 
 
-def one(handler: Callable[..., Any], door: Callable[..., None] = over_rest, **options: Any) -> dict[str, int]:
+def one(handler: Callable[..., Any], transport: Callable[..., None] = over_rest, **options: Any) -> dict[str, int]:
     with Server(serving(handler, **options), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
-        return copied(lambda: door(server))
+        return copied(lambda: transport(server))
 
 
-@DOORS
-def test_a_large_fresh_output_costs_one_copy_in_all(door: Callable[..., None]) -> None:
-    assert one(lambda x: x + 1, door) == {**NONE, "receive": SIZE}
+@TRANSPORTS
+def test_a_large_fresh_output_costs_one_copy_in_all(transport: Callable[..., None]) -> None:
+    assert one(lambda x: x + 1, transport) == {**NONE, "receive": SIZE}
 
 
-@DOORS
+@TRANSPORTS
 @pytest.mark.parametrize("container", [lambda y: (y,), lambda y: {"y": y}], ids=["tuple", "dict"])
-def test_a_fresh_container_costs_nothing(container: Callable[[Any], Any], door: Callable[..., None]) -> None:
-    assert one(lambda x: container(x + 1), door) == {**NONE, "receive": SIZE}
+def test_a_fresh_container_costs_nothing(container: Callable[[Any], Any], transport: Callable[..., None]) -> None:
+    assert one(lambda x: container(x + 1), transport) == {**NONE, "receive": SIZE}
 
 
-@DOORS
-def test_an_output_that_the_handler_keeps_is_copied_once(door: Callable[..., None]) -> None:
+@TRANSPORTS
+def test_an_output_that_the_handler_keeps_is_copied_once(transport: Callable[..., None]) -> None:
     kept = []
 
     def keep(x: Any) -> Any:
         kept.append(x + 1)
         return kept[-1]
 
-    assert one(keep, door) == {**NONE, "receive": SIZE, "hand-out": SIZE}
+    assert one(keep, transport) == {**NONE, "receive": SIZE, "hand-out": SIZE}
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_an_output_over_somebody_elses_memory_is_copied_once(give: Callable[[Any
     assert one(give) == {**NONE, "receive": SIZE, "hand-out": SIZE}
 
 
-@DOORS
-def test_a_small_output_is_copied_and_joined_to_the_head_of_its_answer(door: Callable[..., None]) -> None:
-    assert one(lambda x: x[:100] + 1, door) == {**NONE, "receive": SIZE, "hand-out": 400, "encode": 400}
+@TRANSPORTS
+def test_a_small_output_is_copied_and_joined_to_the_head_of_its_answer(transport: Callable[..., None]) -> None:
+    assert one(lambda x: x[:100] + 1, transport) == {**NONE, "receive": SIZE, "hand-out": 400, "encode": 400}
 
 
 def test_json_in_is_parsed_into_place_and_a_large_output_borrowed() -> None:
@@ -96,8 +96,8 @@ def test_json_in_is_parsed_into_place_and_a_large_output_borrowed() -> None:
     assert (counted["gather"], counted["hand-in"], counted["hand-out"]) == (0, 0, 0)
 
 
-@DOORS
-def test_a_batch_of_two_adds_one_copy_of_its_inputs(door: Callable[..., None]) -> None:
+@TRANSPORTS
+def test_a_batch_of_two_adds_one_copy_of_its_inputs(transport: Callable[..., None]) -> None:
     gate, sizes = Gate(), []
 
     def hold(x: Any) -> Any:
@@ -117,7 +117,7 @@ def test_a_batch_of_two_adds_one_copy_of_its_inputs(door: Callable[..., None]) -
         gate.await_entered()
 
         def two() -> None:
-            both = at_once([lambda: door(server, X[None])] * 2)
+            both = at_once([lambda: transport(server, X[None])] * 2)
             until(lambda: metric_at(server.http_url, "penstock_queue_depth") == 2)
             gate.open()
             for future in [first, *both]:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import trustme
 
-from penstock.archives import Bounds
 from penstock.compat import inferless
 from penstock.compat.openinference import _invoking
-from penstock.downloads import opened, saved
+from penstock.integrations.archives import Bounds
+from penstock.integrations.downloads import opened, saved
 
 SECRETS = {"Authorization": "Bearer s", "Cookie": "c=s", "X-Key": "s"}
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock import json_text, model
+from penstock import model
+from penstock._handler import json_text
 from penstock.testing import Client
 
 HALF = "a\ud800"

@@ -27,7 +27,7 @@ from penstock import (
     Threads,
     model,
 )
-from penstock._present import curl
+from penstock._serve.banner import curl
 
 F32 = np.float32
 X, Y = Tensor("x", F32, [16]), Tensor("y", F32, [16])

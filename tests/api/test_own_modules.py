@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 
 def app(folder: Path, **files: str) -> Path:

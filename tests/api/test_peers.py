@@ -585,7 +585,7 @@ def test_a_call_while_a_model_warms_up_finds_the_models_that_are_declared() -> N
 
 
 def test_calls_that_are_declared_are_checked() -> None:
-    from penstock._definitions import definitions_of
+    from penstock._model.resolve import definitions_of
 
     def calling(name: str, *calls: str) -> Any:
         return model(name=name, calls=calls, **X)(lambda x: x)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock import Batching, Pipeline, SignatureError, Step, Tensor, model
-from penstock._definitions import definitions_of
+from penstock._model.resolve import definitions_of
 
 
 def stage(name: str, takes: Tensor, gives: Tensor, **options: Any) -> Any:

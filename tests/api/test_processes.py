@@ -275,7 +275,7 @@ def test_async_handlers_compute_one_call_at_a_time() -> None:
 
 
 def test_a_file_is_loaded_by_its_path_and_its_folder_can_be_imported(tmp_path: Path) -> None:
-    from penstock import _load
+    from penstock._loading import targets
 
     (tmp_path / "helper_of_app.py").write_text("FACTOR = 4\n")
     app = tmp_path / "app_in_processes.py"
@@ -285,20 +285,20 @@ def test_a_file_is_loaded_by_its_path_and_its_folder_can_be_imported(tmp_path: P
         "other = model(lambda x: x * 5, name='other', instances=Processes(1),"
         " inputs=times.inputs, outputs=times.outputs)\n"
     )
-    times, other = _load.load(str(app))
+    times, other = targets.load(str(app))
     with Client(times, other) as client:
         assert client.infer("times", {"x": 2.0})["output"].item() == 8
         assert client.infer("other", {"x": 2.0})["output"].item() == 10
 
 
 def test_a_file_that_has_changed_its_signature_is_not_served_with_the_old_one(tmp_path: Path) -> None:
-    from penstock import _load
+    from penstock._loading import targets
 
     app = tmp_path / "changing_app.py"
     source = "from penstock import Processes, model\n@model(instances=Processes(1))\n"
     source += "def m(x: float) -> float:\n    return x\n"
     app.write_text(source)
-    [served] = _load.load(str(app))
+    [served] = targets.load(str(app))
     app.write_text(source.replace("x: float", "x: int"))
     with pytest.raises(LoadError, match="its process found another signature"), Client(served):
         raise AssertionError("it must not start")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock import LoadError, Server, ServerConfig, _present, _run
+from penstock import LoadError, Server, ServerConfig
+from penstock._serve import banner, run
 
 
 class StandIn:
@@ -44,26 +45,26 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_present, "describe", lambda server, models, greetings: "described")
-    monkeypatch.setattr(_run, "_AT_ONCE_GRACE", 0.5)
+    monkeypatch.setattr(banner, "describe", lambda server, models, greetings: "described")
+    monkeypatch.setattr(run, "_AT_ONCE_GRACE", 0.5)
     before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
     yield
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def run(server: Any) -> list[str]:
-    return _run.run(server, [])
+def served(server: Any) -> list[str]:
+    return run.run(server, [])
 
 
 def test_a_server_that_stops_by_itself_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     server = StandIn(signals=0, cut=[])
-    assert (run(server), server.stops) == ([], [None])
+    assert (served(server), server.stops) == ([], [None])
     assert capsys.readouterr() == ("described\n", "")
 
 
 def test_one_signal_drains_and_reports_what_was_cut(capsys: pytest.CaptureFixture[str]) -> None:
     server = StandIn(signals=1, cut=["r1"])
-    assert (run(server), server.stops) == (["r1"], [None])
+    assert (served(server), server.stops) == (["r1"], [None])
     assert capsys.readouterr().err == (
         "penstock: stopping: requests have 9 s to finish; signal again to stop at once\n"
     )
@@ -71,7 +72,7 @@ def test_one_signal_drains_and_reports_what_was_cut(capsys: pytest.CaptureFixtur
 
 def test_a_second_signal_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     server = StandIn(signals=2, cut=["r1"])
-    assert (run(server), server.stops) == (["r1"], [None, 0.0])
+    assert (served(server), server.stops) == (["r1"], [None, 0.0])
     assert capsys.readouterr().err.endswith("penstock: stopping at once\n")
 
 
@@ -84,12 +85,12 @@ def test_a_drain_that_does_not_end_is_not_taken_for_a_clean_stop() -> None:
 def test_a_signal_while_models_load_is_no_error() -> None:
     server = StandIn(signals=0, cut=[])
     server.start = lambda: signal.raise_signal(signal.SIGTERM)  # type: ignore[method-assign]
-    assert (run(server), server.stops) == ([], [0.0])
+    assert (served(server), server.stops) == ([], [0.0])
 
 
 def test_from_another_thread_signals_are_left_alone() -> None:
     server, results = StandIn(signals=0, cut=["r1"]), []
-    thread = threading.Thread(target=lambda: results.append(run(server)))
+    thread = threading.Thread(target=lambda: results.append(served(server)))
     thread.start()
     thread.join()
     assert results == [["r1"]]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock import cli
-from penstock._shim.command import HOOK, VARIABLE, environment
-from penstock._shim.doors import DOORS
+from penstock._cli import main
+from penstock._cli.shim import HOOK, VARIABLE, environment
+from penstock._shim.names import INTEGRATIONS
 from waiting import PATIENCE, until
 
-KNOWN = ", ".join(DOORS)
+KNOWN = ", ".join(INTEGRATIONS)
 SHIM = [sys.executable, "-m", "penstock", "shim"]
 SAME = "import pytriton.exceptions, penstock.compat.pytriton.exceptions as ours; print(pytriton.exceptions is ours)"
 
@@ -41,9 +41,9 @@ def path_with(*folders: Path) -> str:
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-@pytest.mark.parametrize("door", DOORS.items(), ids=DOORS)
-def test_every_door_leads_to_a_package(door: tuple[str, str]) -> None:
-    name, package = door
+@pytest.mark.parametrize("integration", INTEGRATIONS.items(), ids=INTEGRATIONS)
+def test_every_integration_leads_to_a_package(integration: tuple[str, str]) -> None:
+    name, package = integration
     done = run(*SHIM, name, "--", "python", "-c", f"import sys, {name}, {package} as ours; print({name} is ours)")
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
@@ -199,7 +199,7 @@ def test_a_python_without_penstock_is_told_so() -> None:
     assert f"install penstock for {sys.executable}" in done.stderr
 
 
-def test_what_is_missing_below_a_door_is_named(tmp_path: Path) -> None:
+def test_what_is_missing_below_a_integration_is_named(tmp_path: Path) -> None:
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "__init__.py").write_text("import not_installed_anywhere")
     environment = {"PYTHONPATH": path_with(HOOK, tmp_path), VARIABLE: "whole=half"}
@@ -269,20 +269,20 @@ def test_signals_reach_the_program(number: signal.Signals) -> None:
 def test_what_cannot_be_run_is_refused(
     arguments: tuple[str, ...], status: int, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["shim", *arguments]) == status
+    assert main.main(["shim", *arguments]) == status
     assert f"penstock shim: error: {message}" in capfd.readouterr().err
 
 
-def test_help_names_the_doors(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["shim", "--help"]) == 0
+def test_help_names_the_integrations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["shim", "--help"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("usage: penstock shim NAME[,NAME] -- CMD")
-    assert all(f"{name} " in said and package in said for name, package in DOORS.items())
-    assert cli.main(["--help"]) == 0
+    assert all(f"{name} " in said and package in said for name, package in INTEGRATIONS.items())
+    assert main.main(["--help"]) == 0
     assert "shim" in capsys.readouterr().out
 
 
-def test_other_doors_that_were_asked_for_stay() -> None:
+def test_other_integrations_that_were_asked_for_stay() -> None:
     said = environment(["pytriton"], {VARIABLE: "other=some.package", "PYTHONPATH": f"/a:{HOOK}:/b", "HOME": "/h"})
     assert said == {
         VARIABLE: "other=some.package,pytriton=penstock.compat.pytriton",

@@ -1,4 +1,4 @@
-"""One server and one in-process client for all cases, and the doors to them."""
+"""One server and one in-process client for all cases, and the protocols to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.protocol import GATE, MODELS, Gate
 from penstock import Server, ServerConfig
 from penstock.testing import Client
 
-from .doors import Door, GrpcDoor, HttpDoor
+from .protocols import AnyProtocol, GrpcProtocol, HttpProtocol
 from .transports import InProcess, Rest, Transport
 
 
@@ -40,35 +40,37 @@ def rest(server: Server) -> Rest:
 
 
 @pytest.fixture(scope="session")
-def grpc_raw(server: Server) -> Iterator[GrpcDoor]:
-    door = GrpcDoor("grpc-raw", server.grpc_url, typed=False)
-    yield door
-    door.channel.close()
+def grpc_raw(server: Server) -> Iterator[GrpcProtocol]:
+    protocol = GrpcProtocol("grpc-raw", server.grpc_url, typed=False)
+    yield protocol
+    protocol.channel.close()
 
 
 @pytest.fixture(scope="session")
-def grpc_typed(server: Server) -> Iterator[GrpcDoor]:
-    door = GrpcDoor("grpc-typed", server.grpc_url, typed=True)
-    yield door
-    door.channel.close()
+def grpc_typed(server: Server) -> Iterator[GrpcProtocol]:
+    protocol = GrpcProtocol("grpc-typed", server.grpc_url, typed=True)
+    yield protocol
+    protocol.channel.close()
 
 
 @pytest.fixture(scope="session")
-def doors(rest: Rest, in_process: InProcess, grpc_raw: GrpcDoor, grpc_typed: GrpcDoor) -> dict[str, Door]:
-    found: list[Door] = [
-        HttpDoor("rest-json", rest, binary=False),
-        HttpDoor("rest-binary", rest, binary=True),
-        HttpDoor("in-process-json", in_process, binary=False),
-        HttpDoor("in-process-binary", in_process, binary=True),
+def protocols(
+    rest: Rest, in_process: InProcess, grpc_raw: GrpcProtocol, grpc_typed: GrpcProtocol
+) -> dict[str, AnyProtocol]:
+    found: list[AnyProtocol] = [
+        HttpProtocol("rest-json", rest, binary=False),
+        HttpProtocol("rest-binary", rest, binary=True),
+        HttpProtocol("in-process-json", in_process, binary=False),
+        HttpProtocol("in-process-binary", in_process, binary=True),
         grpc_raw,
         grpc_typed,
     ]
-    return {door.name: door for door in found}
+    return {protocol.name: protocol for protocol in found}
 
 
 @pytest.fixture
-def door(doors: dict[str, Door], request: pytest.FixtureRequest) -> Door:
-    return doors[request.param]
+def protocol(protocols: dict[str, AnyProtocol], request: pytest.FixtureRequest) -> AnyProtocol:
+    return protocols[request.param]
 
 
 @pytest.fixture(params=["rest", "in-process"])

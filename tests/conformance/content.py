@@ -1,4 +1,4 @@
-"""A request and its answer as no door has them: tensors are the bytes that a handler would see."""
+"""A request and its answer as no protocol has them: tensors are the bytes that a handler would see."""
 
 from __future__ import annotations
 

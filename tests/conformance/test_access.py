@@ -19,7 +19,7 @@ from penstock import Server
 from penstock.testing import Client
 
 from .content import add as asked
-from .doors import GrpcDoor, HttpDoor
+from .protocols import GrpcProtocol, HttpProtocol
 from .transports import Rest
 
 SECRET, KEY = "hush-7f3a", "key-91c2"
@@ -84,19 +84,19 @@ def test_the_page_that_asks_for_the_key_is_open_and_nothing_else_of_it(server: S
 
 
 def test_inference_over_rest_takes_either_secret(server: Server) -> None:
-    door = HttpDoor("rest", Rest(server.http_url), binary=True)
-    body, headers = door.encode(asked())
+    protocol = HttpProtocol("rest", Rest(server.http_url), binary=True)
+    body, headers = protocol.encode(asked())
     for secret, status in ((None, 403), ("third", 403), (SECRET, 200), ("second", 200)):
         sent = headers if secret is None else {**headers, "admin": secret}
-        reply = door.transport.request("POST", "/v2/models/add/infer", body, sent)
+        reply = protocol.transport.request("POST", "/v2/models/add/infer", body, sent)
         assert reply.status == status
-    assert "'admin'" in door.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(403)
+    assert "'admin'" in protocol.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(403)
 
 
 def calls(channel: grpc.Channel) -> dict[str, tuple[Callable[..., Any], Any, str, str]]:
     """By name: the call, its request, and the metadata that opens it."""
     stub, health = service_pb2_grpc.GRPCInferenceServiceStub(channel), health_pb2_grpc.HealthStub(channel)
-    message = GrpcDoor.message(GrpcDoor("grpc", "localhost:1", typed=False), asked())
+    message = GrpcProtocol.message(GrpcProtocol("grpc", "localhost:1", typed=False), asked())
     admin, probe = ("triton-grpc-protocol-admin", SECRET), ("triton-grpc-protocol-probe", SECRET)
     bearer = ("authorization", f"Bearer {KEY}")
     return {
@@ -147,7 +147,7 @@ def test_tritonclient_passes_with_the_headers(server: Server) -> None:
 
 
 def test_the_routes_of_a_hosting_platform_are_guarded_by_what_they_do() -> None:
-    body, _ = HttpDoor("rest", Rest("http://localhost:1"), binary=False).encode(asked())
+    body, _ = HttpProtocol("rest", Rest("http://localhost:1"), binary=False).encode(asked())
     with Client(add, api_key=KEY, sagemaker=True) as client:
         assert client.get("/ping").status == 200
         assert client.post("/invocations", body).status == 403

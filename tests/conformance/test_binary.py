@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from .content import DTYPES, SAMPLES, Call, add, frame, ident, one, pack, summed, tensor
-from .doors import BINARY, FRAMED, JSON, Door, GrpcDoor, HttpDoor, decode, refused, served
+from .protocols import BINARY, FRAMED, JSON, AnyProtocol, GrpcProtocol, HttpProtocol, decode, refused, served
 from .transports import Reply, Transport, infer
 
-on_binary = pytest.mark.parametrize("door", BINARY, indirect=True)
-on_framed = pytest.mark.parametrize("door", FRAMED, indirect=True)
+on_binary = pytest.mark.parametrize("protocol", BINARY, indirect=True)
+on_framed = pytest.mark.parametrize("protocol", FRAMED, indirect=True)
 A, B = (pack("FP32", values) for values in ([0.0, 1.0, 2.0, 3.0], [0.0, 10.0, 20.0, 30.0]))
 O1, O2 = tensor("o1", "FP32", [3.0]), tensor("o2", "INT64", [1])
 
@@ -32,9 +32,9 @@ def asked(http: Transport, members: dict[str, Any]) -> Reply:
 
 
 @on_binary
-def test_c1_binary_in_and_out(door: HttpDoor) -> None:
-    body, headers = door.encode(add(rows=2))
-    reply = door.transport.request("POST", "/v2/models/add/infer", body, headers)
+def test_c1_binary_in_and_out(protocol: HttpProtocol) -> None:
+    body, headers = protocol.encode(add(rows=2))
+    reply = protocol.transport.request("POST", "/v2/models/add/infer", body, headers)
     assert reply.headers["content-type"] == "application/octet-stream"
     assert reply.tail() == summed(2).raw
     (output,) = reply.json()["outputs"]
@@ -49,9 +49,9 @@ def test_c1_binary_in_and_out(door: HttpDoor) -> None:
 
 @on_binary
 @pytest.mark.parametrize(("names", "tail"), [(("o1", "o2"), O1.raw + O2.raw), (("o2", "o1"), O2.raw + O1.raw)])
-def test_c1_tail_in_the_order_of_the_outputs(door: HttpDoor, names: tuple[str, ...], tail: bytes) -> None:
-    body, headers = door.encode(one("two_out", 1.5, outputs=names))
-    assert door.transport.request("POST", "/v2/models/two_out/infer", body, headers).tail() == tail
+def test_c1_tail_in_the_order_of_the_outputs(protocol: HttpProtocol, names: tuple[str, ...], tail: bytes) -> None:
+    body, headers = protocol.encode(one("two_out", 1.5, outputs=names))
+    assert protocol.transport.request("POST", "/v2/models/two_out/infer", body, headers).tail() == tail
 
 
 @pytest.mark.parametrize(
@@ -105,26 +105,26 @@ def test_c6_output_that_says_json(http: Transport) -> None:
 
 @pytest.mark.parametrize("wrong", ["-1", "abc", "", "+5", "1.5", "0x10", "99999", "18446744073709551616", "1 2"])
 @on_binary
-def test_c8_json_length_that_is_none(door: HttpDoor, wrong: str) -> None:
-    body, headers = door.encode(add())
-    reply = door.transport.request("POST", "/v2/models/add/infer", body, dict.fromkeys(headers, wrong))
+def test_c8_json_length_that_is_none(protocol: HttpProtocol, wrong: str) -> None:
+    body, headers = protocol.encode(add())
+    reply = protocol.transport.request("POST", "/v2/models/add/infer", body, dict.fromkeys(headers, wrong))
     assert "Inference-Header-Content-Length" in reply.refusal(400)
 
 
 @on_binary
-def test_c8_json_length_that_is_not_the_jsons(door: HttpDoor) -> None:
-    body, headers = door.encode(add())
+def test_c8_json_length_that_is_not_the_jsons(protocol: HttpProtocol) -> None:
+    body, headers = protocol.encode(add())
     (length,) = headers.values()
     for wrong in (int(length) - 1, int(length) + 1, len(body)):
         headers = {"Inference-Header-Content-Length": str(wrong)}
-        assert door.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(400)
+        assert protocol.transport.request("POST", "/v2/models/add/infer", body, headers).refusal(400)
 
 
 @on_framed
 @pytest.mark.parametrize("size", [0, 3, 4, 12, 15, 17, 20])
-def test_c9_size_against_the_shape(door: Door, size: int) -> None:
+def test_c9_size_against_the_shape(protocol: AnyProtocol, size: int) -> None:
     call = add().with_input(0, raw=bytes(size))
-    refused(door.infer(call), 400, "'a'", "16", str(size))
+    refused(protocol.infer(call), 400, "'a'", "16", str(size))
 
 
 @pytest.mark.parametrize("tail", [A + B + b"\0", A + B[:-1], A, b"\0"])
@@ -157,9 +157,9 @@ def test_c11_size_that_is_no_number_of_bytes(http: Transport, wrong: object) -> 
 
 @pytest.mark.trap("T67")
 @on_framed
-def test_c12_bytes_elements(door: Door) -> None:
+def test_c12_bytes_elements(protocol: AnyProtocol) -> None:
     elements = [b"one", b"", b"\xff\x00\xfe", b"x" * 70000, b""]
-    served(door.infer(Call("echo_s", (tensor("x", "BYTES", elements),))), tensor("y", "BYTES", elements))
+    served(protocol.infer(Call("echo_s", (tensor("x", "BYTES", elements),))), tensor("y", "BYTES", elements))
 
 
 @on_framed
@@ -175,43 +175,43 @@ def test_c12_bytes_elements(door: Door) -> None:
         pytest.param(frame(b"a") + b"\xff\xff\xff\xff", id="overrun-by-far"),
     ],
 )
-def test_c13_bytes_framing(door: Door, raw: bytes) -> None:
+def test_c13_bytes_framing(protocol: AnyProtocol, raw: bytes) -> None:
     call = Call("echo_s", (replace(tensor("x", "BYTES", [b"a", b"b"]), raw=raw),))
-    refused(door.infer(call), 400, "'x'")
+    refused(protocol.infer(call), 400, "'x'")
 
 
 @on_framed
 @pytest.mark.parametrize("datatype", SAMPLES)
-def test_c14_every_datatype(door: Door, datatype: str) -> None:
-    served(door.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
+def test_c14_every_datatype(protocol: AnyProtocol, datatype: str) -> None:
+    served(protocol.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
 
 
 @on_framed
 @pytest.mark.parametrize("datatype", [name for name in DTYPES if name not in ("BOOL", "BF16")])
-def test_c14_every_pattern_of_bits(door: Door, datatype: str) -> None:
+def test_c14_every_pattern_of_bits(protocol: AnyProtocol, datatype: str) -> None:
     # Also the payloads of NaN. BF16's pass through float32, and a BOOL has two patterns only.
     raw = bytes(range(256)) * DTYPES[datatype].itemsize
     call = ident(datatype).with_input(0, shape=(256,), raw=raw)
-    assert door.infer(call).output("y").raw == raw
+    assert protocol.infer(call).output("y").raw == raw
 
 
 @on_framed
-def test_c14_every_brain_float(door: Door) -> None:
+def test_c14_every_brain_float(protocol: AnyProtocol) -> None:
     raw = b"".join(bits.to_bytes(2, "little") for bits in range(2**16) if bits & 0x7F80 != 0x7F80 or not bits & 0x7F)
     call = ident("BF16").with_input(0, shape=(len(raw) // 2,), raw=raw)
-    assert door.infer(call).output("y").raw == raw
+    assert protocol.infer(call).output("y").raw == raw
 
 
 @on_framed
 @pytest.mark.parametrize("datatype", SAMPLES)
-def test_c15_no_elements(door: Door, datatype: str) -> None:
-    served(door.infer(ident(datatype, [])), tensor("y", datatype, []))
+def test_c15_no_elements(protocol: AnyProtocol, datatype: str) -> None:
+    served(protocol.infer(ident(datatype, [])), tensor("y", datatype, []))
 
 
 @on_binary
-def test_c15_no_bytes_no_header(door: HttpDoor) -> None:
-    body, headers = door.encode(ident("FP32", []))
-    reply = door.transport.request("POST", "/v2/models/ident_FP32/infer", body, headers)
+def test_c15_no_bytes_no_header(protocol: HttpProtocol) -> None:
+    body, headers = protocol.encode(ident("FP32", []))
+    reply = protocol.transport.request("POST", "/v2/models/ident_FP32/infer", body, headers)
     assert "inference-header-content-length" not in reply.headers
     assert reply.headers["content-type"] == "application/json"
     (output,) = json.loads(reply.body)["outputs"]
@@ -222,19 +222,19 @@ def test_c15_no_bytes_no_header(door: HttpDoor) -> None:
 @pytest.mark.trap("T64")
 @on_binary
 @pytest.mark.parametrize("spaces", range(9))
-def test_c16_tail_at_any_offset(door: HttpDoor, spaces: int) -> None:
+def test_c16_tail_at_any_offset(protocol: HttpProtocol, spaces: int) -> None:
     values = [0.1, -2.5e300, 5e-324]
-    body, headers = door.encode(ident("FP64", values))
+    body, headers = protocol.encode(ident("FP64", values))
     (length,) = headers.values()
     moved = {"Inference-Header-Content-Length": str(int(length) + spaces)}
-    reply = door.transport.request("POST", "/v2/models/ident_FP64/infer", b" " * spaces + body, moved)
+    reply = protocol.transport.request("POST", "/v2/models/ident_FP64/infer", b" " * spaces + body, moved)
     served(decode(reply), tensor("y", "FP64", values))
 
 
-@pytest.mark.parametrize("door", JSON, indirect=True)
-def test_c6_json_stays_json(door: Door) -> None:
-    served(door.infer(one("two_out", 1.5)), O1, O2)
+@pytest.mark.parametrize("protocol", JSON, indirect=True)
+def test_c6_json_stays_json(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("two_out", 1.5)), O1, O2)
 
 
-def test_c9_raw_entry_against_the_shape(grpc_raw: GrpcDoor) -> None:
+def test_c9_raw_entry_against_the_shape(grpc_raw: GrpcProtocol) -> None:
     refused(grpc_raw.infer(ident("INT64", [1, 2]).with_input(0, raw=bytes(15))), 400, "'x'", "15", "16")

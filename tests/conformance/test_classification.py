@@ -15,32 +15,32 @@ from models.protocol import LABELS
 from penstock import Server
 
 from .content import SAMPLES, Answer, Call, Tensor, add, ident, pack, tensor
-from .doors import ALL, Door, GrpcDoor, HttpDoor, decode, on_all, refused, served
+from .protocols import ALL, AnyProtocol, GrpcProtocol, HttpProtocol, decode, on_all, refused, served
 from .transports import Reply
 
 RANKED = [name for name in SAMPLES if "INT" in name or name in ("FP32", "FP64")]
 UNRANKED = ["BOOL", "FP16", "BF16", "BYTES"]
 
 
-def classify(door: Door, call: Call, classes: Any, output: str = "y", **parameters: Any) -> Answer:
-    """Asks for the classes of one output through any door."""
-    if isinstance(door, GrpcDoor):
-        message = door.message(call)
+def classify(protocol: AnyProtocol, call: Call, classes: Any, output: str = "y", **parameters: Any) -> Answer:
+    """Asks for the classes of one output through any protocol."""
+    if isinstance(protocol, GrpcProtocol):
+        message = protocol.message(call)
         entry = message.outputs.add(name=output)
         entry.parameters["classification"].CopyFrom(number(classes))
-        return door.send(message)
-    assert isinstance(door, HttpDoor)
-    return decode(post(door, call, {"classification": classes, **parameters}, output))
+        return protocol.send(message)
+    assert isinstance(protocol, HttpProtocol)
+    return decode(post(protocol, call, {"classification": classes, **parameters}, output))
 
 
-def post(door: HttpDoor, call: Call, parameters: dict[str, Any], output: str = "y") -> Reply:
-    body, headers = door.encode(call)
+def post(protocol: HttpProtocol, call: Call, parameters: dict[str, Any], output: str = "y") -> Reply:
+    body, headers = protocol.encode(call)
     length = int(headers.get("Inference-Header-Content-Length", len(body)))
     document = {**json.loads(body[:length]), "outputs": [{"name": output, "parameters": parameters}]}
     text = json.dumps(document).encode()
-    if door.binary:
+    if protocol.binary:
         headers["Inference-Header-Content-Length"] = str(len(text))
-    return door.transport.request("POST", f"/v2/models/{call.model}/infer", text + body[length:], headers)
+    return protocol.transport.request("POST", f"/v2/models/{call.model}/infer", text + body[length:], headers)
 
 
 def number(value: Any) -> pb.InferParameter:
@@ -59,33 +59,33 @@ def texts(values: list[Any], labels: list[str] | None = None) -> list[str]:
 
 @pytest.mark.trap("T46")
 @on_all
-def test_f17_two_of_each_row_with_labels(door: Door) -> None:
+def test_f17_two_of_each_row_with_labels(protocol: AnyProtocol) -> None:
     first, second = [0.25, 3.3, -1.0], [7.0, 7.0, 1e6]
     call = Call("scores", (tensor("x", "FP32", [*first, *second], [2, 3]),))
     expected = [*texts([np.float32(value).item() for value in first], LABELS)[:2], *texts(second, LABELS)[:2]]
     assert expected == ["3.300000:1:a dog", "0.250000:0:cat", "1000000.000000:2:bird", "7.000000:0:cat"]
-    served(classify(door, call, 2), tensor("y", "BYTES", expected, [2, 2]))
+    served(classify(protocol, call, 2), tensor("y", "BYTES", expected, [2, 2]))
 
 
 @on_all
 @pytest.mark.parametrize("datatype", RANKED)
-def test_f17_every_ranked_datatype(door: Door, datatype: str) -> None:
+def test_f17_every_ranked_datatype(protocol: AnyProtocol, datatype: str) -> None:
     values = tensor("x", datatype, SAMPLES[datatype]).values()
-    served(classify(door, ident(datatype), 2), tensor("y", "BYTES", texts(values)[:2]))
+    served(classify(protocol, ident(datatype), 2), tensor("y", "BYTES", texts(values)[:2]))
 
 
-@pytest.mark.parametrize("door", [door for door in ALL if "json" in door], indirect=True)
-def test_f17_ties_keep_their_order_and_what_is_no_number_comes_last(door: Door) -> None:
+@pytest.mark.parametrize("protocol", [protocol for protocol in ALL if "json" in protocol], indirect=True)
+def test_f17_ties_keep_their_order_and_what_is_no_number_comes_last(protocol: AnyProtocol) -> None:
     values = [1.0, float("nan"), 2.0, float("-inf"), 1.0, float("inf"), 2.0]
     expected = ["inf:5", "2.000000:2", "2.000000:6", "1.000000:0", "1.000000:4", "-inf:3", "nan:1"]
-    served(classify(door, ident("FP32", values), 7), tensor("y", "BYTES", expected))
+    served(classify(protocol, ident("FP32", values), 7), tensor("y", "BYTES", expected))
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_f17_in_json_and_in_binary(doors: dict[str, Door], binary: bool) -> None:
-    door = doors["rest-json"]
-    assert isinstance(door, HttpDoor)
-    reply = post(door, ident("INT8", [3, 9]), {"classification": 1, "binary_data": binary})
+def test_f17_in_json_and_in_binary(protocols: dict[str, AnyProtocol], binary: bool) -> None:
+    protocol = protocols["rest-json"]
+    assert isinstance(protocol, HttpProtocol)
+    reply = post(protocol, ident("INT8", [3, 9]), {"classification": 1, "binary_data": binary})
     (output,) = reply.json()["outputs"]
     assert output == {
         **{"name": "y", "datatype": "BYTES", "shape": [1]},
@@ -94,29 +94,29 @@ def test_f17_in_json_and_in_binary(doors: dict[str, Door], binary: bool) -> None
     assert reply.tail() == (b"\x03\0\0\x009:1" if binary else b"")
 
 
-def test_f17_text_stays_text_beside_base64(doors: dict[str, Door]) -> None:
-    door = doors["rest-json"]
-    assert isinstance(door, HttpDoor)
+def test_f17_text_stays_text_beside_base64(protocols: dict[str, AnyProtocol]) -> None:
+    protocol = protocols["rest-json"]
+    assert isinstance(protocol, HttpProtocol)
     document = {
         "inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": ["AA=="]}],
         "outputs": [{"name": "size", "parameters": {"classification": 1}}, {"name": "y"}],
     }
     document["inputs"][0]["parameters"] = {"content_type": "base64"}  # type: ignore[index]
-    reply = door.transport.request("POST", "/v2/models/sized/infer", json.dumps(document).encode())
+    reply = protocol.transport.request("POST", "/v2/models/sized/infer", json.dumps(document).encode())
     assert [output["data"] for output in reply.json()["outputs"]] == [["1:0"], ["AA=="]]
 
 
 @on_all
-def test_f17_beside_an_output_as_it_is(door: Door) -> None:
+def test_f17_beside_an_output_as_it_is(protocol: AnyProtocol) -> None:
     call = Call("two_out", (tensor("x", "FP32", [1.0, 5.0]),), outputs=("o2",))
-    if isinstance(door, GrpcDoor):
-        message = door.message(call)
+    if isinstance(protocol, GrpcProtocol):
+        message = protocol.message(call)
         message.outputs.add(name="o1").parameters["classification"].int64_param = 1
-        answer = door.send(message)
+        answer = protocol.send(message)
         served(answer, tensor("o2", "INT64", [1, 5]), tensor("o1", "BYTES", ["10.000000:1"]))
 
 
-def test_f17_on_a_stream(grpc_raw: GrpcDoor) -> None:
+def test_f17_on_a_stream(grpc_raw: GrpcProtocol) -> None:
     message = grpc_raw.message(Call("scores", (tensor("x", "FP32", [1.0, 3.0], [1, 2]),)))
     message.outputs.add(name="y").parameters["classification"].int64_param = 1
     (answer,) = grpc_raw.stub.ModelStreamInfer(iter([message]), timeout=20)
@@ -126,41 +126,41 @@ def test_f17_on_a_stream(grpc_raw: GrpcDoor) -> None:
 
 @on_all
 @pytest.mark.parametrize("datatype", UNRANKED)
-def test_f18_a_datatype_that_is_not_ranked(door: Door, datatype: str) -> None:
-    if door.name == "grpc-typed" and datatype in ("FP16", "BF16"):
+def test_f18_a_datatype_that_is_not_ranked(protocol: AnyProtocol, datatype: str) -> None:
+    if protocol.name == "grpc-typed" and datatype in ("FP16", "BF16"):
         pytest.skip("these go raw only")
-    refused(classify(door, ident(datatype), 1), 400, "'y'", datatype, "expected integers, FP32 or FP64")
+    refused(classify(protocol, ident(datatype), 1), 400, "'y'", datatype, "expected integers, FP32 or FP64")
 
 
 @on_all
-def test_f18_more_elements_than_are_ranked(door: Door) -> None:
-    if "json" in door.name or door.name == "grpc-typed":
+def test_f18_more_elements_than_are_ranked(protocol: AnyProtocol) -> None:
+    if "json" in protocol.name or protocol.name == "grpc-typed":
         pytest.skip("a million elements go raw")
     many = Tensor("x", "UINT8", (1_000_001,), bytes(1_000_001))
-    refused(classify(door, Call("ident_UINT8", (many,)), 1), 400, "'y'", "1000001", "1000000")
+    refused(classify(protocol, Call("ident_UINT8", (many,)), 1), 400, "'y'", "1000001", "1000000")
     most = Tensor("x", "UINT8", (1_000_000,), bytes(999_999) + b"\x09")
-    served(classify(door, Call("ident_UINT8", (most,)), 1), tensor("y", "BYTES", ["9:999999"]))
+    served(classify(protocol, Call("ident_UINT8", (most,)), 1), tensor("y", "BYTES", ["9:999999"]))
 
 
 @on_all
 @pytest.mark.parametrize("classes", [0, -1, True, "2"])
-def test_f18_a_count_that_is_none(door: Door, classes: Any) -> None:
-    refused(classify(door, ident("FP32"), classes), 400, "'classification'", "expected an integer of 1 or more")
+def test_f18_a_count_that_is_none(protocol: AnyProtocol, classes: Any) -> None:
+    refused(classify(protocol, ident("FP32"), classes), 400, "'classification'", "expected an integer of 1 or more")
 
 
 @on_all
 @pytest.mark.parametrize("classes", [5, 2**31, 2**62])
-def test_f19_more_than_there_are(door: Door, classes: int) -> None:
+def test_f19_more_than_there_are(protocol: AnyProtocol, classes: int) -> None:
     values = [float(number) for number in range(8)]
     expected = [*texts([0.0, 11.0, 22.0, 33.0]), *texts([44.0, 55.0, 66.0, 77.0])]
-    answer = classify(door, add(2), classes, "sum")
+    answer = classify(protocol, add(2), classes, "sum")
     served(answer, tensor("sum", "BYTES", expected, [2, 4]))
     assert len(values) == len(expected)
 
 
 @on_all
-def test_f19_of_no_elements(door: Door) -> None:
-    served(classify(door, ident("FP32", []), 3), tensor("y", "BYTES", []))
+def test_f19_of_no_elements(protocol: AnyProtocol) -> None:
+    served(classify(protocol, ident("FP32", []), 3), tensor("y", "BYTES", []))
 
 
 @pytest.mark.parametrize("module", [thttp, tgrpc])

@@ -22,7 +22,7 @@ from penstock import Server, ServerConfig
 from penstock.testing import Client
 
 from .content import add, summed, tensor
-from .doors import BINARY, JSON, HttpDoor, decode, served
+from .protocols import BINARY, JSON, HttpProtocol, decode, served
 from .transports import InProcess, Reply, Rest, Transport
 
 PATH = "/v2/models/ident_FP32/infer"
@@ -80,12 +80,12 @@ def inflated(reply: Reply) -> Reply:
 
 
 @pytest.mark.parametrize("coding", [*CODERS, "GZIP", "x-gzip"])
-@pytest.mark.parametrize("door", BINARY + JSON, indirect=True)
-def test_c20_compressed_request(door: HttpDoor, coding: str) -> None:
-    body, headers = door.encode(add(rows=8))
+@pytest.mark.parametrize("protocol", BINARY + JSON, indirect=True)
+def test_c20_compressed_request(protocol: HttpProtocol, coding: str) -> None:
+    body, headers = protocol.encode(add(rows=8))
     small = CODERS.get(coding, gzip.compress)(body)
     headers["Content-Encoding"] = coding
-    served(decode(door.transport.request("POST", "/v2/models/add/infer", small, headers)), summed(8))
+    served(decode(protocol.transport.request("POST", "/v2/models/add/infer", small, headers)), summed(8))
 
 
 @pytest.mark.trap("T5")

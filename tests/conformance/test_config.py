@@ -15,7 +15,7 @@ from penstock import Batching, Server, Tensor, model
 from penstock.testing import Client
 from repositories import Caller, Repository
 
-from .doors import GrpcDoor
+from .protocols import GrpcProtocol
 from .transports import Rest
 
 NAMES = ["add", "rows", "ident_BF16", "echo_s", "scalar", "two_out", "slow", "ver", "stateful", "ranked", "impatient"]
@@ -38,7 +38,7 @@ def texts(document: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_d3_configuration_is_equal_over_both_protocols(grpc_raw: GrpcDoor, rest: Rest, name: str) -> None:
+def test_d3_configuration_is_equal_over_both_protocols(grpc_raw: GrpcProtocol, rest: Rest, name: str) -> None:
     config = grpc_raw.stub.ModelConfig(pb.ModelConfigRequest(name=name), timeout=20).config
     message = MessageToDict(config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
     # What only the client's own message has: lists and maps that are empty, and parts that Penstock does not have.
@@ -185,8 +185,8 @@ def test_d3_configuration_in_full() -> None:
 
 
 def test_d3_a_model_that_streams_is_decoupled(streams: Server) -> None:
-    door = GrpcDoor("grpc", streams.grpc_url, typed=False)
-    config = door.stub.ModelConfig(pb.ModelConfigRequest(name="stream3"), timeout=20).config
+    protocol = GrpcProtocol("grpc", streams.grpc_url, typed=False)
+    config = protocol.stub.ModelConfig(pb.ModelConfigRequest(name="stream3"), timeout=20).config
     assert config.model_transaction_policy.decoupled
     assert over_rest(Rest(streams.http_url), "stream3")["model_transaction_policy"] == {"decoupled": True}
 

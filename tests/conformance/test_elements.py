@@ -12,7 +12,7 @@ import pytest
 from penstock.testing import Client
 
 from .content import DTYPES, SAMPLES, Call, ident, one, pack, tensor
-from .doors import BINARY, FRAMED, UNTYPED, Door, on_all, served
+from .protocols import BINARY, FRAMED, UNTYPED, AnyProtocol, on_all, served
 from .transports import InProcess, Transport, infer
 
 INTEGERS = [name for name in SAMPLES if "INT" in name]
@@ -46,8 +46,8 @@ def out_of(http: Transport, datatype: str, data: str) -> str:
 
 @on_all
 @pytest.mark.parametrize("datatype", INTEGERS)
-def test_b33_integer_bounds_round_trip(door: Door, datatype: str) -> None:
-    served(door.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
+def test_b33_integer_bounds_round_trip(protocol: AnyProtocol, datatype: str) -> None:
+    served(protocol.infer(ident(datatype)), tensor("y", datatype, SAMPLES[datatype]))
 
 
 @pytest.mark.trap("T50")
@@ -64,9 +64,9 @@ def test_b34_integer_out_of_range_named(http: Transport) -> None:
 
 
 @on_all
-def test_b35_64_bit_integers_are_exact(door: Door) -> None:
+def test_b35_64_bit_integers_are_exact(protocol: AnyProtocol) -> None:
     for datatype, value in (("INT64", 2**63 - 1), ("INT64", -(2**63)), ("INT64", 2**53 + 1), ("UINT64", 2**64 - 1)):
-        served(door.infer(ident(datatype, [value])), tensor("y", datatype, [value]))
+        served(protocol.infer(ident(datatype, [value])), tensor("y", datatype, [value]))
 
 
 def test_b35_64_bit_integers_are_written_as_digits(http: Transport) -> None:
@@ -82,8 +82,8 @@ def test_b36_integral_float_in_an_integer_tensor(http: Transport, datatype: str)
 
 
 @on_all
-def test_b37_bools(door: Door) -> None:
-    served(door.infer(ident("BOOL", [True, False])), tensor("y", "BOOL", [True, False]))
+def test_b37_bools(protocol: AnyProtocol) -> None:
+    served(protocol.infer(ident("BOOL", [True, False])), tensor("y", "BOOL", [True, False]))
 
 
 def test_b37_bools_as_numbers(http: Transport) -> None:
@@ -92,10 +92,10 @@ def test_b37_bools_as_numbers(http: Transport) -> None:
         assert infer(http, "ident_BOOL", x("BOOL", wrong)).refusal(400)
 
 
-@pytest.mark.parametrize("door", FRAMED, indirect=True)
-def test_b37_any_byte_but_zero_is_true(door: Door) -> None:
+@pytest.mark.parametrize("protocol", FRAMED, indirect=True)
+def test_b37_any_byte_but_zero_is_true(protocol: AnyProtocol) -> None:
     call = ident("BOOL", [False] * 4).with_input(0, raw=b"\x00\x01\x02\xff")
-    served(door.infer(call), tensor("y", "BOOL", [False, True, True, True]))
+    served(protocol.infer(call), tensor("y", "BOOL", [False, True, True, True]))
 
 
 def test_b38_fp32_literals(http: Transport) -> None:
@@ -127,9 +127,9 @@ def test_b38_number_that_json_does_not_have(http: Transport, wrong: str) -> None
 
 
 @on_all
-def test_b39_fp64_is_bit_exact(door: Door) -> None:
+def test_b39_fp64_is_bit_exact(protocol: AnyProtocol) -> None:
     values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.123456789, 2.2250738585072014e-308]
-    served(door.infer(ident("FP64", values)), tensor("y", "FP64", values))
+    served(protocol.infer(ident("FP64", values)), tensor("y", "FP64", values))
 
 
 @pytest.mark.trap("T62")
@@ -140,9 +140,9 @@ def test_b39_fp32_is_written_as_its_shortest_text(http: Transport) -> None:
 
 
 @on_all
-def test_b39_fp32_is_bit_exact(door: Door) -> None:
+def test_b39_fp32_is_bit_exact(protocol: AnyProtocol) -> None:
     values = [float(value) for value in np.array([0.1, 1 / 3, 1e-45, 3.4028235e38, -0.0, 16777217.0], np.float32)]
-    served(door.infer(ident("FP32", values)), tensor("y", "FP32", values))
+    served(protocol.infer(ident("FP32", values)), tensor("y", "FP32", values))
 
 
 @pytest.mark.trap("T19")
@@ -153,9 +153,9 @@ def test_b40_nan_and_infinities_as_tokens(http: Transport, datatype: str) -> Non
     assert given[1:] == [np.inf, -np.inf]
 
 
-@pytest.mark.parametrize("door", UNTYPED, indirect=True)
-def test_b41_model_answers_nan(door: Door) -> None:
-    assert door.infer(one("nan")).output("y").raw == pack("FP32", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("protocol", UNTYPED, indirect=True)
+def test_b41_model_answers_nan(protocol: AnyProtocol) -> None:
+    assert protocol.infer(one("nan")).output("y").raw == pack("FP32", [np.nan, np.inf, -np.inf])
 
 
 @pytest.mark.trap("T19")
@@ -191,10 +191,10 @@ def test_b42_small_floats_out_of_range(http: Transport, datatype: str, text: str
     out_of(http, datatype, text)
 
 
-@pytest.mark.parametrize("door", UNTYPED, indirect=True)
-def test_b43_half_output(door: Door) -> None:
+@pytest.mark.parametrize("protocol", UNTYPED, indirect=True)
+def test_b43_half_output(protocol: AnyProtocol) -> None:
     # As numbers in JSON: the rule of B42, not a refusal.
-    served(door.infer(one("half", 0.1)), tensor("y", "FP16", [0.1]))
+    served(protocol.infer(one("half", 0.1)), tensor("y", "FP16", [0.1]))
 
 
 def test_b43_half_output_in_json(http: Transport) -> None:
@@ -204,10 +204,10 @@ def test_b43_half_output_in_json(http: Transport) -> None:
 
 @pytest.mark.trap("T67")
 @on_all
-def test_b44_text_round_trips(door: Door) -> None:
+def test_b44_text_round_trips(protocol: AnyProtocol) -> None:
     texts = [*BYTES_IN_JSON, "\u2028", "a" * 70000]
     call = Call("echo_s", (tensor("x", "BYTES", texts),))
-    served(door.infer(call), tensor("y", "BYTES", texts))
+    served(protocol.infer(call), tensor("y", "BYTES", texts))
 
 
 def test_b44_escapes_in_json(http: Transport) -> None:
@@ -240,9 +240,9 @@ def test_b46_bytes_that_are_not_utf8_as_json(http: Transport) -> None:
     assert "binary" in message
 
 
-@pytest.mark.parametrize("door", [*BINARY, "grpc-raw", "grpc-typed"], indirect=True)
-def test_b46_bytes_that_are_not_utf8_as_binary(door: Door) -> None:
-    served(door.infer(one("nonutf8")), tensor("y", "BYTES", [b"\xff"]))
+@pytest.mark.parametrize("protocol", [*BINARY, "grpc-raw", "grpc-typed"], indirect=True)
+def test_b46_bytes_that_are_not_utf8_as_binary(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("nonutf8")), tensor("y", "BYTES", [b"\xff"]))
 
 
 def test_b47_base64(http: Transport) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from .content import add
-from .doors import HttpDoor
+from .protocols import HttpProtocol
 from .transports import Reply, Rest, infer
 
 Probe = Callable[[Rest], Reply]
@@ -23,7 +23,7 @@ def post(path: str) -> Probe:
 
 
 def binary(rest: Rest) -> Reply:
-    body, headers = HttpDoor("rest-binary", rest, binary=True).encode(add())
+    body, headers = HttpProtocol("rest-binary", rest, binary=True).encode(add())
     return rest.request("POST", "/v2/models/add/infer", body, headers)
 
 

@@ -15,7 +15,7 @@ from penstock.testing import Client
 
 from .content import add as plain
 from .content import one
-from .doors import GrpcDoor, HttpDoor
+from .protocols import GrpcProtocol, HttpProtocol
 from .transports import Rest
 
 PATTERN = "^x-tenant|color|^timeout$|priority|sequence_|headers$|^binary_data_output$|triton"
@@ -33,8 +33,8 @@ class Ask:
 
     def __init__(self, server: Server, protocol: str) -> None:
         self.protocol = protocol
-        self.http = HttpDoor("rest", Rest(server.http_url), binary=False)
-        self.grpc = GrpcDoor("grpc", server.grpc_url, typed=False)
+        self.http = HttpProtocol("rest", Rest(server.http_url), binary=False)
+        self.grpc = GrpcProtocol("grpc", server.grpc_url, typed=False)
 
     def __call__(self, headers: dict[str, str], model: str = "parameters", **changes: Any) -> tuple[int, Any]:
         call = plain(**changes) if model == "add" else one(model, **changes)
@@ -84,13 +84,13 @@ def test_f25_reserved_names_are_refused(ask: Ask, name: str, model: str) -> None
 
 
 def test_f25_a_header_that_comes_twice_is_one_parameter(server: Server) -> None:
-    door = GrpcDoor("grpc", server.grpc_url, typed=False)
-    answer = door.send(door.message(one("parameters")), metadata=[("color", "red"), ("color", "blue")])
+    protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
+    answer = protocol.send(protocol.message(one("parameters")), metadata=[("color", "red"), ("color", "blue")])
     assert answer.parameters["color"] == "red, blue"
 
 
 def test_f25_without_a_pattern_nothing_is_forwarded() -> None:
-    body, _ = HttpDoor("rest", Rest("http://localhost:1"), binary=False).encode(one("parameters"))
+    body, _ = HttpProtocol("rest", Rest("http://localhost:1"), binary=False).encode(one("parameters"))
     with Client(parameters) as client:
         answer = client.post("/v2/models/parameters/infer", body, headers={"color": "blue", "timeout": "1"})
     assert answer.status == 200
@@ -98,7 +98,7 @@ def test_f25_without_a_pattern_nothing_is_forwarded() -> None:
 
 
 def test_f25_a_compressed_call_is_forwarded_too(server: Server) -> None:
-    door = GrpcDoor("grpc", server.grpc_url, typed=False)
-    message: pb.ModelInferRequest = door.message(one("parameters", id="long " * 1000))
-    answer = door.send(message, metadata=[("color", "red")], compression=grpc.Compression.Gzip)
+    protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
+    message: pb.ModelInferRequest = protocol.message(one("parameters", id="long " * 1000))
+    answer = protocol.send(message, metadata=[("color", "red")], compression=grpc.Compression.Gzip)
     assert answer.parameters["color"] == "red"

@@ -16,7 +16,7 @@ from http_by_hand import metric
 from penstock import Server
 
 from .content import add, one, summed, tensor
-from .doors import GRPC, Door, GrpcDoor, on_grpc, read, refused, served
+from .protocols import GRPC, AnyProtocol, GrpcProtocol, on_grpc, read, refused, served
 from .transports import Rest
 
 SERVICE = "/inference.GRPCInferenceService"
@@ -26,9 +26,9 @@ def same(value: bytes) -> bytes:
     return value
 
 
-def unary(door: GrpcDoor, path: str) -> Callable[..., bytes]:
+def unary(protocol: GrpcProtocol, path: str) -> Callable[..., bytes]:
     """A call of raw messages."""
-    return door.channel.unary_unary(path, request_serializer=same, response_deserializer=same)
+    return protocol.channel.unary_unary(path, request_serializer=same, response_deserializer=same)
 
 
 def code_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> grpc.StatusCode:
@@ -38,7 +38,7 @@ def code_of(call: Callable[..., Any], *arguments: Any, **options: Any) -> grpc.S
     return refusal.value.code()
 
 
-def test_d1_server(grpc_raw: GrpcDoor, rest: Rest) -> None:
+def test_d1_server(grpc_raw: GrpcProtocol, rest: Rest) -> None:
     stub = grpc_raw.stub
     assert stub.ServerLive(pb.ServerLiveRequest(), timeout=20).live
     assert stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
@@ -50,7 +50,7 @@ def test_d1_server(grpc_raw: GrpcDoor, rest: Rest) -> None:
     assert list(metadata.extensions) == document["extensions"]
 
 
-def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
+def test_d3_model_metadata(grpc_raw: GrpcProtocol) -> None:
     metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="add"), timeout=20)
     assert (metadata.name, list(metadata.versions)) == ("add", ["1"])
     assert [(x.name, x.datatype, list(x.shape)) for x in metadata.inputs] == [
@@ -61,7 +61,7 @@ def test_d3_model_metadata(grpc_raw: GrpcDoor) -> None:
 
 
 @pytest.mark.trap("T23")
-def test_d3_metadata_has_no_field_that_servers_disagree_on(grpc_raw: GrpcDoor) -> None:
+def test_d3_metadata_has_no_field_that_servers_disagree_on(grpc_raw: GrpcProtocol) -> None:
     # Field 6 of the message, and 4 of a tensor, are of one type here and of another there.
     found = unary(grpc_raw, f"{SERVICE}/ModelMetadata")(pb.ModelMetadataRequest(name="add").SerializeToString())
     metadata = pb.ModelMetadataResponse.FromString(found)
@@ -73,7 +73,7 @@ def test_d3_metadata_has_no_field_that_servers_disagree_on(grpc_raw: GrpcDoor) -
 
 
 @pytest.mark.parametrize("version", ["", "1", "2"])
-def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: str) -> None:
+def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcProtocol, rest: Rest, version: str) -> None:
     metadata = grpc_raw.stub.ModelMetadata(pb.ModelMetadataRequest(name="ver", version=version), timeout=20)
     document = rest.request("GET", "/v2/models/ver" + (f"/versions/{version}" if version else "")).json()
     tensors = [
@@ -92,42 +92,42 @@ def test_d3_metadata_agrees_with_rest(grpc_raw: GrpcDoor, rest: Rest, version: s
 
 @pytest.mark.trap("T37")
 @on_grpc
-def test_d13_unknown_model(door: Door) -> None:
-    refused(door.infer(one("none")), 404, "'none'")
-    refused(door.infer(one("ver", version="9")), 404, "'ver'", "'9'")
+def test_d13_unknown_model(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("none")), 404, "'none'")
+    refused(protocol.infer(one("ver", version="9")), 404, "'ver'", "'9'")
 
 
-def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcDoor) -> None:
+def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcProtocol) -> None:
     request = pb.ModelMetadataRequest
     for unknown in (request(name="none"), request(name="ver", version="9"), request()):
         assert code_of(grpc_raw.stub.ModelMetadata, unknown) == grpc.StatusCode.NOT_FOUND
 
 
 @on_grpc
-def test_d14_version_that_is_no_number(door: Door) -> None:
-    refused(door.infer(one("ver", version="abc")), 404, "'ver'", "'abc'")
+def test_d14_version_that_is_no_number(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("ver", version="abc")), 404, "'ver'", "'abc'")
 
 
 @pytest.mark.trap("T25")
 @on_grpc
-def test_d15_parameters_of_all_kinds(door: GrpcDoor) -> None:
-    message = door.message(one("parameters"))
+def test_d15_parameters_of_all_kinds(protocol: GrpcProtocol) -> None:
+    message = protocol.message(one("parameters"))
     message.parameters["flag"].bool_param = True
     message.parameters["count"].int64_param = -(2**63)
     message.parameters["text"].string_param = "ü"
     message.parameters["ratio"].double_param = 0.25
     message.parameters["most"].uint64_param = 2**64 - 1
     message.parameters["small"].uint64_param = 3
-    answer = served(door.send(message), tensor("y", "FP32", [1.0]))
+    answer = served(protocol.send(message), tensor("y", "FP32", [1.0]))
     given = {"flag": True, "count": -(2**63), "text": "ü", "ratio": 0.25, "most": 2**64 - 1, "small": 3}
     assert answer.parameters == {**given, **{f"type_of_{name}": type(value).__name__ for name, value in given.items()}}
 
 
 @on_grpc
-def test_d15_parameter_without_a_value(door: GrpcDoor) -> None:
-    message = door.message(one("parameters"))
+def test_d15_parameter_without_a_value(protocol: GrpcProtocol) -> None:
+    message = protocol.message(one("parameters"))
     message.parameters["empty"].SetInParent()
-    refused(door.send(message), 400, "'empty'")
+    refused(protocol.send(message), 400, "'empty'")
 
 
 @on_grpc
@@ -140,42 +140,42 @@ def test_d15_parameter_without_a_value(door: GrpcDoor) -> None:
         ("sequence_id", "string_param", "seven"),
     ],
 )
-def test_d16_reserved_parameters(door: GrpcDoor, name: str, field: str, value: Any) -> None:
-    message = door.message(one("parameters"))
+def test_d16_reserved_parameters(protocol: GrpcProtocol, name: str, field: str, value: Any) -> None:
+    message = protocol.message(one("parameters"))
     setattr(message.parameters[name], field, value)
-    assert served(door.send(message), tensor("y", "FP32", [1.0])).parameters == {}
+    assert served(protocol.send(message), tensor("y", "FP32", [1.0])).parameters == {}
 
 
 @on_grpc
-def test_d17_priority_that_is_text(door: GrpcDoor) -> None:
-    message = door.message(one("parameters"))
+def test_d17_priority_that_is_text(protocol: GrpcProtocol) -> None:
+    message = protocol.message(one("parameters"))
     message.parameters["priority"].string_param = "high"
-    refused(door.send(message), 400, "'priority'", "a string", "an integer")
+    refused(protocol.send(message), 400, "'priority'", "a string", "an integer")
 
 
 @pytest.mark.trap("T30")
 @on_grpc
 @pytest.mark.parametrize("value", [True, False])
-def test_d18_flag_of_streams_on_a_unary_call(door: GrpcDoor, value: bool) -> None:
-    message = door.message(one("parameters"))
+def test_d18_flag_of_streams_on_a_unary_call(protocol: GrpcProtocol, value: bool) -> None:
+    message = protocol.message(one("parameters"))
     message.parameters["triton_enable_empty_final_response"].bool_param = value
-    assert served(door.send(message), tensor("y", "FP32", [1.0])).parameters == {}
+    assert served(protocol.send(message), tensor("y", "FP32", [1.0])).parameters == {}
 
 
 @on_grpc
-def test_d19_other_reserved_parameter(door: GrpcDoor) -> None:
-    message = door.message(one("parameters"))
+def test_d19_other_reserved_parameter(protocol: GrpcProtocol) -> None:
+    message = protocol.message(one("parameters"))
     message.parameters["triton_x"].bool_param = True
-    refused(door.send(message), 400, "'triton_x'", "reserved")
+    refused(protocol.send(message), 400, "'triton_x'", "reserved")
 
 
 @on_grpc
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate], ids=["gzip", "deflate"])
-def test_d22_compressed_messages(door: GrpcDoor, compression: grpc.Compression) -> None:
+def test_d22_compressed_messages(protocol: GrpcProtocol, compression: grpc.Compression) -> None:
     # Long and alike, so that the client does compress it.
     text = "penstock " * 1000
-    served(door.send(door.message(add(rows=8, id=text)), compression=compression), summed(8))
-    answer = door.send(door.message(one("none", id=text)), compression=compression)
+    served(protocol.send(protocol.message(add(rows=8, id=text)), compression=compression), summed(8))
+    answer = protocol.send(protocol.message(one("none", id=text)), compression=compression)
     refused(answer, 404, "'none'")
 
 
@@ -197,7 +197,7 @@ def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.lower()
 
 
-def test_d22_unknown_compression(server: Server, grpc_raw: GrpcDoor, tmp_path: Path) -> None:
+def test_d22_unknown_compression(server: Server, grpc_raw: GrpcProtocol, tmp_path: Path) -> None:
     body = frame(grpc_raw.message(one("ident_FP32")))
     # As it should be, it is answered; only then the refusal below means something.
     curl(server, tmp_path, body)
@@ -214,18 +214,18 @@ def test_d11_frame_that_is_broken(server: Server, tmp_path: Path, body: bytes) -
     assert "grpc-status: 3" in answer or "grpc-status: 13" in answer, answer
 
 
-def health(door: GrpcDoor, service: str) -> bytes:
+def health(protocol: GrpcProtocol, service: str) -> bytes:
     raw = b"" if not service else bytes([0x0A, len(service.encode())]) + service.encode()
-    return unary(door, "/grpc.health.v1.Health/Check")(raw, timeout=20)
+    return unary(protocol, "/grpc.health.v1.Health/Check")(raw, timeout=20)
 
 
 @pytest.mark.parametrize("service", ["", "inference.GRPCInferenceService", "add"])
-def test_d26_health_check(grpc_raw: GrpcDoor, service: str) -> None:
+def test_d26_health_check(grpc_raw: GrpcProtocol, service: str) -> None:
     # Field 1, the enum's SERVING.
     assert health(grpc_raw, service) == b"\x08\x01"
 
 
-def test_d26_health_check_of_an_unknown_service(grpc_raw: GrpcDoor) -> None:
+def test_d26_health_check_of_an_unknown_service(grpc_raw: GrpcProtocol) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
         health(grpc_raw, "none")
     assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
@@ -234,13 +234,13 @@ def test_d26_health_check_of_an_unknown_service(grpc_raw: GrpcDoor) -> None:
 @pytest.mark.parametrize(
     "path", [f"{SERVICE}/Nope", "/inference.Nope/ModelInfer", "/nope/nope", f"{SERVICE}/modelinfer"]
 )
-def test_d28_unknown_call(grpc_raw: GrpcDoor, path: str) -> None:
+def test_d28_unknown_call(grpc_raw: GrpcProtocol, path: str) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
         unary(grpc_raw, path)(b"", timeout=20)
     assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-@pytest.mark.parametrize("door", GRPC, indirect=True)
+@pytest.mark.parametrize("protocol", GRPC, indirect=True)
 @pytest.mark.parametrize(
     "unknown",
     [
@@ -251,13 +251,13 @@ def test_d28_unknown_call(grpc_raw: GrpcDoor, path: str) -> None:
     ],
 )
 @pytest.mark.parametrize("before", [False, True])
-def test_d29_unknown_fields(door: GrpcDoor, unknown: bytes, before: bool) -> None:
-    message = door.message(add())
+def test_d29_unknown_fields(protocol: GrpcProtocol, unknown: bytes, before: bool) -> None:
+    message = protocol.message(add())
     inner = message.inputs[0].SerializeToString()
     message.inputs[0].MergeFromString(inner[:0] + unknown)
     raw = message.SerializeToString()
     assert raw.count(unknown) == 1, "the input lost its unknown field"
-    reply = unary(door, f"{SERVICE}/ModelInfer")(unknown + raw if before else raw + unknown, timeout=20)
+    reply = unary(protocol, f"{SERVICE}/ModelInfer")(unknown + raw if before else raw + unknown, timeout=20)
     served(read(pb.ModelInferResponse.FromString(reply)), summed())
 
 
@@ -268,7 +268,7 @@ NO_MESSAGE = b"\x0a\xff\xff\xff"
 
 
 @pytest.mark.parametrize("path", [*(f"{SERVICE}/{name}" for name in CALLS), *HEALTH_CALLS])
-def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcDoor, rest: Rest, path: str) -> None:
+def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcProtocol, rest: Rest, path: str) -> None:
     """As ModelInfer has it for its own: every other call refuses it as INVALID_ARGUMENT, and counts it."""
     before = metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total")
     streams = path.endswith(("ModelStreamInfer", "Watch"))
@@ -280,7 +280,7 @@ def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcDoor, 
     assert metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total") == before + 1
 
 
-def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcDoor) -> None:
+def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcProtocol) -> None:
     message = pb.ModelMetadataRequest(name="m" * (1 << 18)).SerializeToString()
     with pytest.raises(grpc.RpcError) as refusal:
         unary(grpc_raw, f"{SERVICE}/ModelMetadata")(message, timeout=20)

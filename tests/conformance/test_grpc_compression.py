@@ -18,7 +18,7 @@ from penstock import Server
 from penstock.config import ServerConfig
 
 from .content import one
-from .doors import GrpcDoor
+from .protocols import GrpcProtocol
 
 ENCODINGS = ("gzip", "deflate", "zstd")
 LONG = "penstock " * 1000
@@ -36,7 +36,7 @@ def answer(server: Server, folder: Path, *headers: str) -> tuple[str, int, int]:
     version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False)
     if "HTTP2" not in version.stdout:
         pytest.skip("there is no curl with HTTP/2")
-    raw = GrpcDoor("grpc", server.grpc_url, typed=False).message(one("ident_FP32", id=LONG)).SerializeToString()
+    raw = GrpcProtocol("grpc", server.grpc_url, typed=False).message(one("ident_FP32", id=LONG)).SerializeToString()
     (folder / "body").write_bytes(struct.pack(">BI", 0, len(raw)) + raw)
     command = ["curl", "-sS", "--http2-prior-knowledge", "-m", "20", "-D", "-", "-o", str(folder / "out")]
     for header in ("content-type: application/grpc", "te: trailers", *headers):
@@ -81,6 +81,6 @@ def test_tritonclient_reads_it(server: Server, asked: Any) -> None:
 
 
 def test_refusals_are_statuses_all_the_same(server: Server) -> None:
-    door = GrpcDoor("grpc", server.grpc_url, typed=False)
-    refused = door.send(door.message(one("nobody")), compression=grpc.Compression.Gzip)
+    protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
+    refused = protocol.send(protocol.message(one("nobody")), compression=grpc.Compression.Gzip)
     assert (refused.status, "'nobody'" in refused.message) == (404, True)

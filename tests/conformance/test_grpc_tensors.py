@@ -9,15 +9,15 @@ import pytest
 from tritonclient.grpc import service_pb2 as pb
 
 from .content import SAMPLES, Call, add, ident, one, pack, summed, tensor
-from .doors import TYPED_FIELDS, GrpcDoor, on_grpc, refused, served
+from .protocols import TYPED_FIELDS, GrpcProtocol, on_grpc, refused, served
 
 LIMIT = 64 << 20
 SMALL = [name for name in SAMPLES if name.endswith(("INT8", "INT16"))]
 
 
-def typed(door: GrpcDoor, call: Call, **fields: object) -> pb.ModelInferRequest:
+def typed(protocol: GrpcProtocol, call: Call, **fields: object) -> pb.ModelInferRequest:
     """The message of a call whose first input has these contents instead of its own."""
-    message = door.message(call)
+    message = protocol.message(call)
     message.ClearField("raw_input_contents")
     message.inputs[0].ClearField("contents")
     for name, values in fields.items():
@@ -25,7 +25,7 @@ def typed(door: GrpcDoor, call: Call, **fields: object) -> pb.ModelInferRequest:
     return message
 
 
-def test_d4_raw(grpc_raw: GrpcDoor) -> None:
+def test_d4_raw(grpc_raw: GrpcProtocol) -> None:
     answer = served(grpc_raw.infer(add(rows=3, id="an id")), summed(3))
     assert (answer.model, answer.version, answer.id) == ("add", "1", "an id")
     assert answer.parameters == {}
@@ -33,15 +33,15 @@ def test_d4_raw(grpc_raw: GrpcDoor) -> None:
 
 @pytest.mark.trap("T1")
 @pytest.mark.parametrize("datatype", TYPED_FIELDS)
-def test_d5_typed_gets_raw(grpc_typed: GrpcDoor, datatype: str) -> None:
+def test_d5_typed_gets_raw(grpc_typed: GrpcProtocol, datatype: str) -> None:
     message = grpc_typed.message(ident(datatype))
     assert not message.raw_input_contents
-    # The door checks that the answer is raw only.
+    # The protocol checks that the answer is raw only.
     served(grpc_typed.send(message), tensor("y", datatype, SAMPLES[datatype]))
 
 
 @pytest.mark.parametrize("datatype", ["BOOL", "INT32", "UINT64", "FP32"])
-def test_d5_unpacked_elements(grpc_typed: GrpcDoor, datatype: str) -> None:
+def test_d5_unpacked_elements(grpc_typed: GrpcProtocol, datatype: str) -> None:
     # proto3 packs; a decoder must also read elements that have a key each.
     field = pb.InferTensorContents.DESCRIPTOR.fields_by_name[TYPED_FIELDS[datatype]]
     fixed = datatype == "FP32"
@@ -72,13 +72,13 @@ def test_d5_unpacked_elements(grpc_typed: GrpcDoor, datatype: str) -> None:
 
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])
 @pytest.mark.parametrize("field", ["fp32_contents", "int_contents", "uint_contents"])
-def test_d7_typed_small_floats(grpc_typed: GrpcDoor, datatype: str, field: str) -> None:
+def test_d7_typed_small_floats(grpc_typed: GrpcProtocol, datatype: str, field: str) -> None:
     message = typed(grpc_typed, ident(datatype, []), **{field: [1]})
     message.inputs[0].shape[:] = [1]
     refused(grpc_typed.send(message), 400, "'x'", datatype, "raw")
 
 
-def test_d8_contents_and_raw(grpc_typed: GrpcDoor) -> None:
+def test_d8_contents_and_raw(grpc_typed: GrpcProtocol) -> None:
     message = grpc_typed.message(add())
     message.raw_input_contents.extend(entry.raw for entry in add().inputs)
     refused(grpc_typed.send(message), 400, "'a'", "raw_input_contents")
@@ -90,7 +90,7 @@ def test_d8_contents_and_raw(grpc_typed: GrpcDoor) -> None:
 
 
 @pytest.mark.parametrize("datatype", TYPED_FIELDS)
-def test_d9_wrong_typed_field(grpc_typed: GrpcDoor, datatype: str) -> None:
+def test_d9_wrong_typed_field(grpc_typed: GrpcProtocol, datatype: str) -> None:
     right = TYPED_FIELDS[datatype]
     for wrong in set(TYPED_FIELDS.values()) - {right}:
         value = b"1" if wrong == "bytes_contents" else 1
@@ -98,32 +98,32 @@ def test_d9_wrong_typed_field(grpc_typed: GrpcDoor, datatype: str) -> None:
         refused(grpc_typed.send(message), 400, "'x'", wrong, right)
 
 
-def test_d9_two_typed_fields(grpc_typed: GrpcDoor) -> None:
+def test_d9_two_typed_fields(grpc_typed: GrpcProtocol) -> None:
     message = typed(grpc_typed, ident("FP32", [1.0]), fp32_contents=[1.0], fp64_contents=[1.0])
     refused(grpc_typed.send(message), 400, "'x'", "fp64_contents")
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_d10_raw_entries_against_the_inputs(grpc_raw: GrpcDoor, count: int) -> None:
+def test_d10_raw_entries_against_the_inputs(grpc_raw: GrpcProtocol, count: int) -> None:
     message = grpc_raw.message(add())
     message.raw_input_contents[:] = [add().inputs[0].raw] * count
     refused(grpc_raw.send(message), 400, "raw_input_contents", str(count), "2")
 
 
 @pytest.mark.parametrize("size", [0, 15, 17, 32])
-def test_d11_raw_size(grpc_raw: GrpcDoor, size: int) -> None:
+def test_d11_raw_size(grpc_raw: GrpcProtocol, size: int) -> None:
     refused(grpc_raw.infer(add().with_input(1, raw=bytes(size))), 400, "'b'", str(size), "16")
 
 
 @pytest.mark.parametrize("count", [0, 3, 5])
-def test_d11_typed_count(grpc_typed: GrpcDoor, count: int) -> None:
+def test_d11_typed_count(grpc_typed: GrpcProtocol, count: int) -> None:
     call = replace(add(), inputs=(tensor("a", "FP32", [1.0] * count, [1, 4]), add().inputs[1]))
     refused(grpc_typed.infer(call), 400, "'a'", str(count or "no data"), "4")
 
 
 @pytest.mark.trap("T50")
 @pytest.mark.parametrize("datatype", SMALL)
-def test_d12_typed_value_out_of_range(grpc_typed: GrpcDoor, datatype: str) -> None:
+def test_d12_typed_value_out_of_range(grpc_typed: GrpcProtocol, datatype: str) -> None:
     bits = int(datatype.rpartition("INT")[2])
     beyond = [2**bits] if datatype.startswith("U") else [2 ** (bits - 1), -(2 ** (bits - 1)) - 1]
     for value in beyond:
@@ -131,20 +131,20 @@ def test_d12_typed_value_out_of_range(grpc_typed: GrpcDoor, datatype: str) -> No
         refused(grpc_typed.send(message), 400, "'x'", str(value), datatype)
 
 
-def test_d12_int8_with_300(grpc_typed: GrpcDoor) -> None:
+def test_d12_int8_with_300(grpc_typed: GrpcProtocol) -> None:
     refused(grpc_typed.send(typed(grpc_typed, ident("INT8", [1]), int_contents=[300])), 400, "300", "INT8")
 
 
 @pytest.mark.trap("T2")
 @on_grpc
 @pytest.mark.parametrize("datatype", list(TYPED_FIELDS))
-def test_d20_no_elements(door: GrpcDoor, datatype: str) -> None:
-    message = door.stub.ModelInfer(door.message(ident(datatype, [])), timeout=20)
+def test_d20_no_elements(protocol: GrpcProtocol, datatype: str) -> None:
+    message = protocol.stub.ModelInfer(protocol.message(ident(datatype, [])), timeout=20)
     assert list(message.raw_output_contents) == [b""]
     assert list(message.outputs[0].shape) == [0]
 
 
-def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcDoor) -> None:
+def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcProtocol) -> None:
     message = grpc_raw.message(ident("FP32", []))
     message.ClearField("raw_input_contents")
     served(grpc_raw.send(message), tensor("y", "FP32", []))
@@ -152,7 +152,7 @@ def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcDoor) -> None:
 
 @pytest.mark.trap("T27")
 @pytest.mark.parametrize("compressed", [False, True])
-def test_d21_message_of_64_mib(grpc_raw: GrpcDoor, compressed: bool) -> None:
+def test_d21_message_of_64_mib(grpc_raw: GrpcProtocol, compressed: bool) -> None:
     import grpc
 
     # Four values: gzip makes a quarter of them, where zeros would be more than it may inflate to.
@@ -165,7 +165,7 @@ def test_d21_message_of_64_mib(grpc_raw: GrpcDoor, compressed: bool) -> None:
     assert grpc_raw.send(message, timeout=60, **options).output("y").raw == data
 
 
-def test_d21_a_message_that_inflates_too_much(grpc_raw: GrpcDoor) -> None:
+def test_d21_a_message_that_inflates_too_much(grpc_raw: GrpcProtocol) -> None:
     import grpc
 
     message = grpc_raw.message(ident("UINT8", [], id="").with_input(0, shape=(1 << 24,), raw=bytes(1 << 24)))
@@ -175,14 +175,14 @@ def test_d21_a_message_that_inflates_too_much(grpc_raw: GrpcDoor) -> None:
 
 @pytest.mark.trap("T67")
 @pytest.mark.parametrize("text", [["one", "", "three"], [""], ["\x00", "ü"], []])
-def test_d30_bytes_typed_and_raw(grpc_raw: GrpcDoor, grpc_typed: GrpcDoor, text: list[str]) -> None:
+def test_d30_bytes_typed_and_raw(grpc_raw: GrpcProtocol, grpc_typed: GrpcProtocol, text: list[str]) -> None:
     call = Call("echo_s", (tensor("x", "BYTES", text),))
     expected = tensor("y", "BYTES", text)
     assert served(grpc_raw.infer(call), expected).outputs == served(grpc_typed.infer(call), expected).outputs
 
 
 @on_grpc
-def test_d4_outputs_in_the_requested_order(door: GrpcDoor) -> None:
+def test_d4_outputs_in_the_requested_order(protocol: GrpcProtocol) -> None:
     o1, o2 = tensor("o1", "FP32", [3.0]), tensor("o2", "INT64", [1])
-    served(door.infer(one("two_out", 1.5, outputs=("o2", "o1"))), o2, o1)
-    served(door.infer(one("two_out", 1.5, outputs=("o2",))), o2)
+    served(protocol.infer(one("two_out", 1.5, outputs=("o2", "o1"))), o2, o1)
+    served(protocol.infer(one("two_out", 1.5, outputs=("o2",))), o2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .content import Call, one, tensor
-from .doors import Door, on_all, refused, served
+from .protocols import AnyProtocol, on_all, refused, served
 from .transports import Transport, infer
 
 KINDS: dict[str, bool | int | float | str] = {
@@ -33,21 +33,21 @@ def types(parameters: dict[str, Any]) -> dict[str, str]:
 
 @on_all
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_b48_versioned(door: Door, version: str) -> None:
-    answer = served(door.infer(one("ver", version=version)), tensor("version", "INT64", [int(version)]))
+def test_b48_versioned(protocol: AnyProtocol, version: str) -> None:
+    answer = served(protocol.infer(one("ver", version=version)), tensor("version", "INT64", [int(version)]))
     assert (answer.model, answer.version) == ("ver", version)
 
 
 @on_all
-def test_b49_unversioned_is_the_highest(door: Door) -> None:
-    answer = served(door.infer(one("ver")), tensor("version", "INT64", [2]))
+def test_b49_unversioned_is_the_highest(protocol: AnyProtocol) -> None:
+    answer = served(protocol.infer(one("ver")), tensor("version", "INT64", [2]))
     assert (answer.model, answer.version) == ("ver", "2")
 
 
 @pytest.mark.trap("T68")
 @on_all
-def test_b50_parameters_reach_the_handler(door: Door) -> None:
-    answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+def test_b50_parameters_reach_the_handler(protocol: AnyProtocol) -> None:
+    answer = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
     # The handler answers with the type that it saw of each.
     seen = {
         name.removeprefix("type_of_"): kind for name, kind in answer.parameters.items() if name.startswith("type_of_")
@@ -89,8 +89,8 @@ def test_b51_parameters_that_are_no_object(http: Transport, wrong: str) -> None:
 
 @on_all
 @pytest.mark.parametrize("name", ["triton_x", "triton_", "triton_final_response"])
-def test_b52_reserved_parameter(door: Door, name: str) -> None:
-    refused(door.infer(one("parameters", parameters={name: True})), 400, f"'{name}'", "reserved")
+def test_b52_reserved_parameter(protocol: AnyProtocol, name: str) -> None:
+    refused(protocol.infer(one("parameters", parameters={name: True})), 400, f"'{name}'", "reserved")
 
 
 @on_all
@@ -98,8 +98,8 @@ def test_b52_reserved_parameter(door: Door, name: str) -> None:
     "reserved",
     [{"priority": 1}, {"timeout": 10**7}, {"sequence_id": 5}, {"sequence_id": "a"}, {"sequence_start": True}],
 )
-def test_b50_reserved_parameters_are_not_custom(door: Door, reserved: dict[str, Any]) -> None:
-    answer = served(door.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))
+def test_b50_reserved_parameters_are_not_custom(protocol: AnyProtocol, reserved: dict[str, Any]) -> None:
+    answer = served(protocol.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))
     assert answer.parameters == {"own": 1, "type_of_own": "int"}
 
 
@@ -107,23 +107,23 @@ def test_b50_reserved_parameters_are_not_custom(door: Door, reserved: dict[str, 
 @pytest.mark.parametrize(
     "wrong", [{"priority": "high"}, {"priority": -1}, {"timeout": "1"}, {"timeout": 1.5}, {"sequence_start": 1}]
 )
-def test_b51_reserved_parameter_of_another_type(door: Door, wrong: dict[str, Any]) -> None:
+def test_b51_reserved_parameter_of_another_type(protocol: AnyProtocol, wrong: dict[str, Any]) -> None:
     (name,) = wrong
-    refused(door.infer(one("parameters", parameters=wrong)), 400, f"'{name}'", "expected")
+    refused(protocol.infer(one("parameters", parameters=wrong)), 400, f"'{name}'", "expected")
 
 
 @pytest.mark.trap("T68")
 @on_all
-def test_b53_parameters_of_the_answer(door: Door) -> None:
-    answer = served(door.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+def test_b53_parameters_of_the_answer(protocol: AnyProtocol) -> None:
+    answer = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
     own = {name: value for name, value in answer.parameters.items() if not name.startswith("type_of_")}
     assert own == KINDS
     assert types(own) == types(KINDS)
 
 
 @on_all
-def test_b53_no_parameters_in_the_answer(door: Door) -> None:
-    assert door.infer(one("parameters")).parameters == {}
+def test_b53_no_parameters_in_the_answer(protocol: AnyProtocol) -> None:
+    assert protocol.infer(one("parameters")).parameters == {}
 
 
 def test_b53_no_parameters_key(http: Transport) -> None:
@@ -131,10 +131,10 @@ def test_b53_no_parameters_key(http: Transport) -> None:
 
 
 @on_all
-def test_b60_unknown_model(door: Door) -> None:
-    refused(door.infer(one("none")), 404, "'none'")
-    refused(door.infer(one("ver", version="9")), 404, "'ver'", "'9'")
-    refused(door.infer(one("ver", version="abc")), 404, "'abc'")
+def test_b60_unknown_model(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("none")), 404, "'none'")
+    refused(protocol.infer(one("ver", version="9")), 404, "'ver'", "'9'")
+    refused(protocol.infer(one("ver", version="abc")), 404, "'abc'")
 
 
 def test_b60_unknown_model_whatever_the_body(http: Transport) -> None:
@@ -147,9 +147,9 @@ def test_b61_get_on_infer(http: Transport, path: str) -> None:
 
 
 @on_all
-def test_b62_handler_that_raises(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+def test_b62_handler_that_raises(protocol: AnyProtocol, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="penstock.boom"):
-        answer = door.infer(one("boom"))
+        answer = protocol.infer(one("boom"))
     refused(answer, 500, "'boom'")
     assert "secret" not in answer.message
     assert "Traceback" not in answer.message
@@ -158,28 +158,28 @@ def test_b62_handler_that_raises(door: Door, caplog: pytest.LogCaptureFixture) -
 
 
 @on_all
-def test_b63_handler_that_raises_a_typed_error(door: Door) -> None:
-    refused(door.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
+def test_b63_handler_that_raises_a_typed_error(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
 
 
-@pytest.mark.parametrize("door", ["grpc-raw", "grpc-typed"], indirect=True)
-def test_d24_handlers_that_raise(door: Door) -> None:
-    refused(door.infer(one("boom")), 500, "'boom'")
-    refused(door.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
-
-
-@on_all
-def test_b64_wrong_output_dtype(door: Door) -> None:
-    refused(door.infer(one("wrong_dtype")), 500, "'wrong_dtype'", "'y'", "float64", "FP32")
+@pytest.mark.parametrize("protocol", ["grpc-raw", "grpc-typed"], indirect=True)
+def test_d24_handlers_that_raise(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("boom")), 500, "'boom'")
+    refused(protocol.infer(one("typed_err", 3.0)), 404, "no entry for 3.0")
 
 
 @on_all
-def test_b64_wrong_output_shape(door: Door) -> None:
-    refused(door.infer(one("wrong_shape")), 500, "'wrong_shape'", "'y'", "[3]", "[2]")
+def test_b64_wrong_output_dtype(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("wrong_dtype")), 500, "'wrong_dtype'", "'y'", "float64", "FP32")
 
 
 @on_all
-def test_b62_the_model_serves_on_after_a_failure(door: Door) -> None:
+def test_b64_wrong_output_shape(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("wrong_shape")), 500, "'wrong_shape'", "'y'", "[3]", "[2]")
+
+
+@on_all
+def test_b62_the_model_serves_on_after_a_failure(protocol: AnyProtocol) -> None:
     for _ in range(3):
-        refused(door.infer(one("boom")), 500, "'boom'")
-    served(door.infer(Call("scalar", (tensor("x", "FP32", [1.0], []),))), tensor("y", "FP32", [1.0], []))
+        refused(protocol.infer(one("boom")), 500, "'boom'")
+    served(protocol.infer(Call("scalar", (tensor("x", "FP32", [1.0], []),))), tensor("y", "FP32", [1.0], []))

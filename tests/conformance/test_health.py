@@ -18,7 +18,7 @@ from http_by_hand import infer
 from penstock import Server, Tensor, model
 from waiting import PATIENCE, Gate, at_once, until
 
-from .doors import GrpcDoor
+from .protocols import GrpcProtocol
 
 INFERENCE = "inference.GRPCInferenceService"
 UNKNOWN, SERVING, NOT_SERVING, SERVICE_UNKNOWN = range(4)
@@ -50,7 +50,7 @@ def channel_to(target: str) -> Iterator[grpc.Channel]:
 
 
 @pytest.mark.parametrize("service", ["", INFERENCE, "add", "ver"])
-def test_d26_check_and_watch_agree(grpc_raw: GrpcDoor, service: str) -> None:
+def test_d26_check_and_watch_agree(grpc_raw: GrpcProtocol, service: str) -> None:
     stub = health_pb2_grpc.HealthStub(grpc_raw.channel)
     assert stub.Check(pb.HealthCheckRequest(service=service), timeout=20).status == SERVING
     watch = Watch(grpc_raw.channel, service)
@@ -59,7 +59,7 @@ def test_d26_check_and_watch_agree(grpc_raw: GrpcDoor, service: str) -> None:
 
 
 @pytest.mark.trap("T60")
-def test_d26_what_is_not_there_is_watched_as_unknown(grpc_raw: GrpcDoor) -> None:
+def test_d26_what_is_not_there_is_watched_as_unknown(grpc_raw: GrpcProtocol) -> None:
     # T60: Check refuses it, and Watch says so and waits, as the health protocol has it.
     stub = health_pb2_grpc.HealthStub(grpc_raw.channel)
     with pytest.raises(grpc.RpcError) as refusal:
@@ -71,7 +71,7 @@ def test_d26_what_is_not_there_is_watched_as_unknown(grpc_raw: GrpcDoor) -> None
     watch.call.cancel()
 
 
-def test_d26_list_tells_of_all(grpc_raw: GrpcDoor) -> None:
+def test_d26_list_tells_of_all(grpc_raw: GrpcProtocol) -> None:
     # The client's library that goes with Triton's has no List yet.
     call = grpc_raw.channel.unary_unary("/grpc.health.v1.Health/List")
     statuses = dict(entries(call(b"", timeout=20)))

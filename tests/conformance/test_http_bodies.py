@@ -11,7 +11,7 @@ from http_by_hand import Answer, connect, read_answer
 from penstock import Server
 
 from .content import add, summed, tensor
-from .doors import BINARY, GrpcDoor, HttpDoor, decode, on_json, served
+from .protocols import BINARY, GrpcProtocol, HttpProtocol, decode, on_json, served
 from .transports import Reply, Rest, Transport, infer
 
 ONE = b'{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1.5,2]}]}'
@@ -68,7 +68,7 @@ def test_b56_chunked_json(server: Server, size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 1 << 20])
 def test_b56_chunked_binary(server: Server, rest: Rest, size: int) -> None:
-    body, headers = HttpDoor("", rest, binary=True).encode(add(rows=3))
+    body, headers = HttpProtocol("", rest, binary=True).encode(add(rows=3))
     lines = [f"{name}: {value}" for name, value in headers.items()]
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     sent = head("Transfer-Encoding: chunked", *lines, path="/v2/models/add/infer")
@@ -118,7 +118,7 @@ def test_b59_chunked_body_over_the_limit(server: Server) -> None:
         assert str(LIMIT) in reply_of(read_answer(sock)).refusal(413)
 
 
-def test_b59_message_over_the_limit(grpc_raw: GrpcDoor) -> None:
+def test_b59_message_over_the_limit(grpc_raw: GrpcProtocol) -> None:
     import grpc
 
     message = grpc_raw.message(add())
@@ -156,19 +156,19 @@ def test_c28_metadata_and_errors_are_not_compressed(http: Transport, accepted: s
 @pytest.mark.parametrize(
     "name", ["inference-header-content-length", "INFERENCE-HEADER-CONTENT-LENGTH", "Inference-header-Content-length"]
 )
-@pytest.mark.parametrize("door", BINARY, indirect=True)
-def test_c29_header_name_in_any_case(door: HttpDoor, name: str) -> None:
-    body, headers = door.encode(add())
+@pytest.mark.parametrize("protocol", BINARY, indirect=True)
+def test_c29_header_name_in_any_case(protocol: HttpProtocol, name: str) -> None:
+    body, headers = protocol.encode(add())
     (length,) = headers.values()
-    served(decode(door.transport.request("POST", "/v2/models/add/infer", body, {name: length})), summed())
+    served(decode(protocol.transport.request("POST", "/v2/models/add/infer", body, {name: length})), summed())
 
 
 @pytest.mark.trap("T5")
 @on_json
-def test_c7_length_of_a_body_that_is_all_json(door: HttpDoor) -> None:
-    body, _ = door.encode(add())
+def test_c7_length_of_a_body_that_is_all_json(protocol: HttpProtocol) -> None:
+    body, _ = protocol.encode(add())
     headers = {"Inference-Header-Content-Length": str(len(body))}
-    served(decode(door.transport.request("POST", "/v2/models/add/infer", body, headers)), summed())
+    served(decode(protocol.transport.request("POST", "/v2/models/add/infer", body, headers)), summed())
 
 
 def test_unknown_headers_are_ignored(http: Transport) -> None:

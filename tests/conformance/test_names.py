@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from .content import SAMPLES, Call, add, ident, one, summed, tensor
-from .doors import Door, assert_located, on_all, on_json, refused, served
+from .protocols import AnyProtocol, assert_located, on_all, on_json, refused, served
 from .transports import Transport, infer
 
 O1 = tensor("o1", "FP32", [3.0])
@@ -21,8 +21,8 @@ ADD = {
 
 
 @on_json
-def test_b1_flat_data(door: Door) -> None:
-    served(door.infer(add(rows=2)), summed(rows=2))
+def test_b1_flat_data(protocol: AnyProtocol) -> None:
+    served(protocol.infer(add(rows=2)), summed(rows=2))
 
 
 @pytest.mark.trap("T16")
@@ -48,13 +48,13 @@ def test_b2_nested_data(http: Transport, data: str) -> None:
 @pytest.mark.trap("T39")
 @on_all
 @pytest.mark.parametrize("given", ["42", 'ü"\\\n\u2028', "x" * 1000])
-def test_b3_id_is_echoed(door: Door, given: str) -> None:
-    assert served(door.infer(add(id=given)), summed()).id == given
+def test_b3_id_is_echoed(protocol: AnyProtocol, given: str) -> None:
+    assert served(protocol.infer(add(id=given)), summed()).id == given
 
 
 @on_all
-def test_b4_no_id(door: Door) -> None:
-    assert served(door.infer(add()), summed()).id == ""
+def test_b4_no_id(protocol: AnyProtocol) -> None:
+    assert served(protocol.infer(add()), summed()).id == ""
 
 
 def test_b4_no_id_key(http: Transport) -> None:
@@ -69,31 +69,31 @@ def test_b5_id_that_is_no_string(http: Transport, wrong: object) -> None:
 
 
 @on_all
-def test_b6_one_output(door: Door) -> None:
-    served(door.infer(one("two_out", 1.5, outputs=("o2",))), O2)
-    served(door.infer(one("two_out", 1.5, outputs=("o1",))), O1)
+def test_b6_one_output(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("two_out", 1.5, outputs=("o2",))), O2)
+    served(protocol.infer(one("two_out", 1.5, outputs=("o1",))), O1)
 
 
 @on_all
-def test_b7_outputs_in_the_requested_order(door: Door) -> None:
-    served(door.infer(one("two_out", 1.5, outputs=("o2", "o1"))), O2, O1)
+def test_b7_outputs_in_the_requested_order(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("two_out", 1.5, outputs=("o2", "o1"))), O2, O1)
 
 
 @pytest.mark.trap("T56")
 @on_all
-def test_b8_no_outputs_are_all(door: Door) -> None:
-    served(door.infer(one("two_out", 1.5, outputs=())), O1, O2)
-    served(door.infer(one("two_out", 1.5)), O1, O2)
+def test_b8_no_outputs_are_all(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("two_out", 1.5, outputs=())), O1, O2)
+    served(protocol.infer(one("two_out", 1.5)), O1, O2)
 
 
 @on_all
-def test_b9_unknown_output(door: Door) -> None:
-    refused(door.infer(one("two_out", outputs=("o1", "zzz"))), 400, "'zzz'", "'o1', 'o2'")
+def test_b9_unknown_output(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("two_out", outputs=("o1", "zzz"))), 400, "'zzz'", "'o1', 'o2'")
 
 
 @on_all
-def test_b10_duplicate_output(door: Door) -> None:
-    refused(door.infer(one("two_out", outputs=("o1", "o1"))), 400, "'o1'", "twice")
+def test_b10_duplicate_output(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(one("two_out", outputs=("o1", "o1"))), 400, "'o1'", "twice")
 
 
 @pytest.mark.trap("T58")
@@ -105,55 +105,55 @@ def test_b11_extra_keys_are_ignored(http: Transport, value: object) -> None:
 
 
 @on_all
-def test_b12_unknown_input(door: Door) -> None:
-    refused(door.infer(add().with_input(0, name="c")), 400, "'c'", "'a', 'b'")
+def test_b12_unknown_input(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(add().with_input(0, name="c")), 400, "'c'", "'a', 'b'")
 
 
 @on_all
-def test_b12_extra_input(door: Door) -> None:
+def test_b12_extra_input(protocol: AnyProtocol) -> None:
     extra = replace(add(), inputs=(*add().inputs, tensor("c", "FP32", [0.0])))
-    refused(door.infer(extra), 400, "'c'", "'a', 'b'")
+    refused(protocol.infer(extra), 400, "'c'", "'a', 'b'")
 
 
 @on_all
 @pytest.mark.parametrize(("kept", "missing"), [(0, "b"), (1, "a")])
-def test_b13_missing_input(door: Door, kept: int, missing: str) -> None:
-    refused(door.infer(replace(add(), inputs=(add().inputs[kept],))), 400, f"'{missing}' is missing", "'a', 'b'")
+def test_b13_missing_input(protocol: AnyProtocol, kept: int, missing: str) -> None:
+    refused(protocol.infer(replace(add(), inputs=(add().inputs[kept],))), 400, f"'{missing}' is missing", "'a', 'b'")
 
 
 @on_all
-def test_b13_no_inputs(door: Door) -> None:
-    refused(door.infer(Call("add", ())), 400, "'a' is missing")
+def test_b13_no_inputs(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(Call("add", ())), 400, "'a' is missing")
 
 
 @on_all
-def test_b14_duplicate_input(door: Door) -> None:
+def test_b14_duplicate_input(protocol: AnyProtocol) -> None:
     a, b = add().inputs
-    refused(door.infer(replace(add(), inputs=(a, b, a))), 400, "'a'", "twice")
-    refused(door.infer(add().with_input(1, name="a")), 400, "'a'", "twice")
+    refused(protocol.infer(replace(add(), inputs=(a, b, a))), 400, "'a'", "twice")
+    refused(protocol.infer(add().with_input(1, name="a")), 400, "'a'", "twice")
 
 
 @on_all
 @pytest.mark.parametrize("wrong", [name for name in SAMPLES if name not in ("FP32", "FP16", "BF16")])
-def test_b15_datatype_mismatch(door: Door, wrong: str) -> None:
+def test_b15_datatype_mismatch(protocol: AnyProtocol, wrong: str) -> None:
     given = tensor("a", wrong, SAMPLES[wrong][:1] * 4, [1, 4])
-    refused(door.infer(replace(add(), inputs=(given, add().inputs[1]))), 400, "'a'", wrong, "expects FP32")
+    refused(protocol.infer(replace(add(), inputs=(given, add().inputs[1]))), 400, "'a'", wrong, "expects FP32")
 
 
 @pytest.mark.trap("T45")
 @on_all
 @pytest.mark.parametrize("wrong", ["FP31", "fp32", "STRING", "", "FP32 "])
-def test_b16_unknown_datatype(door: Door, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b16_unknown_datatype(protocol: AnyProtocol, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     as_fp32(monkeypatch, wrong)
     call = ident("FP32", [1.0]).with_input(0, datatype=wrong)
-    answer = door.infer(call)
+    answer = protocol.infer(call)
     refused(answer, 400, f"'{wrong}'", "FP32")
     assert_located(answer.message, "x")
 
 
 def as_fp32(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Lets the doors carry a datatype that does not exist in the way of FP32."""
-    from . import content, doors
+    """Lets the protocols carry a datatype that does not exist in the way of FP32."""
+    from . import content, protocols
 
     monkeypatch.setitem(content.DTYPES, name, content.DTYPES["FP32"])
-    monkeypatch.setitem(doors.TYPED_FIELDS, name, "fp32_contents")
+    monkeypatch.setitem(protocols.TYPED_FIELDS, name, "fp32_contents")

@@ -19,10 +19,10 @@ from penstock.testing import Client
 from waiting import at_once, until
 
 from .content import Answer, one, tensor
-from .doors import BINARY, JSON, Door, GrpcDoor, HttpDoor, on_all, on_grpc, refused, served
+from .protocols import BINARY, JSON, AnyProtocol, GrpcProtocol, HttpProtocol, on_all, on_grpc, refused, served
 from .transports import InProcess, Rest, Transport, infer
 
-HTTP = pytest.mark.parametrize("door", [*JSON, *BINARY], indirect=True)
+HTTP = pytest.mark.parametrize("protocol", [*JSON, *BINARY], indirect=True)
 FULL = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [3]}]}
 
 
@@ -31,12 +31,12 @@ def waiting(transport: Transport) -> float:
 
 
 @contextmanager
-def full_queue(door: Door, gate: Gate, transport: Transport) -> Iterator[None]:
+def full_queue(protocol: AnyProtocol, gate: Gate, transport: Transport) -> Iterator[None]:
     """One request runs, one waits; both must be answered in the end."""
     running, queued = (one("slow", 1.0), one("slow", 2.0))
-    futures: list[Future[Answer]] = at_once([lambda: door.infer(running)])
+    futures: list[Future[Answer]] = at_once([lambda: protocol.infer(running)])
     gate.await_entered()
-    futures += at_once([lambda: door.infer(queued)])
+    futures += at_once([lambda: protocol.infer(queued)])
     try:
         until(lambda: waiting(transport) == 1, "a request in the queue")
         yield
@@ -49,14 +49,14 @@ def full_queue(door: Door, gate: Gate, transport: Transport) -> Iterator[None]:
 
 
 @pytest.fixture
-def transport(door: Door, rest: Rest, in_process: InProcess) -> Transport:
-    return in_process if door.name.startswith("in-process") else rest
+def transport(protocol: AnyProtocol, rest: Rest, in_process: InProcess) -> Transport:
+    return in_process if protocol.name.startswith("in-process") else rest
 
 
 @HTTP
-def test_b65_full_queue(door: HttpDoor, gate: Gate, transport: Transport) -> None:
-    with full_queue(door, gate, transport):
-        refused(door.infer(one("slow", 3.0)), 429, "'slow'", "maximum of 1 requests waiting")
+def test_b65_full_queue(protocol: HttpProtocol, gate: Gate, transport: Transport) -> None:
+    with full_queue(protocol, gate, transport):
+        refused(protocol.infer(one("slow", 3.0)), 429, "'slow'", "maximum of 1 requests waiting")
         reply = infer(transport, "slow", FULL)
         reply.refusal(429)
         assert int(reply.headers["retry-after"]) >= 1
@@ -64,10 +64,10 @@ def test_b65_full_queue(door: HttpDoor, gate: Gate, transport: Transport) -> Non
 
 
 @on_grpc
-def test_d25_full_queue(door: GrpcDoor, gate: Gate, transport: Transport) -> None:
-    with full_queue(door, gate, transport):
+def test_d25_full_queue(protocol: GrpcProtocol, gate: Gate, transport: Transport) -> None:
+    with full_queue(protocol, gate, transport):
         with pytest.raises(grpc.RpcError) as refusal:
-            door.stub.ModelInfer(door.message(one("slow", 3.0)), timeout=20)
+            protocol.stub.ModelInfer(protocol.message(one("slow", 3.0)), timeout=20)
         assert refusal.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "'slow'" in refusal.value.details()
         metadata = dict([*refusal.value.initial_metadata(), *refusal.value.trailing_metadata()])
@@ -79,7 +79,7 @@ def test_d25_full_queue(door: GrpcDoor, gate: Gate, transport: Transport) -> Non
 def test_b65_full_queue_as_503(gate: Gate) -> None:
     with Client(slow, overload_status=503) as client:
         transport = InProcess(client)
-        with full_queue(HttpDoor("http", transport, binary=False), gate, transport):
+        with full_queue(HttpProtocol("http", transport, binary=False), gate, transport):
             reply = infer(transport, "slow", FULL)
             assert "'slow'" in reply.refusal(503)
             assert int(reply.headers["retry-after"]) >= 1
@@ -89,57 +89,59 @@ def test_b65_full_queue_as_503(gate: Gate) -> None:
 def test_d25_full_queue_as_unavailable(gate: Gate) -> None:
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", overload_status=503)
     with Server(slow, config=config) as server:
-        door, rest = GrpcDoor("grpc", server.grpc_url, typed=False), Rest(server.http_url)
-        with full_queue(door, gate, rest):
-            refused(door.infer(one("slow", 3.0)), 503, "'slow'")
+        protocol, rest = GrpcProtocol("grpc", server.grpc_url, typed=False), Rest(server.http_url)
+        with full_queue(protocol, gate, rest):
+            refused(protocol.infer(one("slow", 3.0)), 503, "'slow'")
             infer(rest, "slow", FULL).refusal(503)
-        door.channel.close()
+        protocol.channel.close()
 
 
 @on_all
-def test_b65_the_queue_is_free_again(door: Door, gate: Gate, transport: Transport) -> None:
-    with full_queue(door, gate, transport):
-        refused(door.infer(one("slow", 3.0)), 429)
-    served(door.infer(one("slow", 4.0)), tensor("y", "FP32", [4.0]))
+def test_b65_the_queue_is_free_again(protocol: AnyProtocol, gate: Gate, transport: Transport) -> None:
+    with full_queue(protocol, gate, transport):
+        refused(protocol.infer(one("slow", 3.0)), 429)
+    served(protocol.infer(one("slow", 4.0)), tensor("y", "FP32", [4.0]))
 
 
 @on_all
-def test_b66_timeout_while_it_runs(door: Door, gate: Gate) -> None:
+def test_b66_timeout_while_it_runs(protocol: AnyProtocol, gate: Gate) -> None:
     # The handler would wait until the gate opens, which is after the answer.
-    refused(door.infer(one("slow", parameters={"timeout": 1000})), 504, "'slow'", "deadline")
+    refused(protocol.infer(one("slow", parameters={"timeout": 1000})), 504, "'slow'", "deadline")
     until(lambda: gate.cancelled.is_set() or not gate.seen, "the handler to see that nobody waits")
 
 
 @on_all
-def test_b66_timeout_while_it_waits(door: Door, gate: Gate) -> None:
-    (running,) = at_once([lambda: door.infer(one("slow", 1.0))])
+def test_b66_timeout_while_it_waits(protocol: AnyProtocol, gate: Gate) -> None:
+    (running,) = at_once([lambda: protocol.infer(one("slow", 1.0))])
     gate.await_entered()
-    refused(door.infer(one("slow", 2.0, parameters={"timeout": 1000})), 504, "'slow'", "deadline")
+    refused(protocol.infer(one("slow", 2.0, parameters={"timeout": 1000})), 504, "'slow'", "deadline")
     gate.opened.set()
     served(running.result(timeout=20), tensor("y", "FP32", [1.0]))
-    served(door.infer(one("slow", 3.0)), tensor("y", "FP32", [3.0]))
+    served(protocol.infer(one("slow", 3.0)), tensor("y", "FP32", [3.0]))
     assert gate.seen == [1.0, 3.0]
 
 
 @on_all
-def test_b66_timeout_that_is_not_reached(door: Door) -> None:
-    served(door.infer(one("ident_FP32", parameters={"timeout": 20_000_000})), tensor("y", "FP32", [1.0]))
-    served(door.infer(one("ident_FP32", parameters={"timeout": 0})), tensor("y", "FP32", [1.0]))
+def test_b66_timeout_that_is_not_reached(protocol: AnyProtocol) -> None:
+    served(protocol.infer(one("ident_FP32", parameters={"timeout": 20_000_000})), tensor("y", "FP32", [1.0]))
+    served(protocol.infer(one("ident_FP32", parameters={"timeout": 0})), tensor("y", "FP32", [1.0]))
 
 
 @pytest.mark.trap("T38")
 @on_grpc
-def test_d23_deadline(door: GrpcDoor, gate: Gate) -> None:
+def test_d23_deadline(protocol: GrpcProtocol, gate: Gate) -> None:
     start = time.monotonic()
-    refused(door.infer_within(one("slow"), 0.05), 504)
+    refused(protocol.infer_within(one("slow"), 0.05), 504)
     assert time.monotonic() - start < 10
     gate.await_entered()
     # The client gave up on its own; that the server did too shows in the handler.
     assert gate.cancelled.wait(20), "the handler was not told that its caller is gone"
 
 
-def test_b67_caller_who_left_the_queue(rest: Rest, server: Server, doors: dict[str, Door], gate: Gate) -> None:
-    (running,) = at_once([lambda: doors["rest-json"].infer(one("slow", 1.0))])
+def test_b67_caller_who_left_the_queue(
+    rest: Rest, server: Server, protocols: dict[str, AnyProtocol], gate: Gate
+) -> None:
+    (running,) = at_once([lambda: protocols["rest-json"].infer(one("slow", 1.0))])
     gate.await_entered()
     before = abandoned(rest)
     sock = connect(server.http_url)
@@ -150,10 +152,10 @@ def test_b67_caller_who_left_the_queue(rest: Rest, server: Server, doors: dict[s
     until(lambda: waiting(rest) == 1, "the request in the queue")
     sock.shutdown(socket.SHUT_RDWR)
     sock.close()
-    leave_and_check(rest, running, doors["rest-json"], gate, before)
+    leave_and_check(rest, running, protocols["rest-json"], gate, before)
 
 
-def test_b67_caller_who_cancelled_in_the_queue(rest: Rest, grpc_raw: GrpcDoor, gate: Gate) -> None:
+def test_b67_caller_who_cancelled_in_the_queue(rest: Rest, grpc_raw: GrpcProtocol, gate: Gate) -> None:
     (running,) = at_once([lambda: grpc_raw.infer(one("slow", 1.0))])
     gate.await_entered()
     before = abandoned(rest)
@@ -163,11 +165,11 @@ def test_b67_caller_who_cancelled_in_the_queue(rest: Rest, grpc_raw: GrpcDoor, g
     leave_and_check(rest, running, grpc_raw, gate, before)
 
 
-def leave_and_check(rest: Rest, running: Future[Answer], door: Door, gate: Gate, before: float) -> None:
+def leave_and_check(rest: Rest, running: Future[Answer], protocol: AnyProtocol, gate: Gate, before: float) -> None:
     until(lambda: in_flight(rest) == 1, "the server to notice")
     gate.opened.set()
     served(running.result(timeout=20), tensor("y", "FP32", [1.0]))
-    served(door.infer(one("slow", 5.0)), tensor("y", "FP32", [5.0]))
+    served(protocol.infer(one("slow", 5.0)), tensor("y", "FP32", [5.0]))
     assert gate.seen == [1.0, 5.0]
     assert abandoned(rest) == before + 1
 

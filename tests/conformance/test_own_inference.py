@@ -14,7 +14,7 @@ from penstock.testing import Client
 
 from .content import add as adding
 from .content import one, summed, tensor
-from .doors import GrpcDoor, HttpDoor, served
+from .protocols import GrpcProtocol, HttpProtocol, served
 from .transports import InProcess, Reply, Rest, Transport
 
 PATH = "/v2/models/own/infer"
@@ -64,21 +64,23 @@ def test_status_headers_and_pieces_are_the_models(http: Transport) -> None:
 
 
 def test_tensors_as_raw_bytes_are_the_servers_to_read(http: Transport) -> None:
-    assert served(HttpDoor("binary", http, binary=True).infer(one("own")), tensor("y", "FP32", [2.0])).model == "own"
+    assert (
+        served(HttpProtocol("binary", http, binary=True).infer(one("own")), tensor("y", "FP32", [2.0])).model == "own"
+    )
     # Formats of arrays are for declared inputs: here they are bodies as any other.
     assert http.request("POST", PATH, b"array", {"Content-Type": "application/x-npy"}).json()["took"] == "array"
 
 
 def test_tensors_over_grpc_are_the_servers_to_read(server: Server) -> None:
     for typed in (False, True):
-        door = GrpcDoor("grpc", server.grpc_url, typed=typed)
-        served(door.infer(one("own")), tensor("y", "FP32", [2.0]))
-        door.channel.close()
+        protocol = GrpcProtocol("grpc", server.grpc_url, typed=typed)
+        served(protocol.infer(one("own")), tensor("y", "FP32", [2.0]))
+        protocol.channel.close()
 
 
 def test_other_models_and_paths_are_the_servers(http: Transport) -> None:
     for binary in (False, True):
-        served(HttpDoor("http", http, binary=binary).infer(adding()), summed())
+        served(HttpProtocol("http", http, binary=binary).infer(adding()), summed())
     # A pattern takes no inference, though it fits.
     for path in ("/v2/models/own/versions/1/infer", "/v2/models/add/versions/1/infer", "/v2/models/add/infer"):
         assert "inputs" in http.request("POST", path, b"{}").refusal(400)

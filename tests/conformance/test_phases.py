@@ -17,7 +17,7 @@ from penstock import Server, ServerConfig, Tensor, model
 from waiting import at_once, until
 
 from .content import one, tensor
-from .doors import Door, GrpcDoor, HttpDoor, refused, served
+from .protocols import AnyProtocol, GrpcProtocol, HttpProtocol, refused, served
 from .transports import Rest
 
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def starting() -> Iterator[tuple[Rest, GrpcDoor, threading.Event]]:
+def starting() -> Iterator[tuple[Rest, GrpcProtocol, threading.Event]]:
     """A server that listens while its model `late` loads, and the event that ends the loading."""
     loaded = threading.Event()
 
@@ -43,15 +43,15 @@ def starting() -> Iterator[tuple[Rest, GrpcDoor, threading.Event]]:
     http, target = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     server = Server(late, config=ServerConfig(http=http, grpc=target))
     (started,) = at_once([server.start])
-    door = GrpcDoor("grpc", target, typed=False)
+    protocol = GrpcProtocol("grpc", target, typed=False)
     try:
         until(lambda: listens(http), "the server to listen")
-        yield Rest(f"http://{http}"), door, loaded
+        yield Rest(f"http://{http}"), protocol, loaded
         loaded.set()
         started.result(timeout=20)
     finally:
         loaded.set()
-        door.channel.close()
+        protocol.channel.close()
         server.stop(0)
 
 
@@ -70,25 +70,25 @@ def until_ready(rest: Rest) -> None:
 
 @pytest.mark.trap("T13")
 def test_a3_not_ready_while_it_starts() -> None:
-    with starting() as (rest, door, loaded):
+    with starting() as (rest, protocol, loaded):
         reply = rest.request("GET", "/v2/health/ready")
         assert reply.status == 503
         assert reply.json()["ready"] is False
         assert reply.json()["live"] is True
         assert reply.json()["error"]
         assert rest.request("GET", "/v2/health/live").json() == {"live": True}
-        assert door.stub.ServerLive(pb.ServerLiveRequest(), timeout=20, wait_for_ready=True).live
-        assert not door.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
-        for refusal in (HttpDoor("rest", rest, binary=False).infer(one("late")), door.infer(one("late"))):
+        assert protocol.stub.ServerLive(pb.ServerLiveRequest(), timeout=20, wait_for_ready=True).live
+        assert not protocol.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
+        for refusal in (HttpProtocol("rest", rest, binary=False).infer(one("late")), protocol.infer(one("late"))):
             assert refusal.status == 503
             assert "starting" in refusal.message
         loaded.set()
         until_ready(rest)
-        assert door.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
+        assert protocol.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
 
 
 def test_a15_model_that_is_loading() -> None:
-    with starting() as (rest, door, loaded):
+    with starting() as (rest, protocol, loaded):
         reply = rest.request("GET", "/v2/models/late/ready")
         assert reply.status == 503
         assert (reply.json()["name"], reply.json()["ready"]) == ("late", False)
@@ -96,12 +96,16 @@ def test_a15_model_that_is_loading() -> None:
         loaded.set()
         until_ready(rest)
         assert rest.request("GET", "/v2/models/late/ready").json() == {"name": "late", "ready": True}
-        served(door.infer(one("late")), tensor("y", "FP32", [1.0]))
+        served(protocol.infer(one("late")), tensor("y", "FP32", [1.0]))
 
 
 def test_d2_model_ready_of_a_loading_model() -> None:
-    with starting() as (rest, door, loaded):
-        ready = lambda: door.stub.ModelReady(pb.ModelReadyRequest(name="late"), timeout=20, wait_for_ready=True).ready  # noqa: E731
+    with starting() as (rest, protocol, loaded):
+
+        def ready() -> bool:
+            request = pb.ModelReadyRequest(name="late")
+            return bool(protocol.stub.ModelReady(request, timeout=20, wait_for_ready=True).ready)
+
         assert ready() is False
         loaded.set()
         until_ready(rest)
@@ -109,7 +113,7 @@ def test_d2_model_ready_of_a_loading_model() -> None:
 
 
 @pytest.mark.trap("T59")
-def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcDoor) -> None:
+def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcProtocol) -> None:
     ready = grpc_raw.stub.ModelReady
     assert ready(pb.ModelReadyRequest(name="add"), timeout=20).ready is True
     assert ready(pb.ModelReadyRequest(name="ver", version="1"), timeout=20).ready is True
@@ -121,8 +125,8 @@ def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcDoor) -> None:
 def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:
     with Server(slow, config=ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0")) as server:
         rest = Rest(server.http_url)
-        door: Door = HttpDoor("rest", rest, binary=False)
-        (running,) = at_once([lambda: door.infer(one("slow", 7.0))])
+        protocol: AnyProtocol = HttpProtocol("rest", rest, binary=False)
+        (running,) = at_once([lambda: protocol.infer(one("slow", 7.0))])
         gate.await_entered()
         (stopped,) = at_once([server.stop])
         try:
@@ -130,7 +134,7 @@ def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:
             until(lambda: rest.request("GET", "/v2/health/ready").status == 503, "the drain to show")
             assert rest.request("GET", "/v2/health/live").json() == {"live": True}
             assert rest.request("GET", "/v2/health/ready").json()["ready"] is False
-            refused(door.infer(one("slow")), 503, "shutting down")
+            refused(protocol.infer(one("slow")), 503, "shutting down")
         finally:
             gate.opened.set()
         served(running.result(timeout=20), tensor("y", "FP32", [7.0]))
@@ -141,7 +145,7 @@ def test_a4_first_request_of_a_connection_from_before_the_drain(gate: Gate) -> N
     # Else a request that is on its way when the drain begins would be lost.
     with Server(slow, config=ServerConfig(http="127.0.0.1:0", grpc=None, io_threads=1)) as server:
         rest = Rest(server.http_url)
-        (running,) = at_once([lambda: HttpDoor("rest", rest, binary=False).infer(one("slow", 7.0))])
+        (running,) = at_once([lambda: HttpProtocol("rest", rest, binary=False).infer(one("slow", 7.0))])
         gate.await_entered()
         with connect(server.http_url) as sock:
             # Connections are taken in turn: once a later one is answered, this one is taken.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .content import SAMPLES, pack, tensor
-from .doors import decode, served
+from .protocols import decode, served
 from .transports import Reply, Transport
 
 RAW = {"Inference-Header-Content-Length": "0"}

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from penstock import Server
 
-from .doors import GrpcDoor
+from .protocols import GrpcProtocol
 
 VERSIONS = ("v1", "v1alpha")
 SERVICES = {
@@ -39,14 +39,14 @@ def ask(channel: grpc.Channel, version: str, **request: Any) -> pb.ServerReflect
 
 @pytest.mark.trap("T61")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_d27_list(grpc_raw: GrpcDoor, version: str) -> None:
+def test_d27_list(grpc_raw: GrpcProtocol, version: str) -> None:
     answer = ask(grpc_raw.channel, version, list_services="")
     assert {service.name for service in answer.list_services_response.service} == SERVICES
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("symbol", [*sorted(SERVICES), "inference.ModelInferRequest", "inference.ModelConfig"])
-def test_d27_describe(grpc_raw: GrpcDoor, version: str, symbol: str) -> None:
+def test_d27_describe(grpc_raw: GrpcProtocol, version: str, symbol: str) -> None:
     answer = ask(grpc_raw.channel, version, file_containing_symbol=symbol)
     (raw,) = answer.file_descriptor_response.file_descriptor_proto
     file = FileDescriptorProto.FromString(raw)
@@ -56,13 +56,13 @@ def test_d27_describe(grpc_raw: GrpcDoor, version: str, symbol: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_d27_unknown_symbol(grpc_raw: GrpcDoor, version: str) -> None:
+def test_d27_unknown_symbol(grpc_raw: GrpcProtocol, version: str) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
         ask(grpc_raw.channel, version, file_containing_symbol="inference.Nobody")
     assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_d27_every_call_of_the_proto_file_is_described(grpc_raw: GrpcDoor) -> None:
+def test_d27_every_call_of_the_proto_file_is_described(grpc_raw: GrpcProtocol) -> None:
     pool = DescriptorPool(ProtoReflectionDescriptorDatabase(grpc_raw.channel))
     service = pool.FindServiceByName("inference.GRPCInferenceService")
     written = [

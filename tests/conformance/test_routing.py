@@ -12,7 +12,7 @@ from penstock import Server, ServerConfig, Tensor, model
 from penstock.testing import Client
 
 from .content import one, tensor
-from .doors import GrpcDoor, HttpDoor, refused, served
+from .protocols import GrpcProtocol, HttpProtocol, refused, served
 from .transports import InProcess, Rest, Transport
 
 GETS = [
@@ -125,12 +125,12 @@ def test_a17_name_with_a_space_and_an_umlaut() -> None:
             assert ok(transport.request("GET", "/v2/models/a%20b%C3%BC"))["name"] == "a bü"
             assert ok(transport.request("GET", f"/v2/models/{quote('a bü')}/ready")) == {"name": "a bü", "ready": True}
             for binary in (False, True):
-                answer = HttpDoor("http", transport, binary=binary).infer(one("a bü"))
+                answer = HttpProtocol("http", transport, binary=binary).infer(one("a bü"))
                 assert served(answer, expected).model == "a bü"
-        door = GrpcDoor("grpc", server.grpc_url, typed=False)
-        assert served(door.infer(one("a bü")), expected).model == "a bü"
-        refused(door.infer(one("a b")), 404, "'a b'")
-        door.channel.close()
+        protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
+        assert served(protocol.infer(one("a bü")), expected).model == "a bü"
+        refused(protocol.infer(one("a b")), 404, "'a b'")
+        protocol.channel.close()
 
 
 @pytest.mark.parametrize("path", GETS)

@@ -18,7 +18,7 @@ from penstock.testing import Client
 from waiting import at_once, until
 
 from .content import Answer, Call, one, tensor
-from .doors import Door, GrpcDoor, HttpDoor, on_all, on_grpc, refused, served
+from .protocols import AnyProtocol, GrpcProtocol, HttpProtocol, on_all, on_grpc, refused, served
 from .transports import InProcess, Rest, Transport
 
 IDS = itertools.count(1000)
@@ -42,53 +42,55 @@ def total(answer: Answer) -> tuple[float, int]:
 
 @on_all
 @pytest.mark.parametrize("kind", [int, str])
-def test_f20_a_sequence_keeps_its_state(door: Door, kind: type[int] | type[str], number: Iterator[int]) -> None:
+def test_f20_a_sequence_keeps_its_state(
+    protocol: AnyProtocol, kind: type[int] | type[str], number: Iterator[int]
+) -> None:
     first, other = kind(next(number)), kind(next(number))
-    assert total(door.infer(step(first, 1.0, start=True))) == (1.0, 1)
-    assert total(door.infer(step(other, 10.0, start=True))) == (10.0, 1)
-    assert total(door.infer(step(first, 2.0))) == (3.0, 2)
-    assert total(door.infer(step(other, 20.0, end=True))) == (30.0, 2)
-    assert total(door.infer(step(first, 4.0, end=True))) == (7.0, 3)
+    assert total(protocol.infer(step(first, 1.0, start=True))) == (1.0, 1)
+    assert total(protocol.infer(step(other, 10.0, start=True))) == (10.0, 1)
+    assert total(protocol.infer(step(first, 2.0))) == (3.0, 2)
+    assert total(protocol.infer(step(other, 20.0, end=True))) == (30.0, 2)
+    assert total(protocol.infer(step(first, 4.0, end=True))) == (7.0, 3)
     unknown = f"'{first}'" if kind is str else str(first)
-    refused(door.infer(step(first, 1.0)), 400, f"sequence {unknown} must begin with sequence_start", "'stateful'")
+    refused(protocol.infer(step(first, 1.0)), 400, f"sequence {unknown} must begin with sequence_start", "'stateful'")
 
 
 @on_all
-def test_f20_a_start_begins_anew(door: Door, number: Iterator[int]) -> None:
+def test_f20_a_start_begins_anew(protocol: AnyProtocol, number: Iterator[int]) -> None:
     identifier = next(number)
-    assert total(door.infer(step(identifier, 5.0, start=True))) == (5.0, 1)
-    assert total(door.infer(step(identifier, 1.0, start=True))) == (1.0, 1)
-    assert total(door.infer(step(identifier, 1.0, end=True))) == (2.0, 2)
-    assert total(door.infer(step(identifier, 3.0, start=True, end=True))) == (3.0, 1)
+    assert total(protocol.infer(step(identifier, 5.0, start=True))) == (5.0, 1)
+    assert total(protocol.infer(step(identifier, 1.0, start=True))) == (1.0, 1)
+    assert total(protocol.infer(step(identifier, 1.0, end=True))) == (2.0, 2)
+    assert total(protocol.infer(step(identifier, 3.0, start=True, end=True))) == (3.0, 1)
 
 
 @on_all
-def test_f20_what_is_no_step_of_a_sequence(door: Door, number: Iterator[int]) -> None:
-    refused(door.infer(step(next(number), 1.0)), 400, "must begin with sequence_start")
-    refused(door.infer(step(next(number), 1.0, end=True)), 400, "must begin with sequence_start")
+def test_f20_what_is_no_step_of_a_sequence(protocol: AnyProtocol, number: Iterator[int]) -> None:
+    refused(protocol.infer(step(next(number), 1.0)), 400, "must begin with sequence_start")
+    refused(protocol.infer(step(next(number), 1.0, end=True)), 400, "must begin with sequence_start")
     for none in (0, ""):
-        refused(door.infer(step(none, 1.0, start=True)), 400, "'stateful'", "'sequence_id'")
-    refused(door.infer(Call("stateful", (tensor("x", "FP32", [1.0], [1, 1]),))), 400, "'stateful'", "'sequence_id'")
-    refused(door.infer(step("x" * 129, 1.0, start=True)), 400, "'sequence_id'", "129", "128")
-    refused(door.infer(step(7, 1.0, start=True, rows=2)), 400, "sequence 7", "2 rows", "one row")
+        refused(protocol.infer(step(none, 1.0, start=True)), 400, "'stateful'", "'sequence_id'")
+    refused(protocol.infer(Call("stateful", (tensor("x", "FP32", [1.0], [1, 1]),))), 400, "'stateful'", "'sequence_id'")
+    refused(protocol.infer(step("x" * 129, 1.0, start=True)), 400, "'sequence_id'", "129", "128")
+    refused(protocol.infer(step(7, 1.0, start=True, rows=2)), 400, "sequence 7", "2 rows", "one row")
 
 
 @on_all
-def test_f20_a_model_without_sequences_takes_no_notice(door: Door) -> None:
+def test_f20_a_model_without_sequences_takes_no_notice(protocol: AnyProtocol) -> None:
     # As Triton has it: no scheduler of the model looks at them.
     call = one("ident_FP32", parameters={"sequence_id": 5, "sequence_end": True})
-    served(door.infer(call), tensor("y", "FP32", [1.0]))
+    served(protocol.infer(call), tensor("y", "FP32", [1.0]))
 
 
 @on_all
-def test_f20_one_sequence_too_many(door: Door, transport: Transport, number: Iterator[int]) -> None:
+def test_f20_one_sequence_too_many(protocol: AnyProtocol, transport: Transport, number: Iterator[int]) -> None:
     active = [next(number) for _ in range(8)]
     for identifier in active:
-        total(door.infer(step(identifier, 1.0, start=True)))
+        total(protocol.infer(step(identifier, 1.0, start=True)))
     assert sequences(transport) == 8
-    refused(door.infer(step(next(number), 1.0, start=True)), 429, "'stateful'", "8 sequences")
+    refused(protocol.infer(step(next(number), 1.0, start=True)), 429, "'stateful'", "8 sequences")
     for identifier in active:
-        total(door.infer(step(identifier, 1.0, end=True)))
+        total(protocol.infer(step(identifier, 1.0, end=True)))
     assert sequences(transport) == 0
 
 
@@ -97,8 +99,8 @@ def sequences(transport: Transport) -> float:
 
 
 @pytest.fixture
-def transport(door: Door, rest: Rest, in_process: InProcess) -> Transport:
-    return in_process if door.name.startswith("in-process") else rest
+def transport(protocol: AnyProtocol, rest: Rest, in_process: InProcess) -> Transport:
+    return in_process if protocol.name.startswith("in-process") else rest
 
 
 @pytest.mark.parametrize("kind", [int, str])
@@ -120,13 +122,13 @@ def waiting(transport: Transport, model: str) -> float:
 
 
 @on_all
-def test_f21_priorities_are_served_in_order(door: Door, gate: Gate, transport: Transport) -> None:
-    futures = at_once([lambda: door.infer(one("ranked", 0.0))])
+def test_f21_priorities_are_served_in_order(protocol: AnyProtocol, gate: Gate, transport: Transport) -> None:
+    futures = at_once([lambda: protocol.infer(one("ranked", 0.0))])
     gate.await_entered()
     # 0, and what lies beyond the levels, is the default: here the second level.
     for count, (priority, value) in enumerate([(3, 6.0), (0, 3.0), (2, 4.0), (9, 5.0), (1, 1.0), (1, 2.0)], start=1):
         call = one("ranked", value, parameters={"priority": priority})
-        futures += at_once([lambda call=call: door.infer(call)])
+        futures += at_once([lambda call=call: protocol.infer(call)])
         until(lambda count=count: waiting(transport, "ranked") == count, "the request in the queue")
     gate.opened.set()
     for future in futures:
@@ -137,13 +139,13 @@ def test_f21_priorities_are_served_in_order(door: Door, gate: Gate, transport: T
 @pytest.mark.trap("T29")
 @on_grpc
 @pytest.mark.parametrize("field", ["uint64_param", "int64_param"])
-def test_d16_t29_priority_of_both_integer_kinds(door: GrpcDoor, gate: Gate, rest: Rest, field: str) -> None:
-    futures = at_once([lambda: door.infer(one("ranked", 0.0))])
+def test_d16_t29_priority_of_both_integer_kinds(protocol: GrpcProtocol, gate: Gate, rest: Rest, field: str) -> None:
+    futures = at_once([lambda: protocol.infer(one("ranked", 0.0))])
     gate.await_entered()
     for count, (priority, value) in enumerate([(3, 2.0), (1, 1.0)], start=1):
-        message = door.message(one("ranked", value))
+        message = protocol.message(one("ranked", value))
         setattr(message.parameters["priority"], field, priority)
-        futures += at_once([lambda message=message: door.send(message)])
+        futures += at_once([lambda message=message: protocol.send(message)])
         until(lambda count=count: waiting(rest, "ranked") == count, "the request in the queue")
     gate.opened.set()
     for future in futures:
@@ -153,12 +155,12 @@ def test_d16_t29_priority_of_both_integer_kinds(door: GrpcDoor, gate: Gate, rest
 
 @pytest.mark.trap("T69")
 @on_all
-def test_b66_t69_the_models_own_limit_on_the_queue(door: Door, gate: Gate) -> None:
-    (running,) = at_once([lambda: door.infer(one("impatient", 1.0))])
+def test_b66_t69_the_models_own_limit_on_the_queue(protocol: AnyProtocol, gate: Gate) -> None:
+    (running,) = at_once([lambda: protocol.infer(one("impatient", 1.0))])
     gate.await_entered()
-    refused(door.infer(one("impatient", 2.0)), 504, "'impatient'", "300ms")
+    refused(protocol.infer(one("impatient", 2.0)), 504, "'impatient'", "300ms")
     # A caller's own limit is from arrival to answer, and counts beside it: a longer one does not help.
-    refused(door.infer(one("impatient", 3.0, parameters={"timeout": 20_000_000})), 504, "'impatient'", "300ms")
+    refused(protocol.infer(one("impatient", 3.0, parameters={"timeout": 20_000_000})), 504, "'impatient'", "300ms")
     gate.opened.set()
     served(running.result(timeout=20), tensor("y", "FP32", [1.0]))
     assert gate.seen == [1.0], "what was computed for longer than that was not cut off"
@@ -166,17 +168,17 @@ def test_b66_t69_the_models_own_limit_on_the_queue(door: Door, gate: Gate) -> No
 
 def test_b66_timeouts_as_503(gate: Gate) -> None:
     with Client(slow, impatient, timeout_status=503) as client:
-        door = HttpDoor("http", InProcess(client), binary=False)
-        refused(door.infer(one("slow", parameters={"timeout": 1000})), 503, "'slow'", "deadline")
+        protocol = HttpProtocol("http", InProcess(client), binary=False)
+        refused(protocol.infer(one("slow", parameters={"timeout": 1000})), 503, "'slow'", "deadline")
         gate.opened.set()
 
 
 def test_b66_timeouts_as_unavailable(gate: Gate) -> None:
     config = ServerConfig(http=None, grpc="127.0.0.1:0", timeout_status=503)
     with Server(slow, config=config) as server:
-        door = GrpcDoor("grpc", server.grpc_url, typed=False)
+        protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
         with pytest.raises(grpc.RpcError) as refusal:
-            door.stub.ModelInfer(door.message(one("slow", parameters={"timeout": 1000})), timeout=20)
+            protocol.stub.ModelInfer(protocol.message(one("slow", parameters={"timeout": 1000})), timeout=20)
         assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE
-        door.channel.close()
+        protocol.channel.close()
         gate.opened.set()

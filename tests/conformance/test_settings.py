@@ -21,7 +21,7 @@ from penstock.testing import Client
 from serving_process import Serving
 from waiting import at_once
 
-from .doors import GrpcDoor
+from .protocols import GrpcProtocol
 
 DEFAULTS = {
     "log_file": "",
@@ -103,7 +103,7 @@ def test_f22_changes_at_once_are_all_kept(server: Server) -> None:
 
 
 def test_f22_over_grpc(server: Server) -> None:
-    stub = GrpcDoor("grpc", server.grpc_url, typed=False).stub
+    stub = GrpcProtocol("grpc", server.grpc_url, typed=False).stub
 
     def settings(message: pb.LogSettingsResponse) -> dict[str, Any]:
         return {name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in message.settings.items()}
@@ -211,7 +211,7 @@ def test_f23_unknown_model(server: Server) -> None:
 
 
 def test_f23_over_grpc(server: Server) -> None:
-    stub = GrpcDoor("grpc", server.grpc_url, typed=False).stub
+    stub = GrpcProtocol("grpc", server.grpc_url, typed=False).stub
 
     def settings(request: pb.TraceSettingRequest) -> dict[str, list[str]]:
         return {name: list(value.value) for name, value in stub.TraceSetting(request, timeout=20).settings.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .content import Call, add, ident, summed, tensor
-from .doors import BINARY, FRAMED, GRPC, JSON, Door, GrpcDoor, assert_located, on_all, refused, served
+from .protocols import BINARY, FRAMED, GRPC, JSON, AnyProtocol, GrpcProtocol, assert_located, on_all, refused, served
 from .transports import Transport, infer
 
 
@@ -25,34 +25,34 @@ def x(data: object, shape: object = (2,), datatype: str = "FP32", **more: object
 
 
 @on_all
-def test_b17_size_of_a_fixed_axis(door: Door) -> None:
-    refused(door.infer(shaped([1, 5])), 400, "'a'", "[1, 5]", "[-1, 4]")
+def test_b17_size_of_a_fixed_axis(protocol: AnyProtocol) -> None:
+    refused(protocol.infer(shaped([1, 5])), 400, "'a'", "[1, 5]", "[-1, 4]")
 
 
 @on_all
 @pytest.mark.parametrize("shape", [[4], [1, 1, 4], [1, 4, 1], []])
-def test_b18_rank_mismatch(door: Door, shape: list[int]) -> None:
-    refused(door.infer(shaped(shape)), 400, "'a'", str(shape), "[-1, 4]")
+def test_b18_rank_mismatch(protocol: AnyProtocol, shape: list[int]) -> None:
+    refused(protocol.infer(shaped(shape)), 400, "'a'", str(shape), "[-1, 4]")
 
 
 @on_all
-def test_b19_batch_over_the_maximum(door: Door) -> None:
-    served(door.infer(add(rows=8)), summed(rows=8))
-    refused(door.infer(add(rows=9)), 400, "'a'", "9", "at most 8")
+def test_b19_batch_over_the_maximum(protocol: AnyProtocol) -> None:
+    served(protocol.infer(add(rows=8)), summed(rows=8))
+    refused(protocol.infer(add(rows=9)), 400, "'a'", "9", "at most 8")
 
 
 @on_all
-def test_b20_batch_axes_that_differ(door: Door) -> None:
+def test_b20_batch_axes_that_differ(protocol: AnyProtocol) -> None:
     differing = replace(add(rows=2), inputs=(add(rows=2).inputs[0], add(rows=1).inputs[1]))
-    refused(door.infer(differing), 400, "'b'", "1", "2")
+    refused(protocol.infer(differing), 400, "'b'", "1", "2")
 
 
 @pytest.mark.trap("T10")
 @on_all
 @pytest.mark.parametrize("count", [3, 5, 0, 8])
-def test_b21_wrong_element_count(door: Door, count: int) -> None:
+def test_b21_wrong_element_count(protocol: AnyProtocol, count: int) -> None:
     wrong = replace(add(), inputs=(tensor("a", "FP32", [0.5] * count, [1, 4]), add().inputs[1]))
-    refused(door.infer(wrong), 400, "'a'", "4" if door.name in (*JSON, "grpc-typed") else "16")
+    refused(protocol.infer(wrong), 400, "'a'", "4" if protocol.name in (*JSON, "grpc-typed") else "16")
 
 
 @pytest.mark.trap("T51")
@@ -68,22 +68,22 @@ def test_b22_nesting_that_is_not_the_shape(http: Transport, data: object) -> Non
 @pytest.mark.trap("T10")
 @on_all
 @pytest.mark.parametrize("shape", [(-1,), (-(2**63),)])
-def test_b23_negative_dimension(door: Door, shape: tuple[int, ...]) -> None:
-    refused(door.infer(ident("FP32", [1.0]).with_input(0, shape=shape)), 400, "shape")
-    assert_located(door.infer(ident("FP32", [1.0]).with_input(0, shape=shape)).message, "x")
+def test_b23_negative_dimension(protocol: AnyProtocol, shape: tuple[int, ...]) -> None:
+    refused(protocol.infer(ident("FP32", [1.0]).with_input(0, shape=shape)), 400, "shape")
+    assert_located(protocol.infer(ident("FP32", [1.0]).with_input(0, shape=shape)).message, "x")
 
 
-@pytest.mark.parametrize("door", [*JSON, *BINARY, *GRPC], indirect=True)
+@pytest.mark.parametrize("protocol", [*JSON, *BINARY, *GRPC], indirect=True)
 @pytest.mark.parametrize("shape", [(2**4, 2**60 + 2), (2**63 - 1, 4), (2**32, 2**32)])
-def test_b24_product_overflow(door: Door, shape: tuple[int, ...]) -> None:
+def test_b24_product_overflow(protocol: AnyProtocol, shape: tuple[int, ...]) -> None:
     # The row of the only model with two axes is fixed, so the overflow is either found or the shape is refused.
-    refused(door.infer(add().with_input(0, shape=shape)), 400, "'a'")
+    refused(protocol.infer(add().with_input(0, shape=shape)), 400, "'a'")
 
 
 @on_all
 @pytest.mark.parametrize("size", [2**62, 2**63 - 1])
-def test_b24_size_in_bytes_overflows(door: Door, size: int) -> None:
-    answer = door.infer(ident("FP64", [1.0]).with_input(0, shape=(size,)))
+def test_b24_size_in_bytes_overflows(protocol: AnyProtocol, size: int) -> None:
+    answer = protocol.infer(ident("FP64", [1.0]).with_input(0, shape=(size,)))
     refused(answer, 400, str(size))
     assert_located(answer.message, "x")
 
@@ -97,9 +97,9 @@ def test_b24_dimension_that_is_no_size(http: Transport, shape: str) -> None:
 
 
 @on_all
-def test_b25_no_rows(door: Door) -> None:
+def test_b25_no_rows(protocol: AnyProtocol) -> None:
     empty = replace(add(), inputs=(tensor("a", "FP32", [], [0, 4]), tensor("b", "FP32", [], [0, 4])))
-    served(door.infer(empty), tensor("sum", "FP32", [], [0, 4]))
+    served(protocol.infer(empty), tensor("sum", "FP32", [], [0, 4]))
 
 
 def test_b25_no_rows_in_json(http: Transport) -> None:
@@ -128,7 +128,7 @@ def test_b28_no_data_at_all(http: Transport) -> None:
     assert "data" in message
 
 
-def test_b28_no_contents(grpc_raw: GrpcDoor) -> None:
+def test_b28_no_contents(grpc_raw: GrpcProtocol) -> None:
     message = grpc_raw.message(ident("FP32", [1.0]))
     message.ClearField("raw_input_contents")
     refused(grpc_raw.send(message), 400, "'x'")
@@ -136,11 +136,11 @@ def test_b28_no_contents(grpc_raw: GrpcDoor) -> None:
 
 @pytest.mark.trap("T49")
 @on_all
-def test_b68_scalar(door: Door) -> None:
-    served(door.infer(Call("scalar", (tensor("x", "FP32", [2.5], []),))), tensor("y", "FP32", [2.5], []))
+def test_b68_scalar(protocol: AnyProtocol) -> None:
+    served(protocol.infer(Call("scalar", (tensor("x", "FP32", [2.5], []),))), tensor("y", "FP32", [2.5], []))
 
 
-@pytest.mark.parametrize("door", [*JSON, *FRAMED], indirect=True)
+@pytest.mark.parametrize("protocol", [*JSON, *FRAMED], indirect=True)
 @pytest.mark.parametrize("values", [[], [1.0, 2.0]])
-def test_b68_scalar_of_another_count(door: Door, values: list[float]) -> None:
-    refused(door.infer(Call("scalar", (tensor("x", "FP32", values, []),))), 400, "'x'")
+def test_b68_scalar_of_another_count(protocol: AnyProtocol, values: list[float]) -> None:
+    refused(protocol.infer(Call("scalar", (tensor("x", "FP32", values, []),))), 400, "'x'")

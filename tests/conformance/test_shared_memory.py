@@ -19,7 +19,7 @@ from penstock import Server, ServerConfig
 from penstock.testing import Client
 
 from .content import SAMPLES, add, one, pack, summed, tensor
-from .doors import CODES, GrpcDoor, decode
+from .protocols import CODES, GrpcProtocol, decode
 from .transports import Reply, Rest, Transport, infer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared memory objects are files on Linux only")
@@ -64,10 +64,10 @@ def http(sharing: Server) -> Iterator[Rest]:
 
 
 @pytest.fixture
-def rpc(sharing: Server, http: Rest) -> Iterator[GrpcDoor]:
-    door = GrpcDoor("grpc-raw", sharing.grpc_url, typed=False)
-    yield door
-    door.channel.close()
+def rpc(sharing: Server, http: Rest) -> Iterator[GrpcProtocol]:
+    protocol = GrpcProtocol("grpc-raw", sharing.grpc_url, typed=False)
+    yield protocol
+    protocol.channel.close()
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def message(
     return request
 
 
-def refusal(http: Rest, rpc: GrpcDoor, model: str, inputs: list[Any], outputs: list[Any], status: int) -> list[str]:
+def refusal(http: Rest, rpc: GrpcProtocol, model: str, inputs: list[Any], outputs: list[Any], status: int) -> list[str]:
     """The messages of a request that both protocols refuse."""
     answer = rpc.send(message(model, inputs, outputs))
     assert answer.status == status, answer.message
@@ -151,7 +151,7 @@ def test_f11_life_of_a_region(http: Rest, memory: Object) -> None:
     assert names(http) == []
 
 
-def test_f11_life_of_a_region_over_grpc(rpc: GrpcDoor, memory: Object) -> None:
+def test_f11_life_of_a_region_over_grpc(rpc: GrpcProtocol, memory: Object) -> None:
     stub = rpc.stub
     stub.SystemSharedMemoryRegister(pb.SystemSharedMemoryRegisterRequest(name="r", key=memory.key, byte_size=64))
     stub.SystemSharedMemoryRegister(
@@ -174,7 +174,7 @@ def grpc_error(call: Any, request: Any) -> tuple[grpc.StatusCode, str]:
     return raised.value.code(), raised.value.details()
 
 
-def test_f11_the_same_name_twice(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f11_the_same_name_twice(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     expected = "shared memory region 'r' is registered already, unregister it first"
     assert register(http, "r", memory).refusal(400) == expected
@@ -183,7 +183,7 @@ def test_f11_the_same_name_twice(http: Rest, rpc: GrpcDoor, memory: Object) -> N
     assert found == (grpc.StatusCode.ALREADY_EXISTS, expected)
 
 
-def test_f11_status_of_an_unknown_region(http: Rest, rpc: GrpcDoor) -> None:
+def test_f11_status_of_an_unknown_region(http: Rest, rpc: GrpcProtocol) -> None:
     expected = "shared memory region 'none' is not registered"
     assert http.request("GET", f"{SYSTEM}/region/none/status").refusal(404) == expected
     request = pb.SystemSharedMemoryStatusRequest(name="none")
@@ -207,7 +207,7 @@ def test_f11_status_of_an_unknown_region(http: Rest, rpc: GrpcDoor) -> None:
     ],
 )
 def test_f11_registrations_that_cannot_be(
-    http: Rest, rpc: GrpcDoor, memory: Object, fields: dict[str, Any], part: str
+    http: Rest, rpc: GrpcProtocol, memory: Object, fields: dict[str, Any], part: str
 ) -> None:
     text = register(http, "r", memory, **fields).refusal(400)
     assert part in text
@@ -267,7 +267,7 @@ def test_f11_there_may_be_so_many(http: Rest, memory: Object) -> None:
 
 
 @pytest.mark.parametrize("datatype", list(SAMPLES))
-def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcDoor, memory: Object, datatype: str) -> None:
+def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcProtocol, memory: Object, datatype: str) -> None:
     raw, count = pack(datatype, SAMPLES[datatype]), len(SAMPLES[datatype])
     memory.put(raw, 16 + 3)
     registered(http, "r", memory, offset=16, byte_size=240)
@@ -287,7 +287,7 @@ def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcDoor, memory: Object, da
 
 
 @pytest.mark.trap("T3")
-def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     # T3: the entry belongs to the next input that is not in shared memory, not to the input of its index.
     call = add(2)
     memory.put(call.inputs[0].raw)
@@ -310,7 +310,7 @@ def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: 
 
 
 @pytest.mark.trap("T2")
-def test_f12_outputs_in_memory_beside_others(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f12_outputs_in_memory_beside_others(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     given = tensor("x", "FP32", [1.0, 5.0])
     outputs = [{"name": "o1", "parameters": shared("r", 8)}, {"name": "o2"}]
@@ -334,7 +334,7 @@ def test_f12_outputs_in_memory_beside_others(http: Rest, rpc: GrpcDoor, memory: 
     assert memory.get(0, 8) == pack("FP32", [4.0, 12.0])
 
 
-def test_f12_no_elements(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f12_no_elements(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     inputs = [x(shared("r", 0, 256), shape=(0,))]
     outputs = [{"name": "y", "parameters": shared("r", 0)}]
@@ -342,7 +342,7 @@ def test_f12_no_elements(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
     assert rpc.send(message("ident_FP32", inputs, outputs)).status == 200
 
 
-def test_f12_large_tensors(http: Rest, rpc: GrpcDoor) -> None:
+def test_f12_large_tensors(http: Rest, rpc: GrpcProtocol) -> None:
     size = 4 << 20
     memory = Object(2 * size)
     try:
@@ -378,7 +378,7 @@ def test_f12_large_tensors(http: Rest, rpc: GrpcDoor) -> None:
     ],
 )
 def test_f13_spans_that_cannot_be(
-    http: Rest, rpc: GrpcDoor, memory: Object, parameters: dict[str, Any], status: int, part: str
+    http: Rest, rpc: GrpcProtocol, memory: Object, parameters: dict[str, Any], status: int, part: str
 ) -> None:
     registered(http, "r", memory, byte_size=64)
     for text in refusal(http, rpc, "ident_FP32", [x(parameters)], [], status):
@@ -392,7 +392,7 @@ def test_f13_spans_that_cannot_be(
 
 
 @pytest.mark.parametrize("offset", [2**63, 2**64 - 1])
-def test_f13_offsets_that_overflow(http: Rest, rpc: GrpcDoor, memory: Object, offset: int) -> None:
+def test_f13_offsets_that_overflow(http: Rest, rpc: GrpcProtocol, memory: Object, offset: int) -> None:
     registered(http, "r", memory, offset=8, byte_size=64)
     assert f"from byte {offset} on" in post(http, "ident_FP32", [x(shared("r", 8, offset))], []).refusal(400)
     request = message("ident_FP32", [x(shared("r", 8))], [])
@@ -401,21 +401,21 @@ def test_f13_offsets_that_overflow(http: Rest, rpc: GrpcDoor, memory: Object, of
     assert (answer.status, f"from byte {offset} on" in answer.message) == (400, True)
 
 
-def test_f13_a_size_that_is_not_the_shapes(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f13_a_size_that_is_not_the_shapes(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     for text in refusal(http, rpc, "ident_FP32", [x(shared("r", 12))], [], 400):
         assert text.endswith("has 'shared_memory_byte_size' 12, datatype FP32 and shape [2] take 8")
 
 
 @pytest.mark.trap("T67")
-def test_f13_broken_bytes(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f13_broken_bytes(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     memory.put(b"\x09\0\0\0ab")
     registered(http, "r", memory)
     for text in refusal(http, rpc, "echo_s", [x(shared("r", 6), "BYTES", (1,))], [], 400):
         assert text == "input 'x': BYTES element 0 runs past the end of the data"
 
 
-def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     a = {"name": "a", "datatype": "FP32", "shape": [1, 4], "parameters": shared("r", 16)}
     for text in refusal(http, rpc, "add", [a, a], [], 400):
@@ -427,7 +427,7 @@ def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcDoor, memory: Object
         assert text == "input 'b' has a batch of 2 rows, the inputs before it have 1"
 
 
-def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     both = {**x(shared("r", 8)), "data": [1.0, 2.0]}
     expected = "input 'x' has 'data' or 'binary_data_size' beside 'shared_memory_region'"
@@ -441,7 +441,7 @@ def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcDoor, memory: Object
 
 
 @pytest.mark.parametrize(("model", "size"), [("ident_FP32", 7), ("rows", 7)])
-def test_f13_an_output_that_is_too_large(http: Rest, rpc: GrpcDoor, memory: Object, model: str, size: int) -> None:
+def test_f13_an_output_that_is_too_large(http: Rest, rpc: GrpcProtocol, memory: Object, model: str, size: int) -> None:
     registered(http, "r", memory)
     shape = [2] if model == "ident_FP32" else [1, 2]
     given = {"name": "x", "datatype": "FP32", "shape": shape, "data": [1.0, 2.0]}
@@ -477,7 +477,7 @@ def test_f13_more_than_may_be_held() -> None:
         assert post(http, "ident_UINT8", [x(shared("r", 512), "UINT8", (512,))], []).status == 200
 
 
-def test_f13_an_object_that_shrinks_under_the_server(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f13_an_object_that_shrinks_under_the_server(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     os.truncate(memory.path, 4)
     part = "the object of shared memory region 'r' is smaller than when it was registered"
@@ -517,7 +517,7 @@ def test_f13_an_object_that_shrinks_while_it_is_read_and_written(http: Rest) -> 
 # F14: what does not go together
 
 
-def test_f14_beside_classification_or_binary(http: Rest, rpc: GrpcDoor, memory: Object) -> None:
+def test_f14_beside_classification_or_binary(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     given = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}]
     expected = "output 'y' has 'classification' beside 'shared_memory_region'"
@@ -535,8 +535,10 @@ def test_f14_beside_classification_or_binary(http: Rest, rpc: GrpcDoor, memory: 
 # F15: unregistered while in use
 
 
-@pytest.mark.parametrize("door", ["rest", "grpc"])
-def test_f15_unregister_during_a_request(http: Rest, rpc: GrpcDoor, memory: Object, gate: Gate, door: str) -> None:
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_f15_unregister_during_a_request(
+    http: Rest, rpc: GrpcProtocol, memory: Object, gate: Gate, protocol: str
+) -> None:
     memory.put(pack("FP32", [7.0]))
     registered(http, "r", memory)
     inputs = [x(shared("r", 4), shape=(1,))]
@@ -544,7 +546,7 @@ def test_f15_unregister_during_a_request(http: Rest, rpc: GrpcDoor, memory: Obje
     statuses: list[int] = []
 
     def ask() -> None:
-        if door == "rest":
+        if protocol == "rest":
             statuses.append(post(http, "slow", inputs, outputs).status)
         else:
             statuses.append(rpc.send(message("slow", inputs, outputs)).status)
@@ -569,7 +571,7 @@ def test_f15_unregister_during_a_request(http: Rest, rpc: GrpcDoor, memory: Obje
 @pytest.mark.parametrize("which", ["server", "sharing"])
 def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
     server: Server = request.getfixturevalue(which)
-    http, rpc = Rest(server.http_url), GrpcDoor("grpc-raw", server.grpc_url, typed=False)
+    http, rpc = Rest(server.http_url), GrpcProtocol("grpc-raw", server.grpc_url, typed=False)
     assert http.request("GET", f"{CUDA}/status").json() == []
     # T55: perf_analyzer unregisters whether there is a GPU or not.
     for path in (f"{CUDA}/unregister", f"{CUDA}/region/r/unregister"):
@@ -594,7 +596,7 @@ def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.trap("T54")
-def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcDoor, memory: Object) -> None:
+def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcProtocol, memory: Object) -> None:
     expected = "system shared memory is off, as the server's setting 'shared_memory' has it"
     for http in (rest, in_process):
         assert register(http, "r", memory).refusal(501) == expected
@@ -654,11 +656,11 @@ def test_a_handler_cannot_see_the_client_write(http: Rest, memory: Object, gate:
     assert found[0]["outputs"][0]["data"] == [3.0]
 
 
-def test_a_stream_is_refused_what_a_single_call_is(rpc: GrpcDoor) -> None:
+def test_a_stream_is_refused_what_a_single_call_is(rpc: GrpcProtocol) -> None:
     request = message("ident_FP32", [x(shared("nowhere", 8))], [])
     (answer,) = rpc.stub.ModelStreamInfer(iter([request]), timeout=20)
     assert answer.error_message == "input 'x': shared memory region 'nowhere' is not registered"
 
 
-def test_plain_requests_go_on_as_before(rpc: GrpcDoor) -> None:
+def test_plain_requests_go_on_as_before(rpc: GrpcProtocol) -> None:
     assert rpc.infer(one("ident_FP32")).outputs == (tensor("y", "FP32", [1.0]),)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from .content import Tensor
-from .doors import CODES, GrpcDoor, decode
+from .protocols import CODES, GrpcProtocol, decode
 from .transports import InProcess, Rest, Transport
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors"
@@ -63,7 +63,7 @@ def test_names_of_vectors_are_unique() -> None:
 @pytest.mark.trap("T65")
 @pytest.mark.parametrize(("vector", "wire"), vectors())
 def test_vector(
-    vector: dict[str, Any], wire: dict[str, Any], rest: Rest, in_process: InProcess, grpc_raw: GrpcDoor
+    vector: dict[str, Any], wire: dict[str, Any], rest: Rest, in_process: InProcess, grpc_raw: GrpcProtocol
 ) -> None:
     if wire["wire"] == "grpc":
         check_grpc(vector, bytes.fromhex(wire["message"]), grpc_raw)
@@ -72,8 +72,8 @@ def test_vector(
         check_rest(vector, wire, transport)
 
 
-def check_grpc(vector: dict[str, Any], message: bytes, door: GrpcDoor) -> None:
-    call = door.channel.unary_unary(
+def check_grpc(vector: dict[str, Any], message: bytes, protocol: GrpcProtocol) -> None:
+    call = protocol.channel.unary_unary(
         "/inference.GRPCInferenceService/ModelInfer",
         request_serializer=lambda raw: raw,
         response_deserializer=lambda raw: raw,

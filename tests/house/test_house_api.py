@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import penstock
-from house import sources, text
+from house import relative, sources, text
 
 PUBLIC = [
     path
     for path in sources(".py", under="python/penstock/")
-    if not any(part.startswith("_") for part in (*path.parent.parts, path.stem)) and "compat" not in path.parts
+    if not any(part.startswith("_") for part in (*path.parent.parts, path.stem.removeprefix("__init__")))
+    and "compat" not in path.parts
 ]
 
 SHARED_INSIDE = {"logs": {"adapter"}}
@@ -34,11 +35,29 @@ def order(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 
-def test_there_are_public_modules() -> None:
-    assert {"batching", "cli", "config", "errors", "server", "tensor", "testing"} <= {path.stem for path in PUBLIC}
+def module_name(path: Path) -> str:
+    return relative(path).removeprefix("python/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.stem)
+def test_the_public_modules_are_these() -> None:
+    assert {module_name(path) for path in PUBLIC} == {
+        "penstock",
+        "penstock.client",
+        "penstock.config",
+        "penstock.errors",
+        "penstock.images",
+        "penstock.integrations",
+        "penstock.integrations.archives",
+        "penstock.integrations.downloads",
+        "penstock.integrations.modules",
+        "penstock.logs",
+        "penstock.openai",
+        "penstock.repository",
+        "penstock.testing",
+    }
+
+
+@pytest.mark.parametrize("path", PUBLIC, ids=module_name)
 def test_all_is_sorted_and_complete(path: Path) -> None:
     tree = ast.parse(path.read_text())
     names = exported(tree)
@@ -46,7 +65,7 @@ def test_all_is_sorted_and_complete(path: Path) -> None:
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     defined = {node.name for node in tree.body if isinstance(node, definitions) and not node.name.startswith("_")}
     assert defined - set(names) == SHARED_INSIDE.get(path.stem, set())
-    module = importlib.import_module(f"penstock.{path.stem}")
+    module = importlib.import_module(module_name(path))
     assert all(inspect.getdoc(getattr(module, name)) for name in names)
 
 

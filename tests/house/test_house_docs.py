@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from house import ROOT, files, relative, rows, sources, text, without_tests
-from penstock import cli, errors
+from penstock import errors
+from penstock._cli import main
 from penstock.config import ServerConfig
 from penstock.testing import Client
 
@@ -145,7 +146,7 @@ def test_the_metrics_table_is_what_is_registered() -> None:
 def test_the_limits_table_has_every_setting_with_its_default() -> None:
     table = [row for row in rows(text("docs/limits.md").split("\n## ")[0]) if re.fullmatch(r"`[a-z_]+`", row[0])]
     shown = [(row[0].strip("`"), row[1].strip("`")) for row in table]
-    assert shown == [(one.name, cli._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
+    assert shown == [(one.name, main._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
 
 
 def test_the_routes_table_is_what_is_routed() -> None:

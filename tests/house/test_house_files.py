@@ -17,8 +17,8 @@ SOFT, HARD = 300, 500
 
 LONG_FOR_A_REASON = {
     "python/penstock/config.py": "every setting, with its kind and help, and once more as a keyword argument",
-    "python/penstock/_repository/keeper.py": "all that decides what serves, under one lock",
-    "python/penstock/server.py": "one public class: what users can do with a server, each with what it raises",
+    "python/penstock/_repository/manager.py": "all that decides what serves, under one lock",
+    "python/penstock/_server/server.py": "one public class: what users can do with a server, each with what it raises",
     "rust/core/src/metrics.rs": "the one list of metrics, with the handles to each",
     "rust/core/src/queue.rs": "one lock, and all that is done under it",
     "rust/core/src/spec.rs": "all that a model declares",
@@ -28,7 +28,7 @@ LONG_FOR_A_REASON = {
 """Files that may have more than the soft limit of lines, and why they are not split."""
 
 UNPICKLERS_ALLOWED_IN = {
-    "python/penstock/_by_value.py",
+    "python/penstock/_runtime/pickling.py",
     "python/penstock/compat/kserve/_carrying.py",
     "python/penstock/compat/modelbit/_pickled.py",
 }
@@ -79,14 +79,14 @@ def test_generated_code_is_fresh() -> None:
 
 
 def test_no_python_module_registers_the_protocols_messages() -> None:
-    # A second registration of package `inference` would fail in a process that also has tritonclient. The door for
-    # KServe's scripts has modules of KServe's names, whose messages are plain classes.
-    door = "python/penstock/compat/kserve/"
+    # A second registration of package `inference` would fail in a process that also has tritonclient. The integration
+    # for KServe's scripts has modules of KServe's names, whose messages are plain classes.
+    integration = "python/penstock/compat/kserve/"
     python = [path for path in files() if relative(path).startswith("python/")]
-    assert not [relative(path) for path in python if "_pb2" in path.name and not relative(path).startswith(door)]
+    assert not [relative(path) for path in python if "_pb2" in path.name and not relative(path).startswith(integration)]
     for path in sources(".py", ".pyi", under="python/"):
         assert not re.search(r"google\.protobuf\b.*import|import google|Serialized\w*\(b[\"']", path.read_text()), path
-        if not relative(path).startswith(door):
+        if not relative(path).startswith(integration):
             assert "_pb2" not in path.read_text(), relative(path)
 
 

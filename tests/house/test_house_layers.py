@@ -13,7 +13,7 @@ import pytest
 
 from house import CRATES, ROOT, relative, sources, text, without_comments
 
-DOORS = "python/penstock/compat/"
+INTEGRATIONS = "python/penstock/compat/"
 
 FORBIDDEN = {
     "core": {"axum", "tonic", "hyper", "prost", "serde_json", "tokio", "mio", "socket2", "pyo3", "numpy"},
@@ -58,7 +58,7 @@ def test_a_crate_knows_those_below_it_and_no_others(crate: str) -> None:
     assert own == {f"penstock-{name}" for name in below}
 
 
-def test_one_file_is_the_door_to_the_interpreter() -> None:
+def test_one_file_is_the_integration_to_the_interpreter() -> None:
     spelled = {relative(path) for path in sources(".rs") if INTERPRETER.search(without_comments(path.read_text()))}
     assert spelled == {"rust/py/src/attach.rs"}
 
@@ -112,12 +112,12 @@ def imports(path: Path) -> list[tuple[ast.stmt, str]]:
 
 
 def own_package(path: Path) -> str:
-    """The front door that a module belongs to, `penstock.compat.pytriton` for example."""
+    """The integration that a module belongs to, `penstock.compat.pytriton` for example."""
     return ".".join(path.relative_to(ROOT / "python").with_suffix("").parts[:3])
 
 
-@pytest.mark.parametrize("path", sources(".py", under=DOORS), ids=relative)
-def test_a_front_door_uses_what_every_user_may_use(path: Path) -> None:
+@pytest.mark.parametrize("path", sources(".py", under=INTEGRATIONS), ids=relative)
+def test_a_front_integration_uses_what_every_user_may_use(path: Path) -> None:
     tree = ast.parse(path.read_text())
     top = {id(node) for node in tree.body}
     for node, name in imports(path):
@@ -127,17 +127,17 @@ def test_a_front_door_uses_what_every_user_may_use(path: Path) -> None:
         first, *below = name.split(".")
         assert first in {"penstock", "numpy", *sys.stdlib_module_names} or id(node) not in top, f"{where}: a dependency"
         if first == "penstock":
-            assert below[:1] != ["compat"], f"{where}: another front door's"
+            assert below[:1] != ["compat"], f"{where}: another integration's"
             assert not [part for part in below if part.startswith("_") and part != "__version__"], f"{where}: private"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "penstock":
             assert not node.attr.startswith("_") or node.attr == "__version__", f"{relative(path)}:{node.lineno}"
 
 
-def test_nothing_of_penstock_knows_a_front_door() -> None:
+def test_nothing_of_penstock_knows_a_front_integration() -> None:
     # Only the shim does, by name, and imports none itself.
     for path in sources(".py", under="python/penstock/"):
-        if not relative(path).startswith(DOORS):
+        if not relative(path).startswith(INTEGRATIONS):
             assert not [name for _, name in imports(path) if name.startswith("penstock.compat")], relative(path)
     for path in sources(".rs"):
         assert "pytriton" not in without_comments(path.read_text()).lower(), relative(path)

@@ -60,7 +60,7 @@ def write_wheel(folder: Path) -> Path:
         f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\nRequires-Dist: numpy>=1.24\n".encode()
     )
     contents[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    contents[f"{about}/entry_points.txt"] = b"[console_scripts]\npenstock = penstock.cli:main\n"
+    contents[f"{about}/entry_points.txt"] = b"[console_scripts]\npenstock = penstock._cli.main:main\n"
     lines = [f"{name},sha256={_hash(content)},{len(content)}" for name, content in contents.items()]
     contents[f"{about}/RECORD"] = "\n".join([*lines, f"{about}/RECORD,,", ""]).encode()
     wheel = folder / f"penstock-{penstock.__version__}-{tag}.whl"

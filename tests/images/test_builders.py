@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import StartupError, cli
-from penstock._images import builders, recording
+from penstock import StartupError
+from penstock._cli import main
+from penstock._images import builders, record
 from penstock._images.progress import Progress, step_of
 from penstock.images import ImageSpec, build, recorded
 
@@ -89,12 +90,12 @@ def test_the_first_that_answers_builds(programs: Programs, app: Path) -> None:
 def test_without_a_program_it_is_said_what_else_there_is(
     programs: Programs, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["build", str(app), "-t", "digits:1"]) == 1
+    assert main.main(["build", str(app), "-t", "digits:1"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         "penstock: error: there is no docker, podman or buildah here to build an image; --context DIR writes what "
         "another machine can build"
     )
-    assert cli.main(["build", str(app), "-t", "digits:1", "--builder", "make"]) == 1
+    assert main.main(["build", str(app), "-t", "digits:1", "--builder", "make"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         "penstock: error: 'make' is no program that can build an image; known are docker, podman, buildah"
     )
@@ -104,7 +105,7 @@ def test_a_build_that_fails_is_remembered_nowhere(
     programs: Programs, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     programs.add("podman", status=3)
-    assert cli.main(["build", str(app), "-t", "digits:1"]) == 1
+    assert main.main(["build", str(app), "-t", "digits:1"]) == 1
     err = capsys.readouterr().err
     assert "it goes wrong\n" in err
     assert err.splitlines()[-1] == "penstock: error: podman could not build the image (exit status 3)"
@@ -123,8 +124,8 @@ def test_d15_the_image_is_remembered_or_told(programs: Programs, app: Path) -> N
 
 
 def test_files_of_one_folder_have_images_of_their_own(app: Path) -> None:
-    one = recording.Built("one:1", "sha256:1", "docker", "0", 8000, 8001)
-    recording.write(app / "app.py", one)
+    one = record.Built("one:1", "sha256:1", "docker", "0", 8000, 8001)
+    record.write(app / "app.py", one)
     assert (recorded(app / "app.py"), recorded(app)) == (one, None)
     assert set(json.loads((app / ".penstock/image.json").read_text())) == {"app.py"}
 
@@ -149,19 +150,19 @@ def test_flags_and_the_table_come_over_what_the_folder_says(
     (tmp_path / "more.txt").write_text("beta \\\n  >= 2  # why\n\n-r most.txt\n")
     (tmp_path / "most.txt").write_text("gamma\n")
     flags = ["--requirements", str(tmp_path / "more.txt"), "--apt", "ffmpeg", "--env", "A=b=c", "--run", "true"]
-    assert cli.main(["build", str(app), "--context", str(tmp_path / "context"), *flags]) == 0
+    assert main.main(["build", str(app), "--context", str(tmp_path / "context"), *flags]) == 0
     assert capsys.readouterr().out.startswith(f"penstock: wrote {tmp_path / 'context'}; build it with: docker build")
     assert (tmp_path / "context/requirements.txt").read_text() == "alpha\nbeta >= 2\ngamma\n"
     assert (tmp_path / "context/files/data/copy.py").is_file()
     text = (tmp_path / "context/Dockerfile").read_text()
     for part in ("FROM python:3.12-slim", "      ffmpeg \\\n      libgomp1", 'ENV A="b=c"', "RUN true"):
         assert part in text
-    assert cli.main(["build", str(app), "--dry-run", *flags]) == 0
+    assert main.main(["build", str(app), "--dry-run", *flags]) == 0
     assert capsys.readouterr().out == text
 
 
 def test_one_object_of_a_file_can_be_built(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["build", f"{app}/app.py:double", "--dry-run"]) == 0
+    assert main.main(["build", f"{app}/app.py:double", "--dry-run"]) == 0
     assert 'ENTRYPOINT ["/opt/venv/bin/penstock", "serve", "app.py:double"]' in capsys.readouterr().out
 
 
@@ -180,12 +181,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("flags", "message"), REFUSED, ids=[message[:30] for _, message in REFUSED])
 def test_wrong_flags_are_refused(app: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["build", str(app), *flags]) == 1
+    assert main.main(["build", str(app), *flags]) == 1
     assert capsys.readouterr().err.endswith(f"{message}\n")
 
 
 def test_a_build_needs_a_name_or_a_place(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["build", str(app)]) == 2
+    assert main.main(["build", str(app)]) == 2
     assert capsys.readouterr().err == (
         "penstock build: error: name the image with -t NAME, or give --context or --dry-run\n"
     )
@@ -207,13 +208,13 @@ def test_a_wrong_table_is_refused(app: Path, table: str, message: str, capsys: p
     if sys.version_info < (3, 11):
         pytest.skip("penstock.toml needs Python 3.11")
     (app / "penstock.toml").write_text(table)
-    assert cli.main(["build", str(app), "--dry-run"]) == 1
+    assert main.main(["build", str(app), "--dry-run"]) == 1
     assert message in capsys.readouterr().err
 
 
 def test_requirements_that_name_each_other_are_refused(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (app / "requirements.txt").write_text("-r requirements.txt\n")
-    assert cli.main(["build", str(app), "--dry-run"]) == 1
+    assert main.main(["build", str(app), "--dry-run"]) == 1
     assert capsys.readouterr().err.endswith("files of requirements name each other in a circle\n")
 
 

@@ -29,7 +29,7 @@ SPECS: dict[str, ImageSpec] = {
         commands_after=("python -c 'import sklearn'", 'echo "[it is a list]" \\', "[ -e /x ] || true"),
         files=((Path("here"), "/data/weights"), (Path("app.py"), "app.py"), (Path("x"), "/with space/x")),
         writable=("/data/cache", "logs"),
-        serve=("--door", "inferless", ".", "--option", "name=ä"),
+        serve=("--integration", "inferless", ".", "--option", "name=ä"),
         http_port=8080,
         grpc_port=9000,
     ),
@@ -53,7 +53,7 @@ def test_the_python_is_the_one_that_builds() -> None:
     assert f"FROM python:{default_python()}-slim" in dockerfile(ImageSpec(), version="1")
 
 
-def test_d15_the_layers_come_in_the_order_that_the_doors_ask_for() -> None:
+def test_d15_the_layers_come_in_the_order_that_the_integrations_ask_for() -> None:
     text = dockerfile(SPECS["everything"], version="9.9")
     marks = [
         "FROM nvidia",

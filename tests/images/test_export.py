@@ -12,10 +12,10 @@ import pytest
 import yaml
 from crd_check import problems
 
-from penstock import cli
+from penstock._cli import main
 from penstock._export import yaml_text
-from penstock._images import recording
-from penstock._images.recording import Built
+from penstock._images import record
+from penstock._images.record import Built
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools")
@@ -36,13 +36,13 @@ COMMANDS = {
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     (tmp_path / "app.py").write_text("import penstock\n")
-    recording.write(tmp_path, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, 9000))
+    record.write(tmp_path, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, 9000))
     return tmp_path
 
 
 def exported(words: str, app: Path, capsys: pytest.CaptureFixture[str]) -> str:
     kind, *flags = shlex.split(words)
-    assert cli.main(["export", kind, str(app), *flags]) == 0
+    assert main.main(["export", kind, str(app), *flags]) == 0
     return capsys.readouterr().out
 
 
@@ -103,7 +103,7 @@ def test_d24_ports_probes_and_user_are_those_of_the_image(app: Path, capsys: pyt
 
 
 def test_a_server_without_grpc_has_one_port(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recording.write(app, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, None))
+    record.write(app, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, None))
     deployment, service, _ = yaml.safe_load_all(exported("kubernetes", app, capsys))
     assert len(deployment["spec"]["template"]["spec"]["containers"][0]["ports"]) == 1
     assert len(service["spec"]["ports"]) == 1
@@ -171,18 +171,18 @@ def test_what_cannot_be_said_is_refused(
     words: str, message: str, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind, *flags = shlex.split(words)
-    assert cli.main(["export", kind, str(app), *flags]) == 1
+    assert main.main(["export", kind, str(app), *flags]) == 1
     assert capsys.readouterr().err == f"penstock: error: {message}\n"
 
 
 def test_without_an_image_it_is_said_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "app.py").write_text("import penstock\n")
-    assert cli.main(["export", "kserve", str(tmp_path)]) == 1
+    assert main.main(["export", "kserve", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
         f"penstock: error: no image was built of {tmp_path} yet: use penstock build {tmp_path} -t NAME, "
         "or give --image\n"
     )
-    assert cli.main(["export", "nomad", str(tmp_path)]) == 2
+    assert main.main(["export", "nomad", str(tmp_path)]) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock import cli
-from penstock._images import recording
-from penstock._images.recording import Built
-from penstock._images.sources import stamp
+from penstock._cli import main
+from penstock._images import record
+from penstock._images.fingerprint import stamp
+from penstock._images.record import Built
 
 STAND_IN = """#!{python}
 import os, sys
@@ -31,7 +31,7 @@ def app(tmp_path: Path) -> Path:
     (tmp_path / "app").mkdir()
     (tmp_path / "app/app.py").write_text("import penstock\n")
     built = Built("digits:1", "sha256:1", "podman", "0", 8080, 9000, stamp(tmp_path / "app"))
-    recording.write(tmp_path / "app", built)
+    record.write(tmp_path / "app", built)
     return tmp_path / "app"
 
 
@@ -89,13 +89,13 @@ def test_what_has_changed_since_is_served_as_it_is_now(app: Path) -> None:
     (app / "__pycache__/app.pyc").write_text("x")
     assert serve(app).stdout.split() == WORDS
     # Records from before they were compared.
-    recording.write(app, Built("digits:1", "sha256:1", "podman", "0", 8080, 9000))
+    record.write(app, Built("digits:1", "sha256:1", "podman", "0", 8080, 9000))
     assert served_its_code(serve(app)) == told
     # But it can be asked for.
     assert serve(app, "--in-image").stdout.split() == WORDS
 
 
-@pytest.mark.parametrize("flags", [("--no-in-image",), ("--door", "penstock"), ("--reload",)])
+@pytest.mark.parametrize("flags", [("--no-in-image",), ("--integration", "penstock"), ("--reload",)])
 def test_code_that_is_asked_for_is_served(app: Path, flags: tuple[str, ...]) -> None:
     assert served_its_code(serve(app, *flags)) == ""
 
@@ -118,16 +118,16 @@ def test_what_would_mean_something_else_in_a_container_is_served_here(
 
 
 def test_an_image_that_is_not_here_any_more_is_not_fetched(app: Path) -> None:
-    recording.write(app, Built("digits:1", "sha256:2", "podman", "0", 8080, 9000, stamp(app)))
+    record.write(app, Built("digits:1", "sha256:2", "podman", "0", 8080, 9000, stamp(app)))
     told = f"penstock: serving the code of {app}, not digits:1: podman has another, or none"
     assert served_its_code(serve(app)) == told
-    recording.write(app, Built("digits:1", "sha256:1", "docker", "0", 8080, 9000, stamp(app)))
+    record.write(app, Built("digits:1", "sha256:1", "docker", "0", 8080, 9000, stamp(app)))
     told = f"penstock: serving the code of {app}, not digits:1: there is no docker here to run an image"
     assert served_its_code(serve(app)) == told
 
 
 def test_podman_runs_what_buildah_has_built(app: Path) -> None:
-    recording.write(app, Built("digits:1", "sha256:1", "buildah", "0", 8080, 9000, stamp(app)))
+    record.write(app, Built("digits:1", "sha256:1", "buildah", "0", 8080, 9000, stamp(app)))
     assert serve(app).stdout.split() == WORDS
 
 
@@ -157,12 +157,12 @@ def test_addresses_are_outside_and_all_else_is_inside(app: Path) -> None:
 def test_what_cannot_be_had_is_refused(app: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = serve(app, "--in-image", "--http", "unix:/tmp/x")
     assert done.stderr == "penstock: error: http: unix:/tmp/x cannot be had with --in-image, expected HOST:PORT\n"
-    assert cli.main(["serve", str(app), str(app), "--in-image"]) == 1
+    assert main.main(["serve", str(app), str(app), "--in-image"]) == 1
     assert capsys.readouterr().err == "penstock: error: --in-image serves the image of one path, not of 2\n"
     (tmp_path / "app.py").write_text("import penstock\n")
-    assert cli.main(["serve", str(tmp_path), "--in-image"]) == 1
+    assert main.main(["serve", str(tmp_path), "--in-image"]) == 1
     told = f"no image was built of {tmp_path} yet: use penstock build {tmp_path} -t NAME"
     assert capsys.readouterr().err == f"penstock: error: {told}\n"
-    recording.write(app, Built("digits:1", "sha256:1", "buildah", "0", 8080, 9000))
-    assert cli.main(["serve", str(app), "--in-image"]) == 1
+    record.write(app, Built("digits:1", "sha256:1", "buildah", "0", 8080, 9000))
+    assert main.main(["serve", str(app), "--in-image"]) == 1
     assert capsys.readouterr().err == "penstock: error: there is no podman here to run an image\n"

@@ -290,7 +290,7 @@ def test_it_is_found_by_the_ports_of_the_server(monkeypatch: pytest.MonkeyPatch,
 def test_a_folder_that_others_could_have_made_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Any, problem: str
 ) -> None:
-    monkeypatch.setattr("penstock._attach.place._folders", lambda: [str(tmp_path / "penstock")])
+    monkeypatch.setattr("penstock._attach.socket_path._folders", lambda: [str(tmp_path / "penstock")])
     (tmp_path / "penstock").mkdir(0o700)
     spoil(tmp_path / "penstock")
     with pytest.raises(BindError, match=problem):
@@ -304,9 +304,9 @@ def test_a_bad_folder_is_not_in_the_way_of_a_good_one(monkeypatch: pytest.Monkey
     for folder, mode in ((first, 0o755), (second, 0o700)):
         folder.mkdir()
         folder.chmod(mode)
-    monkeypatch.setattr("penstock._attach.place._folders", lambda: [str(second), str(first)])
+    monkeypatch.setattr("penstock._attach.socket_path._folders", lambda: [str(second), str(first)])
     with Server(http="127.0.0.1:0", grpc=None, attach="auto") as server:
-        monkeypatch.setattr("penstock._attach.place._folders", lambda: [str(first), str(second)])
+        monkeypatch.setattr("penstock._attach.socket_path._folders", lambda: [str(first), str(second)])
         with attach(server.http_url, theirs.double):
             assert ready(server.http_url, "double") == 200
 

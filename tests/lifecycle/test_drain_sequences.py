@@ -53,7 +53,7 @@ def test_active_sequences_go_on_to_their_end_and_none_begins() -> None:
         assert server.process.wait(timeout=20) == 0
 
 
-def test_active_sequences_go_on_through_every_door() -> None:
+def test_active_sequences_go_on_through_every_transport() -> None:
     ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cloud-events", "--sagemaker")
     with Serving("counting.py", *ports) as server:
 

@@ -112,11 +112,11 @@ def send(sock: socket.socket, frames: Iterator[bytes]) -> None:
 
 @pytest.mark.fault("storm of resets")
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("door", ["http", "grpc"])
+@pytest.mark.parametrize("transport", ["http", "grpc"])
 def test_a_flood_costs_little_and_hurts_nobody_else(
-    attack: Callable[[], Iterator[bytes]], door: str, server: Serving
+    attack: Callable[[], Iterator[bytes]], transport: str, server: Serving
 ) -> None:
-    url = server.http if door == "http" else f"http://{server.grpc}"
+    url = server.http if transport == "http" else f"http://{server.grpc}"
     x = {"x": np.ones(4, np.float32)}
     assert infer(server.http, "same", x).status == 200
     before = memory_kb(server.process.pid)

@@ -19,7 +19,7 @@ import pytest
 from http_by_hand import get, infer, metric_at
 from models import in_processes
 from penstock import HandlerError, LoadError, Processes, Server, model
-from penstock.instances import processors
+from penstock._spec.instances import processors
 from penstock.testing import Client
 from serving_process import Serving
 from waiting import at_once, until

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Processes, _spawning
-from penstock.instances import processors
+from penstock import Processes
+from penstock._runtime import threads
+from penstock._spec.instances import processors
 
-TELL = "from penstock.instances import processors; print(processors())"
+TELL = "from penstock._spec.instances import processors; print(processors())"
 NAMES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 APP = f"""
 import os
@@ -81,16 +82,19 @@ def test_without_a_quota_they_count_for_themselves(tmp_path: Path) -> None:
 
 
 def test_processes_share_a_quota(one_and_a_half: Path) -> None:
-    tell = "from penstock import Processes, _spawning; print(dict(_spawning._thread_settings(Processes(1), 'm')))"
+    tell = (
+        "from penstock import Processes; from penstock._runtime.threads import thread_settings; "
+        "print(dict(thread_settings(Processes(1), 'm')))"
+    )
     assert told("-c", tell, group=one_and_a_half) == f"{dict.fromkeys(NAMES, '1')}\n"
 
 
 def test_processes_share_what_the_command_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"MKL_NUM_THREADS": "3"})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr(_spawning, "processors", lambda: 4)
-    monkeypatch.setattr(_spawning, "_SET", {})
-    _spawning.bound_threads()
+    monkeypatch.setattr(threads, "processors", lambda: 4)
+    monkeypatch.setattr(threads, "_SET", {})
+    threads.bound_threads()
     assert [os.environ[name] for name in NAMES] == ["4", "3", "4", "4"]
-    shared = dict(_spawning._thread_settings(Processes(2), "m"))
+    shared = dict(threads.thread_settings(Processes(2), "m"))
     assert shared == {name: "2" for name in NAMES if name != "MKL_NUM_THREADS"}

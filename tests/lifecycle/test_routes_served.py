@@ -324,7 +324,7 @@ def test_a_drain_finishes_routed_requests() -> None:
 
 
 def test_the_banner_and_the_page_show_them() -> None:
-    from penstock._present import describe
+    from penstock._serve.banner import describe
 
     with Server(routed.score, **PORTS) as server:
         text = describe(server, [routed.score])

@@ -97,7 +97,7 @@ def test_an_import_error_shows_the_users_own_traceback(app: Path) -> None:
     assert lines[0] == "Traceback (most recent call last):"
     # From the user's own file on: not one frame of ours.
     assert lines[1].endswith('app.py", line 12, in <module>')
-    assert not [line for line in lines if "penstock/_load.py" in line or "importlib" in line]
+    assert not [line for line in lines if "penstock/_loading/targets.py" in line or "importlib" in line]
     assert lines[-2] == "FileNotFoundError: [Errno 2] No such file or directory: 'missing.bin'"
     assert lines[-1] == (
         "penstock: error: cannot import app.py: FileNotFoundError: [Errno 2] No such file or directory: 'missing.bin'"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.cli import main
+from penstock._cli.main import main
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[Any], str]:

@@ -1,4 +1,4 @@
-"""The same in Penstock's own API: what the doors are compared with, and what they are made of."""
+"""The same in Penstock's own API: what the integrations are compared with, and what they are made of."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from penstock.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._attach.guest import Guest
-    from penstock._repository.keeper import Keeper
+    from penstock._attach.session import Guest
+    from penstock._repository.manager import Keeper
 
 __all__ = ["Key", "Table"]
 

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import _child
-from penstock._batching import check_batching
-from penstock._options import check_processes, is_of_another
+from penstock._model.checks import check_batching
+from penstock._model.options import check_processes, is_of_another
+from penstock._runtime import tracebacks
+from penstock._runtime.instance import alone
+from penstock._spec.instances import Processes
 from penstock.errors import SignatureError
-from penstock.instances import Processes
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._definition import Definition
+    from penstock._spec.definition import Definition
 
 __all__ = ["Started", "Workers", "attachable"]
 
@@ -28,7 +29,7 @@ def attachable(models: Iterable[Any]) -> list[Definition]:
     Raises:
         StartupError: there is none, or one cannot; the message says why.
     """
-    from penstock._definitions import definitions_of
+    from penstock._model.resolve import definitions_of
 
     # What explains a model would have to be asked here, and is not.
     found = [replace(one, explainer=None) for one in definitions_of(models) if not is_of_another(one.name)]
@@ -103,12 +104,13 @@ def _work(
     started: Started,
     failed: Callable[[str, BaseException | None], object],
 ) -> None:
-    from penstock import _core, _forks
+    from penstock import _core
+    from penstock._runtime import forks
 
-    _forks.watch()
+    forks.watch()
     worker = _core.Worker.attached(channel)
     try:
-        if not worker.serve(_child.alone(definition)):
+        if not worker.serve(alone(definition)):
             failed(definition.name, None)
     except BaseException as error:
         if worker.is_ready:
@@ -117,4 +119,4 @@ def _work(
         started.failures.append(error)
         # A server that is gone, or does not want it any more, does not hear of it.
         with contextlib.suppress(OSError):
-            worker.failed(_child.summary(error), _child.traceback_of(error))
+            worker.failed(tracebacks.summary(error), tracebacks.user_traceback(error))

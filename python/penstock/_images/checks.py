@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from penstock._spec.image import ImageSpec
 from penstock.errors import StartupError
-from penstock.images import ImageSpec
 
 __all__ = ["HOME", "VENV", "WORKDIR", "check_image", "check_name", "check_spec", "place_of"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import penstock
 from penstock._images.checks import place_of
 from penstock._images.dockerfile import FIRST_LINE, dockerfile
-from penstock._images.ignoring import Ignored
+from penstock._images.dockerignore import Ignored
+from penstock._spec.image import ImageSpec
 from penstock.errors import StartupError
-from penstock.images import ImageSpec
 
 __all__ = ["check_wheel", "digest", "epoch", "files_of", "text_of", "write"]
 

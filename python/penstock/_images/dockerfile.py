@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from penstock._images.checks import HOME, VENV, WORKDIR, check_spec, place_of
-from penstock.images import ImageSpec
+from penstock._spec.image import ImageSpec
 
 __all__ = ["FIRST_LINE", "default_python", "dockerfile", "layer_count"]
 

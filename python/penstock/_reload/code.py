@@ -13,9 +13,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from penstock import _load
-from penstock._doors.serving import Loader, files_below
-from penstock._repository.fresh import freshly
+from penstock._loading import targets
+from penstock._loading.reimport import freshly
+from penstock.integrations._targets import Loader, files_below
 
 __all__ = ["Code"]
 
@@ -66,7 +66,7 @@ class Code:
 
     def files(self) -> set[str]:
         """The project's files: those that are imported, and those that the last import came to before it failed."""
-        named = {os.path.realpath(path) for target in self.targets if (path := _load.file_of(target))}
+        named = {os.path.realpath(path) for target in self.targets if (path := targets.file_of(target))}
         below = {file for target in self.targets for file in files_below(target)}
         return named | below | {_file(sys.modules[name]) for name in self._modules()} | self._finder.seen
 

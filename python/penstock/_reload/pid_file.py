@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock import _forks
+from penstock._runtime import forks
 from penstock.errors import StartupError
 
 __all__ = ["ask_process", "held", "process_of"]
@@ -44,13 +44,13 @@ def held(path: str | None) -> Iterator[None]:
         own = f"{os.getpid()}\n".encode()
         os.ftruncate(file, 0)
         os.pwrite(file, own, 0)
-        _forks.keep_from_children([file])
+        forks.keep_from_children([file])
         try:
             yield
         finally:
             # Before the lock is gone, so that it is not the next server's.
             _remove(path, file, own)
-            _forks.let_children_keep(file)
+            forks.let_children_keep(file)
     finally:
         os.close(file)
 

@@ -8,8 +8,8 @@ import threading
 import time
 
 from penstock._reload.code import Code
+from penstock._server.server import Server
 from penstock.errors import PenstockError
-from penstock.server import Server
 
 __all__ = ["Reloader"]
 

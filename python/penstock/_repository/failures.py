@@ -11,7 +11,7 @@ import os
 import traceback
 from collections.abc import Sequence
 
-from penstock import _load
+from penstock._runtime import tracebacks
 from penstock.errors import HandlerError, InvalidInput, LoadError, PenstockError, Unsupported
 
 __all__ = ["no_files", "of", "of_all", "printable"]
@@ -24,14 +24,18 @@ def of(error: BaseException, name: str, version: str, place: str) -> PenstockErr
     if isinstance(error, InvalidInput):
         return error
     cause = _cause(error)
-    _log.error("model '%s' version '%s' could not be loaded\n%s", name, version, _load.user_traceback(cause).rstrip())
+    _log.error(
+        "model '%s' version '%s' could not be loaded\n%s", name, version, tracebacks.user_traceback(cause).rstrip()
+    )
     return HandlerError(f"model '{name}' version '{version}' could not be loaded: {_public(cause, (place,))}")
 
 
 def of_all(error: BaseException, places: Sequence[str]) -> PenstockError:
     """As `of`, where what serves was to be loaded anew from files in some folders."""
     cause = _cause(error)
-    _log.error("the models could not be loaded anew, what serves goes on\n%s", _load.user_traceback(cause).rstrip())
+    _log.error(
+        "the models could not be loaded anew, what serves goes on\n%s", tracebacks.user_traceback(cause).rstrip()
+    )
     return HandlerError(f"the models could not be loaded anew: {_public(cause, places)}")
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock import _load
-from penstock._definition import Definition, Handler
-from penstock._model import Model
-from penstock._repository import fresh
-from penstock._spawning import in_folder
+from penstock._loading import reimport, targets
+from penstock._model.model import Model
+from penstock._model.pipeline import Pipeline
+from penstock._runtime.payload_kind import in_folder
+from penstock._spec.definition import Definition, Handler
 from penstock.errors import StartupError
-from penstock.pipeline import Pipeline
 
 __all__ = ["Native"]
 
@@ -33,17 +32,17 @@ class Native:
 
     def define(self, folder: Path, name: str, version: str) -> Definition:
         """Imports the code of one version anew."""
-        with _load.marked(_FILE):
-            module = fresh.import_folder(str(folder), "model")
+        with targets.marked(_FILE):
+            module = reimport.import_folder(str(folder), "model")
         try:
             model = _model_in(module, name).with_options(name=name, version=version)
             definition = model.definition(in_folder(str(folder), name, version))
         except BaseException:
-            fresh.forget(module.__name__)
+            reimport.forget(module.__name__)
             raise
         factory = _Held(definition.factory)
         # The server holds it until the last instance has closed.
-        weakref.finalize(factory, fresh.forget, module.__name__).atexit = False
+        weakref.finalize(factory, reimport.forget, module.__name__).atexit = False
         return replace(definition, factory=factory)
 
 

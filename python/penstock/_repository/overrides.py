@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock import _datatypes
-from penstock._definition import Definition
-from penstock._repository.versions import VersionPolicy
-from penstock.batching import Batching
+from penstock._spec import datatypes
+from penstock._spec.batching import Batching
+from penstock._spec.definition import Definition
+from penstock._spec.tensor import Tensor
+from penstock._spec.versions import VersionPolicy
 from penstock.errors import InvalidInput
-from penstock.tensor import Tensor
 
 __all__ = ["Overrides"]
 
@@ -192,7 +192,7 @@ def _are(value: Any, tensors: tuple[Tensor, ...]) -> bool:
     if not isinstance(value, list) or len(value) != len(tensors):
         return False
     for given, tensor in zip(value, tensors, strict=True):
-        datatype = "STRING" if tensor.datatype == _datatypes.BYTES else tensor.datatype
+        datatype = "STRING" if tensor.datatype == datatypes.BYTES else tensor.datatype
         expected = (tensor.name, f"TYPE_{datatype}", [str(axis) for axis in tensor.shape])
         if not isinstance(given, dict):
             return False

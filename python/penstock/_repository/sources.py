@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock._definition import Definition
-from penstock._options import is_of_another
-from penstock._repository.versions import ALL, VersionPolicy
+from penstock._model.options import is_of_another
+from penstock._repository.kinds import kinds
+from penstock._spec.definition import Definition
+from penstock._spec.versions import ALL, VersionPolicy
 
 __all__ = ["Folder", "Given", "Offer", "Source", "Version", "is_name", "joined", "offered"]
 
@@ -121,8 +122,6 @@ def is_name(text: str) -> bool:
 
 def offered(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
     """What a model's folder offers, as the first kind that finds versions in it reads them; None if none does."""
-    from penstock.repository import kinds
-
     for kind in kinds():
         paths = {name: path for name, path in kind.versions(folder).items() if is_name(name)}
         if not paths:

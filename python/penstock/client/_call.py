@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import _datatypes
+from penstock._spec import datatypes
 from penstock.errors import InvalidInput
 
 __all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
@@ -80,7 +80,7 @@ def _converted(
     declared_datatype, shape = known[name]
     datatype = datatype or declared_datatype
     try:
-        array = _bytes_array(value, len(shape)) if datatype == _datatypes.BYTES else _number_array(value, datatype)
+        array = _bytes_array(value, len(shape)) if datatype == datatypes.BYTES else _number_array(value, datatype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"input {name!r} cannot be made {datatype}: {error}") from None
     missing = len(shape) - array.ndim
@@ -91,7 +91,7 @@ def _converted(
 
 
 def _of_itself(name: str, value: Any, datatype: str | None) -> Array:
-    if datatype is not None and datatype != _datatypes.BYTES:
+    if datatype is not None and datatype != datatypes.BYTES:
         try:
             return _number_array(value, datatype)
         except (TypeError, ValueError, OverflowError) as error:
@@ -103,7 +103,7 @@ def _of_itself(name: str, value: Any, datatype: str | None) -> Array:
 
 
 def _number_array(value: Any, datatype: str) -> Array:
-    dtype = _datatypes.ARRAY_DTYPES.get(datatype)
+    dtype = datatypes.ARRAY_DTYPES.get(datatype)
     if dtype is None:
         raise ValueError("it is not a datatype of the protocol")
     return np.asarray(value, dtype=dtype)

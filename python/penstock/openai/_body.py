@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from penstock.json_text import half_in, told_of
+from penstock._handler.json_text import half_in, told_of
 from penstock.openai._errors import Refused
 
 __all__ = ["Body"]

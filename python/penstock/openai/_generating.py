@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError
 from penstock.openai._body import Body
 from penstock.openai._stops import Stops
 from penstock.openai._tensors import TextInput, as_model, outputs_of, pick
-from penstock.tensor import Tensor
 
 if TYPE_CHECKING:
     from penstock._core import Context

@@ -18,7 +18,7 @@ from penstock.openai._errors import Refused, told_of, unknown_model
 
 if TYPE_CHECKING:
     from penstock._core import Context
-    from penstock._model import Model
+    from penstock._model.model import Model
 
 __all__ = ["routes"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock._model import Model, model
+from penstock._model.model import Model, model
+from penstock._spec.tensor import Tensor
 from penstock.errors import SignatureError
-from penstock.tensor import Tensor
 
 __all__ = ["TextInput", "as_model", "outputs_of", "pick"]
 

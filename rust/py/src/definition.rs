@@ -1,4 +1,4 @@
-//! `penstock._definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
+//! `penstock._spec.definition.Definition` read into a core `ModelSpec`, and what a handler's thread needs
 //! beside it.
 
 mod batching;

@@ -51,7 +51,7 @@ fn is_too_large_batch(raised: &Bound<'_, PyBaseException>) -> bool {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = raised.py();
     let class =
-        CLASS.get_or_try_init(py, || py.import("penstock.batching")?.getattr("BatchTooLarge").map(Bound::unbind));
+        CLASS.get_or_try_init(py, || py.import("penstock._spec.batching")?.getattr("BatchTooLarge").map(Bound::unbind));
     class.is_ok_and(|class| raised.is_instance(class.bind(py)).unwrap_or(false))
 }
 

@@ -1,4 +1,4 @@
-"""An app for each front door of functions and a model of Penstock's own, which all do the same, and a server of them.
+"""An app for each integration of functions and a model of Penstock's own, which all do the same, and a server of them.
 
 All have a module `helper`, which says who it is, sets the variable WHO, and waits, fails or ends its process if asked.
 """
@@ -60,7 +60,7 @@ def native(ask: str) -> str:
 """
 TARGETS = ("shop", "repository", "hub/function.json", "own/app.py")
 """What is served, by its path below the folder."""
-DOORS = ("inferless", "modelbit", "openinference")
+INTEGRATIONS = ("inferless", "modelbit", "openinference")
 
 
 def written(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The benchmark of these doors: what it asks is answered rightly, so that its numbers are of the same work."""
+"""The benchmark of these integrations: what it asks is answered rightly, so that its numbers are of the same work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benches.functions.__main__ import table_of_batches, table_of_calls
-from benches.functions.measure import DOORS, MOST_ADDED_US, Added, Batch, batch_questions, calls
+from benches.functions.measure import INTEGRATIONS, MOST_ADDED_US, Added, Batch, batch_questions, calls
 from benches.functions.sides import Running, running
 
 pytest.importorskip("yaml")
@@ -26,7 +26,7 @@ def servers() -> Iterator[Running]:
 
 def test_g05_every_way_of_one_row_is_answered_rightly(servers: Running) -> None:
     ways = calls()
-    assert {(name, place) for name in DOORS for place in ("server", "process")} <= set(ways)
+    assert {(name, place) for name in INTEGRATIONS for place in ("server", "process")} <= set(ways)
     for question in ways.values():
         servers.check(question)
 

@@ -1,4 +1,4 @@
-"""The vendors' own first examples, with their values, through each door."""
+"""The vendors' own first examples, with their values, through each integration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock import doors, testing
+from penstock import integrations, testing
 
 PROMPT = "There is a fine house in the forest"
 SCHEMA = {
@@ -34,7 +34,7 @@ class InferlessPythonModel:
 def inferless_app(folder: Path, schema: Any, code: str) -> testing.Client:
     (folder / "app.py").write_text(code)
     (folder / "input_schema.py").write_text(f"INPUT_SCHEMA = {schema!r}\n")
-    return testing.Client(*doors.load(folder, {"name": "seed"}))
+    return testing.Client(*integrations.load(folder, {"name": "seed"}))
 
 
 def outputs(client: testing.Client, *inputs: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_modelbit_batches(tmp_path: Path, name: str, code: str, data: Any, right
     folder.mkdir()
     (folder / "source.py").write_text(code)
     (folder / "metadata.yaml").write_text(f"owner: me\nruntimeInfo:\n  mainFunction: {name}\nschemaVersion: 2\n")
-    with testing.Client(*doors.load(folder)) as client:
+    with testing.Client(*integrations.load(folder)) as client:
         answer = client.post(f"/v1/{name}/latest", json.dumps({"data": data}))
         assert (answer.status, answer.json()) == (200, {"data": right})
         # As one call.
@@ -115,7 +115,7 @@ def test_digitalhub_function_with_tensors(tmp_path: Path) -> None:
     }
     entity = {"kind": "openinference", "project": "demo", "name": "text-inference", "spec": spec}
     (tmp_path / "function.json").write_text(json.dumps(entity))
-    with testing.Client(*doors.load(tmp_path)) as client:
+    with testing.Client(*integrations.load(tmp_path)) as client:
         body = {"inputs": [bytes_tensor("input-0", "hello world")]}
         answer = client.post("/v2/models/text-classifier/infer", json.dumps(body)).json()
         assert (answer["model_name"], answer["model_version"]) == ("text-classifier", "1")
@@ -144,7 +144,7 @@ def test_digitalhub_handler_with_all_its_arguments(tmp_path: Path) -> None:
     }
     entity = {"kind": "openinference", "project": "demo", "name": "vqa-oi", "spec": spec}
     (tmp_path / "function.json").write_text(json.dumps(entity))
-    with testing.Client(*doors.load(tmp_path)) as client:
+    with testing.Client(*integrations.load(tmp_path)) as client:
         image = {"name": "image", "datatype": "UINT8", "shape": [1, 4], "data": [1, 2, 3, 255]}
         answer = client.post("/v2/models/vqa_blip/infer", json.dumps({"inputs": [image]}))
         assert answer.status == 200, answer.body

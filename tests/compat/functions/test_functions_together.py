@@ -1,4 +1,4 @@
-"""Three doors and a model of Penstock's own in one server: apart from each other, counted and drained together."""
+"""Three integrations and a native model in one server: isolated from each other, counted and drained together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import function_apps
 import pytest
-from function_apps import DOORS, QUESTIONS, ask, told
+from function_apps import INTEGRATIONS, QUESTIONS, ask, told
 
 from http_by_hand import get, post
 from serving_process import Serving
@@ -39,12 +39,16 @@ def test_g01_all_are_served_by_one_command(together: Serving) -> None:
 def test_g01_each_has_its_own_modules_environment_and_folder(together: Serving) -> None:
     seen = {who: told(ask(together.http, who)) for who in ALL}
     assert {who: one[:2] for who, one in seen.items()} == {who: [who, who] for who in ALL}
-    assert {who: seen[who][2] for who in DOORS} == {"inferless": "shop", "modelbit": "asked", "openinference": "hub"}
+    assert {who: seen[who][2] for who in INTEGRATIONS} == {
+        "inferless": "shop",
+        "modelbit": "asked",
+        "openinference": "hub",
+    }
     assert seen["native"][3] == together.process.pid
     assert len({one[3] for one in seen.values()}) == len(ALL)
 
 
-@pytest.mark.parametrize("who", DOORS)
+@pytest.mark.parametrize("who", INTEGRATIONS)
 def test_g01_one_that_dies_takes_no_other_with_it(together: Serving, who: str) -> None:
     before = {each: told(ask(together.http, each)) for each in ALL}
     assert ask(together.http, who, "end").status in (400, 500)
@@ -59,8 +63,8 @@ def test_g01_one_that_dies_takes_no_other_with_it(together: Serving, who: str) -
 def test_g01_in_the_servers_process_modules_stay_apart(folder: Path) -> None:
     targets = ("shop", "repository", "hub/function.json")
     with function_apps.serving(folder, "--option", "isolation=server", targets=targets) as serving:
-        seen = {who: told(ask(serving.http, who)) for who in DOORS}
-    assert {who: one[0] for who, one in seen.items()} == {who: who for who in DOORS}
+        seen = {who: told(ask(serving.http, who)) for who in INTEGRATIONS}
+    assert {who: one[0] for who, one in seen.items()} == {who: who for who in INTEGRATIONS}
     assert {one[3] for one in seen.values()} == {serving.process.pid}
 
 

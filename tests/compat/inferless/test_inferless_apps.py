@@ -18,7 +18,7 @@ def test_i01_a_folder_of_two_files_is_found_and_served(tmp_path: Path) -> None:
     home = written(tmp_path, ECHO)
     finding = inferless.detect(home)
     assert finding is not None
-    assert (finding.door, finding.confidence) == ("inferless", 95)
+    assert (finding.integration, finding.confidence) == ("inferless", 95)
     with served(home) as app:
         assert app.client.get("/v2/models/shop/ready").status == 200
         assert app.outputs(tensor("x", "BYTES", "hi")) == {"y": ("BYTES", [1], ["hi"])}

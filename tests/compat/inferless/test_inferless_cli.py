@@ -48,6 +48,6 @@ def test_i27_check(tmp_path: Path) -> None:
 
 
 def test_i33_init(tmp_path: Path) -> None:
-    done = run("init", "--door", "inferless", str(tmp_path / "words"))
+    done = run("init", "--integration", "inferless", str(tmp_path / "words"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "words" / "app.py").is_file()

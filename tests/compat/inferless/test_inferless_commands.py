@@ -1,4 +1,4 @@
-"""What the commands ask of the door: I-22, I-27, I-33."""
+"""What the commands ask of the integration: I-22, I-27, I-33."""
 
 from __future__ import annotations
 

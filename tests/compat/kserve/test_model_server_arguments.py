@@ -139,7 +139,7 @@ def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.max_body_bytes == 2 << 30
 
 
-def test_s01_settings_of_the_environment_stand_above_the_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_settings_of_the_environment_stand_above_the_integrations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_MAX_BODY_BYTES", "1MiB")
     monkeypatch.setenv("PENSTOCK_SERVER_NAME", "mine")
     monkeypatch.setenv("PENSTOCK_ACCESS_LOG", "json")

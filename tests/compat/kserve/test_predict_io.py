@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock._spec.instances import processors
 from penstock.compat.kserve import InferInput, InferRequest
 from penstock.compat.kserve.constants.constants import PredictorProtocol
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
@@ -20,7 +21,6 @@ from penstock.compat.kserve.protocol._arrays import Shown
 from penstock.compat.kserve.protocol.infer_type import RequestedOutput, to_grpc_parameters
 from penstock.compat.kserve.utils import utils
 from penstock.compat.kserve.utils.utils import get_predict_input, get_predict_response
-from penstock.instances import processors
 
 
 def request(*inputs: InferInput, **more: Any) -> InferRequest:

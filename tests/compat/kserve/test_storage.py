@@ -191,7 +191,7 @@ def test_r9_what_the_web_gives_has_a_bound(
         os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "1000000"
     else:
         # By default what is packed holds a hundred times itself.
-        monkeypatch.setattr("penstock._bounds._LEAST", 0)
+        monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
         assert found(Storage.download(f"{web.url}/m.bin")) == {"m.bin": big}
         del web.replies["/m.bin"]
     for path in web.replies:

@@ -159,7 +159,7 @@ def test_r9_a_bomb_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_r9_by_default_an_archive_holds_a_hundred_times_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock._bounds._LEAST", 0)
+    monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):
         get(tmp_path, tar(file("a", bytes(1 << 20))))
 

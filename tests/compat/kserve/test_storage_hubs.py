@@ -192,7 +192,7 @@ def test_r9_images_have_a_bound(registry: Registry, tmp_path: Path, monkeypatch:
     told = registry.put(f"{LAYER}+gzip", big)
     # What a manifest says of its layers allows nothing.
     registry.image({**told, "size": 1 << 40}, tag="v1")
-    monkeypatch.setattr("penstock._bounds._LEAST", 0)
+    monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):
         Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
     os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = str(len(big) - 1)

@@ -1,4 +1,4 @@
-"""Processes that answer usual requests themselves, and what they leave to the door."""
+"""Processes that answer usual requests themselves, and what they leave to the integration."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def requests(asker: Asker, model: str) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in counted)
 
 
-def door(asker: Asker) -> int:
-    """How many the door has answered."""
+def integration(asker: Asker) -> int:
+    """How many the integration has answered."""
     return requests(asker, "modelbit.")
 
 
@@ -47,22 +47,22 @@ def test_m05_whole_paths_are_the_deployments_own(tmp_path: Path, path: str) -> N
         kind = "other" if "~" in path else "two"
         for data, answer in ((1, [kind, 1]), ([["id", 5]], [["id", [kind, 5]]])):
             assert asker.ask(f"/v1/{path}", data).data == answer
-        assert door(asker) == 0
+        assert integration(asker) == 0
         assert asker.ask("/v1/f/1", 1).data == ["one", 1]
         assert asker.ask("/v1/f/9", 1).error == "deployment 'f' has no version '9'; it has latest, 1, 2"
-        assert door(asker) == 1
+        assert integration(asker) == 1
 
 
-def test_m11_what_a_request_wishes_is_the_doors(tmp_path: Path) -> None:
+def test_m11_what_a_request_wishes_is_the_integrations(tmp_path: Path) -> None:
     with served(write(tmp_path, {"slow": SLOW})) as asker:
         assert asker.ask("slow", 0, timeout_seconds=5).data == 0
         assert asker.ask("slow", 0, response_format="links").data.startswith(asker.url)
         assert asker.raw("/v1/slow/latest", b'{"d\\u0061ta": 0}').data == 0
-        assert door(asker) == 3
+        assert integration(asker) == 3
         assert asker.ask("slow", [0.0], headers={"X-Single": "true"}).status == 400
         assert asker.ask("slow", "no number").status == 400
         assert asker.raw("/v1/slow/latest", b"{").status == 400
-        assert door(asker) == 3
+        assert integration(asker) == 3
 
 
 def test_m13_a_process_is_stopped_that_takes_too_long(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_m14_large_batches_are_shared_out(tmp_path: Path) -> None:
         rows = asker.ask("where", [[place, place] for place in range(40)]).data
         assert [id_ for id_, _ in rows] == [*range(40)]
         assert len({pid for _, (_, pid, _) in rows}) == 2
-        assert door(asker) == 1
+        assert integration(asker) == 1
         assert len(asker.ask("where", [[1, 2]]).data) == 1
-        assert door(asker) == 1
+        assert integration(asker) == 1
 
 
 def test_m23_keys_are_looked_at_and_not_told(tmp_path: Path) -> None:
@@ -119,18 +119,18 @@ def test_m23_keys_are_looked_at_and_not_told(tmp_path: Path) -> None:
             data = asker.ask("where", 1, headers={"Authorization": value}).data
             assert data[0] == 1
             assert not re.search(key, str(data[2]))
-        assert door(asker) == 0
+        assert integration(asker) == 0
 
 
-def test_m24_what_is_logged_is_the_doors(tmp_path: Path) -> None:
+def test_m24_what_is_logged_is_the_integrations(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     with served(write(tmp_path / "folder", {"slow": SLOW}), log=str(log)) as asker:
         assert asker.ask("slow", 0).data == 0
-        assert door(asker) == 1
+        assert integration(asker) == 1
         until(lambda: log.exists() and log.read_text())
 
 
-def test_nobody_goes_around_the_door(tmp_path: Path) -> None:
+def test_nobody_goes_around_the_integration(tmp_path: Path) -> None:
     with served(write(tmp_path, {"slow": SLOW})) as asker:
         body = b'{"inputs": [{"name": "body", "shape": [1], "datatype": "BYTES", "data": ["{\\"data\\": 0}"]}]}'
         refused = asker.raw("/v2/models/slow/infer", body)

@@ -144,7 +144,7 @@ def test_m17_metadata_that_is_wrong(tmp_path: Path, metadata: dict[str, object],
 def test_m17_options_that_are_wrong(tmp_path: Path) -> None:
     folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f")})
     for options, said in (
-        ({"speed": "1"}, "the Modelbit door has no option 'speed'; it has isolation, workers"),
+        ({"speed": "1"}, "the Modelbit integration has no option 'speed'; it has isolation, workers"),
         ({"workers": "many"}, "workers must be a whole number, not 'many'"),
         ({"workers": 0}, "workers must be 1 or more, not 0"),
         ({"require_key": "perhaps"}, "require_key must be on or off, not 'perhaps'"),
@@ -159,7 +159,7 @@ def test_g06_detect(tmp_path: Path) -> None:
     folder = write(tmp_path / "repository", {"f": Written("def f(x):\n    return x\n", "f")})
     found = modelbit.detect(folder)
     assert found is not None
-    assert (found.door, found.why) == ("modelbit", "it has deployments/ with f")
+    assert (found.integration, found.why) == ("modelbit", "it has deployments/ with f")
     found = modelbit.detect(folder / "deployments" / "f")
     assert found is not None
     assert found.why == "it has source.py, and metadata.yaml with a mainFunction"
@@ -210,7 +210,7 @@ def test_m17_a_first_example_can_be_served(tmp_path: Path) -> None:
     assert {one.name for one in written} == {"source.py", "metadata.yaml", "requirements.txt"}
     with Server(*modelbit.load(tmp_path, {}), http="127.0.0.1:0", grpc=None) as server:
         assert Asker(server.http_url, tmp_path).ask("doubler", [[1, 10]]).data == [[1, 20]]
-    assert "modelbit" not in sys.modules, "the door stands in for it in workers alone"
+    assert "modelbit" not in sys.modules, "the integration stands in for it in workers alone"
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])

@@ -1,4 +1,4 @@
-"""M-11: the vendor's client, as it is published, against this door.
+"""M-11: the vendor's client, as it is published, against this integration.
 
 It is in an environment of its own, which tests/clients/setup_tools.py makes. It speaks plain HTTP to hosts with `:5000`
 in their name alone, so the server listens there, or on another port that begins so.

@@ -104,7 +104,7 @@ def test_d01_definitions_are_yaml_too(tmp_path: Path, name: str) -> None:
     assert check(tmp_path) == []
     found = detect(tmp_path)
     assert found is not None
-    assert (found.door, found.why) == ("openinference", f"{name} says kind: openinference")
+    assert (found.integration, found.why) == ("openinference", f"{name} says kind: openinference")
 
 
 def test_d01_a_folder_with_two_functions_is_not_guessed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The front door as `penstock serve PATH` and its sisters use it."""
+"""The integration as `penstock serve PATH` and its sisters use it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from functions import ECHO, serving, written
 
-from penstock import Server, doors
+from penstock import Server, integrations
 from penstock.compat import openinference
 from penstock.errors import StartupError
 
 
 def test_what_is_scaffolded_is_found_checked_and_served(tmp_path: Path) -> None:
     assert {one.name for one in openinference.scaffold(tmp_path)} == {"function.json", "main.py"}
-    assert [one.door for one in doors.detect(tmp_path)] == ["openinference"]
+    assert [one.integration for one in integrations.detect(tmp_path)] == ["openinference"]
     assert openinference.check(tmp_path) == []
     with serving(tmp_path) as served:
         body = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["two words"]}

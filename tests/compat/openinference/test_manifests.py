@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from functions import ECHO, written
 
-from penstock import cli
+from penstock._cli import main
 
 
 def test_d24_a_deployment_and_a_service_with_the_ports_of_upstream(
@@ -15,7 +15,7 @@ def test_d24_a_deployment_and_a_service_with_the_ports_of_upstream(
 ) -> None:
     yaml = pytest.importorskip("yaml")
     written(tmp_path, ECHO)
-    assert cli.main(["export", "kubernetes", str(tmp_path), "--image", "p-f:1", "--cpu", "2"]) == 0
+    assert main.main(["export", "kubernetes", str(tmp_path), "--image", "p-f:1", "--cpu", "2"]) == 0
     found = {one["kind"]: one["spec"] for one in yaml.safe_load_all(capsys.readouterr().out)}
     (container,) = found["Deployment"]["template"]["spec"]["containers"]
     assert container["image"] == "p-f:1"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from functions import serving
 
-from penstock import doors
+from penstock import integrations
 from penstock.compat.openinference import Wrong, function_at
 
 CODE = """
@@ -49,7 +49,7 @@ def test_d26_a_function_of_nuclios_is_served(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "sizes.py").write_text(CODE)
     (tmp_path / "function.yaml").write_text(yaml.safe_dump(function()))
-    assert [one.door for one in doors.detect(tmp_path)] == ["openinference"]
+    assert [one.integration for one in integrations.detect(tmp_path)] == ["openinference"]
     with serving(tmp_path) as served:
         status, answer = served.infer(
             {"name": "text", "datatype": "BYTES", "shape": [2], "data": ["a", "bcd"]}, model="sizes"

@@ -24,17 +24,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Finder(importlib.abc.MetaPathFinder):
     """Finds `pytriton.triton` where `penstock.compat.pytriton.triton` is."""
 
-    def __init__(self, doors: dict[str, str]) -> None:
-        self.doors = doors
+    def __init__(self, integrations: dict[str, str]) -> None:
+        self.integrations = integrations
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The specification of a name that is served, or of a module below it."""
         name, dot, below = fullname.partition(".")
-        if name not in self.doors:
+        if name not in self.integrations:
             return None
-        real = self.doors[name] + dot + below
+        real = self.integrations[name] + dot + below
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError as error:
@@ -83,9 +83,9 @@ class Loader(importlib.abc.InspectLoader):
 
 def install(said: str) -> None:
     """Serves the names of `NAME=PACKAGE,...`, before any other finder is asked."""
-    doors = dict(one.split("=", 1) for one in said.split(",") if "=" in one)
-    if doors:
-        sys.meta_path.insert(0, Finder(doors))
+    integrations = dict(one.split("=", 1) for one in said.split(",") if "=" in one)
+    if integrations:
+        sys.meta_path.insert(0, Finder(integrations))
 
 
 def give_way() -> None:

@@ -35,7 +35,7 @@ __all__ = [
     "scaffold",
 ]
 
-__penstock_door__ = "inferless"
+__penstock_integration__ = "inferless"
 
 _MODULES = {
     "_calls": ("call", "call_async"),

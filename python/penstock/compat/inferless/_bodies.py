@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from penstock import InvalidInput, Request, json_text
+from penstock import InvalidInput, Request
 from penstock.compat.inferless._values import Given, Reader
+from penstock.integrations import json_text
 
 __all__ = ["Asked", "asked_of"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.downloads import opened
+from penstock.integrations.downloads import opened
 
 __all__ = ["call", "call_async"]
 

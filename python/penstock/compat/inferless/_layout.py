@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import StartupError
-from penstock.doors import Finding
+from penstock.integrations import Finding
 
 __all__ = ["CLASS", "Layout", "detect"]
 

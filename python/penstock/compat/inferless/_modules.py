@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Protocol
 
 from penstock.compat.inferless import _place
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 __all__ = ["Modules", "OfProcess", "OfServer"]
 

@@ -48,7 +48,7 @@ class _StandIn(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """The specification of `inferless` or of a module below it."""
         name, dot, below = fullname.partition(".")
-        if name != "inferless" or (dot and not hasattr(sys.modules.get("inferless"), "__penstock_door__")):
+        if name != "inferless" or (dot and not hasattr(sys.modules.get("inferless"), "__penstock_integration__")):
             return None
         installed = None if dot else importlib.machinery.PathFinder.find_spec(name, sys.path)
         if installed is not None and installed.origin is not None:

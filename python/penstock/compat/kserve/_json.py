@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.json_text import half_in, told_of
+from penstock.integrations import json_text
 
 __all__ = ["dumps", "loads", "spaced"]
 
@@ -54,8 +54,8 @@ def loads(text: bytes | str) -> Any:
         value = _decode(text if isinstance(text, str) else str(text, "utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if (place := half_in(text, value)) is not None:
-        raise ValueError(told_of(place))
+    if (place := json_text.half_in(text, value)) is not None:
+        raise ValueError(json_text.told_of(place))
     return value
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock import Server
+from penstock import Server, Signals
 from penstock.compat.kserve import _settings
 from penstock.compat.kserve._background import finished
 from penstock.compat.kserve._control import Control
@@ -20,7 +20,6 @@ from penstock.compat.kserve._polling import Polling
 from penstock.compat.kserve._table import Table
 from penstock.compat.kserve._workers import Workers
 from penstock.compat.kserve.logging import logger
-from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from penstock.compat.kserve.model_repository import ModelRepository

@@ -35,7 +35,7 @@ def body_of(body: bytes) -> dict[str, Any]:
     """A request's body: JSON, whatever its content type says.
 
     Raises:
-        BadCall: it is not what the door takes.
+        BadCall: it is not what the integration takes.
     """
     try:
         parsed = loads(body)

@@ -45,7 +45,7 @@ class Deployment:
     images: str = ""
     """The folder for images that the function logs; empty to leave them out."""
     token: str = ""
-    """What the door says to its processes, so that nobody goes around it."""
+    """What the integration says to its processes, so that nobody goes around it."""
     here: bool = False
     """Whether its function runs in the server's process."""
     joins: bool = False
@@ -57,7 +57,7 @@ class Deployment:
     split_rows: int = 0
     """The least rows of a batch that each process gets of it; 0 to leave batches whole."""
     direct: bool = False
-    """Whether its processes answer usual requests themselves; else the door asks them."""
+    """Whether its processes answer usual requests themselves; else the integration asks them."""
     keys: tuple[str, ...] = ()
     """The digests of the API keys, for such a process."""
     require_key: bool = True

@@ -1,4 +1,4 @@
-"""What `penstock serve`, `detect`, `check`, `build` and `init` ask of the door."""
+"""What `penstock serve`, `detect`, `check`, `build` and `init` ask of the integration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from penstock.compat.modelbit._greeting import to_greet
 from penstock.compat.modelbit._metadata import Metadata, read_metadata
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._table import Table
-from penstock.doors import Finding
 from penstock.images import ImageSpec
+from penstock.integrations import Finding
 
 __all__ = ["check", "describe", "detect", "load", "scaffold"]
 

@@ -133,7 +133,7 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
         joins=joins,
         workers=settings.workers,
         split_rows=settings.split_rows,
-        # What is logged or joined is the door's to see.
+        # What is logged or joined is the integration's to see.
         direct=not (here or joins or settings.log),
         keys=digests(settings.keys),
         require_key=settings.require_key,

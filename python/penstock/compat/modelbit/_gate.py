@@ -1,4 +1,4 @@
-"""`Gate`: answers the door's routes, and asks the deployments."""
+"""`Gate`: answers the integration's routes, and asks the deployments."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Called:
 
 
 class Gate:
-    """Answers the door's routes.
+    """Answers the integration's routes.
 
     Args:
         name: The name of its model.

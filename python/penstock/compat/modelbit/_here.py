@@ -9,7 +9,7 @@ from penstock.compat.modelbit._deployment import Deployment
 from penstock.compat.modelbit._framing import FrameRunner
 from penstock.compat.modelbit._running import Runner
 from penstock.compat.modelbit._source import function_here
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 __all__ = ["Here"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.compat.modelbit.errors import UserFacingError
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 __all__ = ["by_value", "finding", "read", "write"]
 

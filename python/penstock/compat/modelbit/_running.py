@@ -42,7 +42,7 @@ class Asking:
 
     calls: Calls
     told: Mapping[str, Any]
-    """What the door says of it: `single`, `log`, and of which part of how many parts it is."""
+    """What the integration says of it: `single`, `log`, and of which part of how many parts it is."""
     per_row: bool
     """Whether rows may fail by themselves."""
 

@@ -15,7 +15,7 @@ __all__ = ["deployed_by"]
 
 
 def deployed_by(path: Path, settings: Settings) -> list[Model[..., Any]]:
-    """Runs a script, with this door as its `modelbit`, and gives the models of what it deploys.
+    """Runs a script, with this integration as its `modelbit`, and gives the models of what it deploys.
 
     Raises:
         LoadError: it failed; `__cause__` is its own exception.

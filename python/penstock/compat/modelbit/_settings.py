@@ -69,7 +69,7 @@ class Settings:
         values: dict[str, Any] = {}
         for name, value in options.items():
             if name not in known:
-                raise ConfigError(f"the Modelbit door has no option {name!r}; it has {', '.join(known)}")
+                raise ConfigError(f"the Modelbit integration has no option {name!r}; it has {', '.join(known)}")
             values[name] = _read(name, value, known[name].default)
         if "keys" not in values and (text := os.environ.get("MB_API_KEYS")):
             values["keys"] = _read("keys", text, ())

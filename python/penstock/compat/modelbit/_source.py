@@ -16,13 +16,13 @@ import penstock.compat.modelbit
 from penstock import LoadError
 from penstock.compat.modelbit import _pickled
 from penstock.compat.modelbit._deployment import Deployment
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 __all__ = ["function_here", "function_of", "stand_in"]
 
 
 def stand_in() -> None:
-    """Has `import modelbit` give this door, whether or not the real package is installed."""
+    """Has `import modelbit` give this integration, whether or not the real package is installed."""
     for name in [one for one in sys.modules if one == "modelbit" or one.startswith("modelbit.")]:
         del sys.modules[name]
     sys.modules["modelbit"] = sys.modules["penstock.compat.modelbit"]
@@ -57,12 +57,12 @@ def function_here(deployment: Deployment) -> tuple[Callable[..., Any], OwnModule
     Raises:
         LoadError: there is no such file or function.
     """
-    door = types.ModuleType("modelbit", penstock.compat.modelbit.__doc__)
-    modules = OwnModules(f"{deployment.model}_{deployment.version}", _homes(deployment), {"modelbit": door})
+    integration = types.ModuleType("modelbit", penstock.compat.modelbit.__doc__)
+    modules = OwnModules(f"{deployment.model}_{deployment.version}", _homes(deployment), {"modelbit": integration})
     for name in penstock.compat.modelbit.__all__:
         value = getattr(penstock.compat.modelbit, name)
-        setattr(door, name, _asked_by(deployment, modules, value) if inspect.isfunction(value) else value)
-    vars(door)["login"] = lambda *_, **__: door
+        setattr(integration, name, _asked_by(deployment, modules, value) if inspect.isfunction(value) else value)
+    vars(integration)["login"] = lambda *_, **__: integration
     try:
         return _main(modules.load(_source(deployment)), deployment), modules
     except BaseException:
@@ -71,7 +71,7 @@ def function_here(deployment: Deployment) -> tuple[Callable[..., Any], OwnModule
 
 
 def _asked_by(deployment: Deployment, modules: OwnModules, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of this door that knows who asks."""
+    """A function of this integration that knows who asks."""
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:

@@ -37,7 +37,7 @@ class Table:
         self._owners: dict[str, str] = {}
 
     def owner(self, name: str) -> str:
-        """The model that has a deployment's routes itself, whatever comes later; empty if the door's has."""
+        """The model that has a deployment's routes itself, whatever comes later; empty if the integration's has."""
         return self._owners.get(name, "")
 
     def own(self, deployment: Deployment) -> None:

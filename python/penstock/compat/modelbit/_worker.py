@@ -1,4 +1,4 @@
-"""What deployments' models load that are called by the door: in processes of their own, or to join requests."""
+"""What deployments' models load that are called by the integration: in processes of their own, or to join requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.compat.modelbit.errors import BadCall
 __all__ = ["OUTPUTS", "DirectWorker", "JoiningWorker", "Worker", "joined"]
 
 OUTPUTS = ("answer", "status", "record")
-"""What a deployment's model gives the door."""
+"""What a deployment's model gives the integration."""
 
 
 class Worker:
@@ -42,7 +42,7 @@ class Worker:
         return _arrays([self._answer(body, ctx.parameters)], 1)
 
     def _answer(self, body: Any, parameters: dict[str, Any]) -> Answer:
-        """The answer to what the door asks."""
+        """The answer to what the integration asks."""
         (answer,) = self._runner.answer([bytes(body[0])], [_told(self._runner, parameters)])
         return answer
 
@@ -83,7 +83,7 @@ def joined(runner: Runner, body: Any, ctx: Context) -> Any:
 
 
 def _told(runner: Runner, parameters: dict[str, Any]) -> dict[str, Any]:
-    # Its model can be asked over V2 as any can; keys and the like are looked at by the door alone.
+    # Its model can be asked over V2 as any can; keys and the like are looked at by the integration alone.
     if not hmac.compare_digest(str(parameters.get("token", "")), runner.deployment.token):
         raise Forbidden("a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION")
     return parameters

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock import InvalidInput, json_text
+from penstock import InvalidInput
 from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
 from penstock.compat.openinference._tensors import DTYPES, Declared
+from penstock.integrations import json_text
 
 __all__ = ["read"]
 

@@ -14,7 +14,7 @@ from penstock.compat.openinference._sources import Code
 from penstock.errors import LoadError
 
 if TYPE_CHECKING:
-    from penstock.own_modules import OwnModules
+    from penstock.integrations.modules import OwnModules
 
 __all__ = ["folders_of", "functions_of"]
 

@@ -1,4 +1,4 @@
-"""The front door: what `penstock serve PATH` and its sisters ask of a folder or file."""
+"""The integration: what `penstock serve PATH` and its sisters ask of a folder or file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.compat.openinference._files import definition_in, function_at
 from penstock.compat.openinference._function import FunctionSpec
 from penstock.compat.openinference._images import ENVIRONMENT, image_of
 from penstock.compat.openinference._options import Options
-from penstock.doors import Finding
 from penstock.errors import StartupError
 from penstock.images import ImageSpec
+from penstock.integrations import Finding
 
 __all__ = ["check", "describe", "detect", "load", "scaffold"]
 

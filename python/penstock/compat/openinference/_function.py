@@ -67,7 +67,7 @@ class FunctionSpec:
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The definition's section `penstock`: defaults of the door's options."""
+    """The definition's section `penstock`: defaults of the integration's options."""
     folder: Path = Path()
     """What paths are relative to."""
 

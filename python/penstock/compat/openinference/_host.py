@@ -12,11 +12,10 @@ import signal
 import sys
 import threading
 
-from penstock import PenstockError, Server, logs
+from penstock import PenstockError, Server, Signals, logs
 from penstock.compat.openinference._binding import bind
 from penstock.compat.openinference._function import FunctionSpec
 from penstock.compat.openinference._options import Options
-from penstock.signals import Signals
 
 __all__ = ["main"]
 

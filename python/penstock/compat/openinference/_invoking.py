@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.downloads import opened
 from penstock.errors import PenstockError, Unavailable
+from penstock.integrations.downloads import opened
 
 __all__ = ["Answer", "ask"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.compat.openinference import _web
-from penstock.downloads import saved
+from penstock.integrations.downloads import saved
 
 __all__ = ["download"]
 

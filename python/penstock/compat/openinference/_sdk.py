@@ -127,7 +127,7 @@ class Function:
                 is enforced.
             volumes: What is mounted, each as `{"volume_type": ..., "name": ..., "mount_path": ...}`. A service here has
                 the files of its machine: what is not there is refused; an `empty_dir` or `ephemeral` one is made.
-            options: Options of the front door, see docs/openinference.md.
+            options: Options of the integration, see docs/openinference.md.
             builder: What builds the image; see `penstock.images.build`.
             wheel: Penstock's wheel for the image, in place of the package index's.
             others: `service_type` and so on: of a cluster, kept in the run's spec.

@@ -20,7 +20,7 @@ from penstock.compat.openinference._options import Options
 from penstock.compat.openinference._request import InferenceRequest
 from penstock.compat.openinference._sources import fetched, located
 from penstock.compat.openinference._tensors import Declared
-from penstock.own_modules import OwnModules
+from penstock.integrations.modules import OwnModules
 
 if TYPE_CHECKING:
     from penstock import Context as NativeContext

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from penstock import archives
 from penstock.compat.openinference import _git, _objects, _web
 from penstock.compat.openinference._function import FunctionSpec, Source
 from penstock.errors import StartupError
+from penstock.integrations import archives
 
 __all__ = ["Code", "fetched", "is_remote", "located"]
 

@@ -7,8 +7,8 @@ import urllib.error
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from penstock.archives import Bounds
-from penstock.downloads import opened, saved
+from penstock.integrations.archives import Bounds
+from penstock.integrations.downloads import opened, saved
 
 __all__ = ["bounds", "download", "shown"]
 

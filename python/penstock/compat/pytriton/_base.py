@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock import Cache, Model
+from penstock import Cache, Model, Signals
 from penstock.compat.pytriton._binding import Binding
 from penstock.compat.pytriton._lifecycle import DefaultTritonLifecyclePolicy, TritonLifecyclePolicy
 from penstock.compat.pytriton._models import BoundModel, Models
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.proxy import telemetry
 from penstock.compat.pytriton.utils.workspace import Workspace
-from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import penstock
-from penstock.instances import processors
+from penstock.integrations import processors
 
 __all__ = ["report"]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from penstock import Attached, Unavailable, attach
+from penstock import Attached, Signals, Unavailable, attach
 from penstock.compat.pytriton._base import LOGGER, TritonBase
 from penstock.compat.pytriton._models import BoundModel
 from penstock.compat.pytriton.client.utils import TritonUrl
 from penstock.compat.pytriton.constants import DEFAULT_TRITON_STARTUP_TIMEOUT_S
 from penstock.compat.pytriton.utils.workspace import Workspace
-from penstock.signals import Signals
 
 __all__ = ["RemoteTriton"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import BindError, Cache, Model, Server, ServerConfig
+from penstock import BindError, Cache, Model, Server, ServerConfig, Signals
 from penstock.compat.pytriton._base import LOGGER, MONITORING_PERIOD_S, TritonBase
 from penstock.compat.pytriton._caching import caching_of
 from penstock.compat.pytriton._config import TritonConfig, merged
@@ -20,7 +20,6 @@ from penstock.compat.pytriton._models import BoundModel
 from penstock.compat.pytriton._security import TritonSecurityConfig
 from penstock.compat.pytriton._settings import reachable, server_config, tell_unused
 from penstock.compat.pytriton.utils.workspace import Workspace
-from penstock.signals import Signals
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -10,7 +10,7 @@ static RAGGED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static PADDED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 fn class<'py>(py: Python<'py>, cell: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let class = cell.get_or_try_init(py, || py.import("penstock.ragged")?.getattr(name).map(Bound::unbind))?;
+    let class = cell.get_or_try_init(py, || py.import("penstock._spec.ragged")?.getattr(name).map(Bound::unbind))?;
     Ok(class.bind(py).clone())
 }
 

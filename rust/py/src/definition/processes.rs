@@ -1,5 +1,5 @@
-//! `penstock._spawning.Spawning`: how a model's processes are started, and when they are ended. And
-//! `penstock._attach.guest.Channels`: those of a process that has attached it.
+//! `penstock._spec.placement.Spawning`: how a model's processes are started, and when they are ended. And
+//! `penstock._spec.placement.Channels`: those of a process that has attached it.
 
 use crate::{control_channel::Channel, convert::parameters::duration};
 use penstock_core::ModelSpec;

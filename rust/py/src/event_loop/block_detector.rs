@@ -48,7 +48,7 @@ fn report(py: Python<'_>, model: &str, shared: &Shared, beats: u64, start: Insta
     }
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let reported = py
-        .import("penstock._event_loop")
+        .import("penstock._runtime.event_loop")
         .and_then(|module| module.call_method1("report_blocked", (model, shared.thread(), milliseconds)));
     if let Err(error) = reported {
         error.print(py);

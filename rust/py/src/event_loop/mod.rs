@@ -1,7 +1,7 @@
 //! An instance whose handler is `async`: one OS thread that runs an event loop, and a thread beside it
 //! that pulls batches and never holds the interpreter.
 //!
-//! `penstock._event_loop` drives the loop in Python. It is woken through a socket, takes the [`call::Call`]s
+//! `penstock._runtime.event_loop` drives the loop in Python. It is woken through a socket, takes the [`call::Call`]s
 //! that the [`feeder`] left at the [`port::Port`], and runs each as a task of its own. A third thread
 //! watches, and tells the log what blocks the loop.
 

@@ -29,7 +29,7 @@ fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<S
     let spec = Arc::clone(queue.spec());
     let factory = handling.factory.clone_ref(py);
     let ran = Bound::new(py, Port::new(queue, handling, shared, built)).and_then(|port| {
-        py.import("penstock._event_loop")?.call_method1("run", (factory, &port))?;
+        py.import("penstock._runtime.event_loop")?.call_method1("run", (factory, &port))?;
         Ok(())
     });
     if let Err(raised) = ran {

@@ -240,7 +240,7 @@ impl Context {
     #[getter]
     fn models<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let link = Link::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
-        py.import(intern!(py, "penstock._peers"))?.call_method1(intern!(py, "Peers"), (link,))
+        py.import(intern!(py, "penstock._runtime.peers"))?.call_method1(intern!(py, "Peers"), (link,))
     }
 
     #[getter]

@@ -120,7 +120,7 @@ pub(crate) fn unwrapped<'py>(piece: Bound<'py, PyAny>, spec: &ModelSpec) -> Resu
     let py = piece.py();
     let taken = || -> PyResult<(Option<Bound<'py, PyAny>>, bool)> {
         let class =
-            FINAL.get_or_try_init(py, || py.import("penstock.streaming")?.getattr("Final").map(Bound::unbind))?;
+            FINAL.get_or_try_init(py, || py.import("penstock._spec.results")?.getattr("Final").map(Bound::unbind))?;
         if !piece.get_type().is(class.bind(py)) {
             return Ok((Some(piece.clone()), false));
         }

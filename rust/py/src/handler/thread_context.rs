@@ -80,7 +80,7 @@ pub(crate) struct InTrace<'py>(Option<(Bound<'py, PyModule>, Bound<'py, PyAny>)>
 impl<'py> InTrace<'py> {
     pub(crate) fn enter(py: Python<'py>, job: &Job) -> Self {
         let attach = |(parent, state): (&str, &str)| -> PyResult<_> {
-            let module = py.import("penstock._tracing")?;
+            let module = py.import("penstock._runtime.tracing")?;
             let token = module.call_method1("attach", (parent, state))?;
             Ok((!token.is_none()).then_some((module, token)))
         };

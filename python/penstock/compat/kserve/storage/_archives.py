@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock import archives
-from penstock.archives import is_archive
 from penstock.compat.kserve.logging import logger
+from penstock.integrations import archives
+from penstock.integrations.archives import is_archive
 
 __all__ = ["is_archive", "unpack", "unpack_only_file"]
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from penstock.archives import staged
 from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.integrations.archives import staged
 
 __all__ = ["clone", "download"]
 

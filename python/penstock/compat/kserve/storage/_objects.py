@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.archives import Bounds, checked, staged
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.storage import _stores
 from penstock.compat.kserve.storage._archives import unpack_only_file
 from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._settings import MOST_BYTES
+from penstock.integrations.archives import Bounds, checked, staged
 
 __all__ = ["download", "get", "refuse_shares"]
 

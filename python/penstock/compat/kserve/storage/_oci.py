@@ -6,9 +6,9 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from penstock.archives import Bounds, staged, unpack_layer
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._registry import Registry
+from penstock.integrations.archives import Bounds, staged, unpack_layer
 
 __all__ = ["download"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from penstock.archives import Bounds
 from penstock.compat.kserve.storage._settings import MOST_BYTES, flag
-from penstock.downloads import opened
+from penstock.integrations.archives import Bounds
+from penstock.integrations.downloads import opened
 
 __all__ = ["Blob", "Registry"]
 

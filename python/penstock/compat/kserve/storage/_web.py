@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.archives import Bounds, checked, staged, unpack_file
 from penstock.compat.kserve.storage._archives import is_archive, unpack
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._settings import MOST_BYTES
-from penstock.downloads import Counted, check_whole, opened, saved
+from penstock.integrations.archives import Bounds, checked, staged, unpack_file
+from penstock.integrations.downloads import Counted, check_whole, opened, saved
 
 __all__ = ["download"]
 

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import penstock
-from penstock import Final, Request, Response, json_text
+from penstock import Final, Request, Response
 from penstock.compat.kserve import _failures
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.logging import logger
@@ -26,6 +26,7 @@ from penstock.compat.kserve.protocol.rest.openai.errors import (
 from penstock.compat.kserve.protocol.rest.openai.openai_model import OpenAIModel
 from penstock.compat.kserve.protocol.rest.openai.types import Model, ModelList
 from penstock.compat.kserve.protocol.rest.openai.types._reading import ValidationError
+from penstock.integrations import json_text
 
 if TYPE_CHECKING:
     from penstock.compat.kserve._loops import LoopSetUp

@@ -1,0 +1,73 @@
+"""`penstock attach`: serves the models of files behind a server that runs already."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+from penstock._runtime.console import say
+from penstock._serve.signals import Signals
+from penstock.errors import PenstockError, StartupError
+
+__all__ = ["add_parser", "run"]
+
+_LOOKS_EVERY = 0.1
+"""Seconds between two looks at whether a signal came."""
+
+_DRAIN = 30.0
+"""Seconds that requests have to finish."""
+
+_CUT = 3
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "attach",
+        allow_abbrev=False,
+        help="serve models behind a server that runs already",
+        description="Attaches the models of files and modules to a server of this machine and user that was started "
+        "with --attach, until SIGINT or SIGTERM, or until that server stops. Their code runs here.",
+        epilog="Exit status: 0 nothing was cut off, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="http://HOST:PORT, or unix:/path as the server was given it")
+    parser.add_argument("targets", nargs="+", metavar="PATH[:object]", help="a file or module, as for serve")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to wait for the server"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries it out, and gives the exit status.
+
+    Raises:
+        StartupError: a model cannot be loaded, or nothing can be attached there.
+    """
+    from penstock._attach.attach import attach
+    from penstock._loading import targets
+
+    models = [one for target in options.targets for one in targets.load(target)]
+    try:
+        attached = attach(options.address, *models, timeout=options.timeout)
+    except PenstockError as error:
+        raise error if isinstance(error, StartupError) else StartupError(str(error)) from error
+    with _Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
+        signals.heed(attached, _DRAIN)
+        names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
+        say(f"penstock: attached to {options.address}: {names}", sys.stdout)
+        while not signals.count:
+            if attached.wait(_LOOKS_EVERY):
+                say(f"penstock: {attached.reason}")
+                return 0
+        say(f"penstock: detaching: requests have {_DRAIN:g} s to finish; signal again to end at once")
+        return 0 if attached.detach(_DRAIN) else _CUT
+
+
+class _Signals(Signals):
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        super().handle(number, frame)
+        if self.count > 1:
+            raise SystemExit(_CUT)

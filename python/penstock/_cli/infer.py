@@ -1,0 +1,161 @@
+"""`penstock infer`: one inference from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.client import ClientOptions, Result
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser of `penstock`."""
+    infer = commands.add_parser(
+        "infer",
+        allow_abbrev=False,
+        help="ask a model of a running server",
+        description="Asks a model of a running server and prints its outputs as one line of JSON for each answer.",
+        epilog="A VALUE is JSON or else text; @FILE reads it from a .npy or .json file, or as text. "
+        "Exit status: 0 answered, 1 refused or not reached, 2 wrong usage.",
+    )
+    infer.add_argument(
+        "url", metavar="URL", help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH"
+    )
+    infer.add_argument("model", metavar="MODEL", help="the model's name")
+    infer.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="an input")
+    infer.add_argument(
+        "--json", metavar="FILE", dest="document", help="a request body of the protocol; - is standard input"
+    )
+    infer.add_argument("--output", action="append", metavar="NAME", help="an output to ask for (default: all)")
+    infer.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="a request parameter")
+    infer.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="a header, or metadata")
+    infer.add_argument("--datatype", action="append", default=[], metavar="NAME=BF16", help="an input's wire type")
+    infer.add_argument("--model-version", metavar="VERSION", help="the model's version")
+    infer.add_argument("--request-id", metavar="ID", help="the request's id")
+    infer.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="how long to wait (default: 60)")
+    infer.add_argument("--stream", action="store_true", help="ask for a stream, and print each piece as it comes")
+    infer.add_argument("--save", metavar="FILE", help="save the outputs to a .npy (one) or .npz file instead")
+    infer.add_argument("--ca-file", metavar="FILE", help="a PEM file of the authorities to trust")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks, and prints or saves what is answered; the exit status."""
+    from penstock.client import Client
+    from penstock.errors import PenstockError
+
+    try:
+        call = _call(options)
+        settings: ClientOptions = {"timeout": options.timeout, "ca_file": options.ca_file}
+        with Client(options.url, **settings) as client:
+            if options.stream:
+                results: Iterable[Result] = client.stream(options.model, call.pop("inputs"), **call)
+            else:
+                results = iter([client.infer(options.model, call.pop("inputs"), **call)])
+            for result in results:
+                _put(result, options.save)
+    except (PenstockError, OSError, ValueError) as error:
+        print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _call(options: argparse.Namespace) -> dict[str, Any]:
+    call: dict[str, Any] = {"inputs": {}, "parameters": {}, "datatypes": dict(_pairs("--datatype", options.datatype))}
+    if options.document is not None:
+        _read_document(options.document, call)
+    for name, value in _pairs("an input", options.inputs):
+        call["inputs"][name] = _value(value)
+    for name, value in _pairs("--parameter", options.parameter):
+        call["parameters"][name] = _inline(value)
+    if options.output:
+        call["outputs"] = options.output
+    if options.request_id is not None:
+        call["request_id"] = options.request_id
+    call["headers"] = dict(_pairs("--header", options.header))
+    call["version"] = options.model_version
+    return call
+
+
+def _read_document(file: str, call: dict[str, Any]) -> None:
+    from penstock._spec import datatypes
+
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    document = json.loads(text)
+    try:
+        for one in document["inputs"]:
+            call["inputs"][one["name"]] = _tensor(one)
+            if one["datatype"] == "BF16" or one["datatype"] == datatypes.BYTES:
+                call["datatypes"][one["name"]] = one["datatype"]
+        call["parameters"].update(document.get("parameters", {}))
+        if "id" in document:
+            call["request_id"] = document["id"]
+        if document.get("outputs"):
+            call["outputs"] = [one["name"] for one in document["outputs"]]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} is not a request of the protocol: {error!r}") from None
+
+
+def _tensor(one: Mapping[str, Any]) -> Any:
+    import numpy as np
+
+    from penstock._spec import datatypes
+
+    dtype = datatypes.ARRAY_DTYPES.get(one["datatype"], np.dtype(object))
+    return np.array(one["data"], dtype=dtype).reshape(one["shape"])
+
+
+def _pairs(what: str, given: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise ValueError(f"{what} {pair!r} is not NAME=VALUE")
+        yield name, value
+
+
+def _value(text: str) -> Any:
+    if not text.startswith("@"):
+        return _inline(text)
+    path = Path(text[1:])
+    if path.suffix == ".npy":
+        import numpy as np
+
+        return np.load(path)
+    content = path.read_text(encoding="utf-8")
+    return json.loads(content) if path.suffix == ".json" else content
+
+
+def _inline(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _put(result: Result, file: str | None) -> None:
+    import numpy as np
+
+    if file is None:
+        shown = {name: _plain(value.tolist()) for name, value in result.items()}
+        print(json.dumps(shown, ensure_ascii=False), flush=True)
+        return
+    text = [name for name, value in result.items() if value.dtype == object]
+    if text:
+        raise ValueError(f"output {text[0]!r} is BYTES, which {file} cannot hold: print it, or ask for others")
+    if Path(file).suffix == ".npy":
+        np.save(file, result.value)
+    else:
+        arrays: dict[str, Any] = dict(result)
+        np.savez(file, **arrays)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

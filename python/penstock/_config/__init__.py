@@ -1,0 +1,1 @@
+"""Server settings: reading, checking, access rules, tracing."""

@@ -1,0 +1,273 @@
+"""How a setting is read from text and checked, one rule per kind of setting; and the file they lie in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from penstock._spec.versions import VersionPolicy
+from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+_SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+LISTS = ("folders", "names", "addresses", "hosts", "amounts")
+"""Kinds of settings that hold several values, which may be given in several forms."""
+
+SECRETS = ("rules", "secret")
+"""Kinds of settings that no message shows."""
+
+_OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", "attach", *SECRETS)
+"""Kinds of settings that may be off, which is None."""
+
+_TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a regular expression, or off"}
+"""Kinds of settings that are text, and what a refusal calls them."""
+
+_AMOUNTS = "amounts by name, such as gpu0=2,disk=1"
+
+_MAX_INTEGER = 2**63 - 1
+_LONGEST_SECONDS = 366 * 86400.0
+
+
+def parse(kind: str, text: str) -> Any:
+    """The value that a flag's or variable's text stands for; checked.
+
+    Raises:
+        ValueError: the text is no value of this kind; the message shows it and says what is.
+    """
+    text = text.strip()
+    value = _read(kind, text)
+    check(kind, value)
+    return value
+
+
+def check(kind: str, value: Any) -> None:
+    """Checks a value of a setting.
+
+    Raises:
+        ValueError: it is no value of this kind; the message shows it and says what is.
+    """
+    if value is None and kind in _OPTIONAL:
+        return
+    if kind in (*LISTS, "policy"):
+        _check_repository(kind, value)
+    else:
+        _check_single(kind, value)
+
+
+def _check_single(kind: str, value: Any) -> None:
+    if kind == "address" or (kind == "address|same" and value != "same"):
+        _check_address(value)
+    elif kind == "seconds":
+        _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
+    elif kind == "switch":
+        _require(isinstance(value, bool), value, "true or false")
+    elif kind == "path|off":
+        is_path = isinstance(value, str) and re.fullmatch(r"/[!-\"$->@-~]*", value) is not None
+        _require(is_path, value, "a path such as /predict")
+    elif kind == "attach":
+        is_place = isinstance(value, str) and re.fullmatch(r"auto|unix:/.*[^/]", value) is not None
+        _require(is_place, value, "unix:/path, auto or off")
+    elif kind in _TEXTS:
+        _require(isinstance(value, str) and value != "" and value.isprintable(), value, _TEXTS[kind])
+    elif kind in SECRETS:
+        if not isinstance(value, str) or value == "":
+            raise ValueError("expected text")
+    elif kind == "count":
+        _require(_is_integer(value) and 0 <= value <= 4096, value, "an integer from 0 to 4096")
+    elif kind == "size":
+        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "a size of 1 byte or more, such as 64MiB")
+    elif kind == "positive":
+        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "an integer of 1 or more")
+    else:
+        choices = kind.split("|")
+        _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
+
+
+def listed(kind: str, value: Any) -> Any:
+    """One path or text, or several, as the tuple that a setting holds; anything else as it is."""
+    if kind == "amounts":
+        return _amounts(value) if isinstance(value, str) else tuple(value.items()) if _is_map(value) else value
+    if isinstance(value, (str, os.PathLike)):
+        return (os.fspath(value),)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
+        return tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
+    return value
+
+
+def _is_map(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _amounts(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = re.fullmatch(r"([^=]+?)\s*=\s*([0-9]{1,9})", part)
+        _require(match is not None, part, _AMOUNTS)
+        assert match is not None
+        found.append((match[1], int(match[2])))
+    return tuple(found)
+
+
+def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """The `[server]` table of the configuration file; empty if there is no file and none was named.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds a table or key that is not known.
+    """
+    named = path or environ.get("PENSTOCK_CONFIG")
+    path = named or "penstock.toml"
+    if not named and not os.path.exists(path):
+        return {}
+    document = read_toml(path)
+    for table in document:
+        # What an image needs stands in the same file, and is read where one is built.
+        if table not in ("server", "image"):
+            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]")
+    server = document.get("server", {})
+    if not isinstance(server, dict):
+        raise ConfigError(f"{path}: server must be a table, written as [server]")
+    values = {}
+    for name, value in server.items():
+        if name not in known:
+            raise ConfigError(f"{path}: unknown setting {name!r} in [server]{suggestion(name, known)}")
+        kind = known[name].metadata["kind"]
+        try:
+            # Text may carry units here too, and "off" is the file's way to write None.
+            values[name] = parse(kind, value) if isinstance(value, str) else value
+            if kind in LISTS:
+                values[name] = listed(kind, values[name])
+            check(kind, values[name])
+        except ValueError as error:
+            raise ConfigError(f"{path}: {name}: {error}") from None
+    return values
+
+
+def read_texts(given: Mapping[str, str], where: str, known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """The values of settings that are given as text by name, by somebody whom the messages name.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong.
+    """
+    values = {}
+    for name, text in given.items():
+        if name not in known:
+            raise ConfigError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
+        try:
+            values[name] = parse(known[name].metadata["kind"], text)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {name}: {error}") from None
+    return values
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`, did you mean ...?` if a known name is near, else nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _read(kind: str, text: str) -> Any:
+    if kind in _OPTIONAL:
+        return None if text.lower() in ("off", "none") else text
+    if kind == "switch":
+        _require(text.lower() in _SWITCHES, text, "true or false")
+        return _SWITCHES[text.lower()]
+    if kind == "amounts":
+        return _amounts(text)
+    if kind in ("folders", "names", "addresses", "hosts"):
+        parts = text.split(os.pathsep if kind == "folders" else ",")
+        return tuple(name for part in parts if (name := part.strip()))
+    if kind == "size":
+        number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
+        return int(number * _SIZE_UNITS[unit])
+    if kind == "seconds":
+        number, unit = _split(text, _TIME_UNITS, "a duration such as 500ms, 30s or 2m")
+        return number * _TIME_UNITS[unit]
+    if kind in ("count", "positive"):
+        # Sixteen digits are more than any limit here, and int() of endless text is slow.
+        _require(re.fullmatch(r"[0-9]{1,16}", text) is not None, text, "an integer of 0 or more")
+        return int(text)
+    return int(text) if kind in ("429|503", "504|503") and text in kind.split("|") else text
+
+
+def _split(text: str, units: Mapping[str, float], expected: str) -> tuple[float, str]:
+    match = re.fullmatch(r"([0-9]{1,16}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)", text)
+    unit = match[2].lower() if match else None
+    _require(unit in units, text, expected)
+    assert match is not None
+    assert unit is not None
+    return float(match[1]) if "." in match[1] else int(match[1]), unit
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """All tables of a file."""
+    try:
+        import tomllib
+    except ImportError:
+        raise ConfigError(
+            f"{path} cannot be read on Python 3.10, which has no TOML reader: use Python 3.11 or newer, "
+            "or give the settings as flags or PENSTOCK_* variables and remove the file"
+        ) from None
+    try:
+        with open(path, "rb") as file:
+            return dict(tomllib.load(file))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _check_address(value: object) -> None:
+    if value is None:
+        return
+    expected = "HOST:PORT with a port from 0 to 65535, unix:/path, or off"
+    _require(isinstance(value, str), value, expected)
+    address = str(value)
+    if address.startswith("unix:"):
+        _require(len(address) > len("unix:") and "\0" not in address, value, expected)
+        return
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", address)
+    _require(match is not None and int(match[2]) <= 65535, value, expected)
+
+
+def _check_repository(kind: str, value: Any) -> None:
+    if kind == "policy":
+        _require(isinstance(value, str), value, "latest:N, all, or specific:V,V,...")
+        VersionPolicy.parse(value)
+        return
+    if kind == "amounts":
+        pairs = isinstance(value, tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
+        _require(pairs and len({name for name, _ in value}) == len(value), value, _AMOUNTS)
+        for name, amount in value:
+            _require(isinstance(name, str) and name != "" and name.isprintable(), name, "the name of a resource")
+            _require(_is_integer(amount) and 1 <= amount < 2**31, amount, f"an amount of {name!r} of 1 or more")
+        return
+    plain = isinstance(value, tuple) and all(isinstance(one, str) and one and "\0" not in one for one in value)
+    _require(plain, value, f"a list of {kind}")
+    if kind == "addresses":
+        for one in value:
+            _check_address(one)
+    if kind == "hosts":
+        for one in value:
+            is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", one) is not None
+            _require(is_host, one, "a host's name or address without port, or *")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _require(holds: bool, value: object, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{value!r} is not {expected}")

@@ -1,0 +1,120 @@
+"""How plain Python values travel as tensors: one `Adapter` per type hint, chosen at load.
+
+Handlers that take and return arrays never come here.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock._handler import json_documents, json_readers, json_schema, type_hints
+from penstock._spec.definition import Document
+from penstock._spec.tensor import Tensor
+from penstock.errors import HandlerError
+
+_SCALARS: tuple[type, ...] = (bool, int, float, str, bytes)
+_ACCEPTED: dict[type, tuple[type, ...]] = {
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (float, int, np.floating, np.integer),
+    str: (str,),
+    bytes: (bytes,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How values of one type hint travel."""
+
+    tensor: Tensor
+    """The tensor that carries it; not yet named."""
+    to_python: Callable[[np.ndarray[Any, Any], str], Any]
+    """Makes a value of an input's array; the name is for messages."""
+    to_array: Callable[[Any, str], Any]
+    """Makes an output's array, or a plain number, of a value; the name is for messages."""
+    document: Document | None = None
+    """What the tensor's one JSON document is, if it carries one."""
+
+
+def adapter(hint: Any, where: str) -> Adapter | None:
+    """The adapter of a hint; None for a hint that no rule covers.
+
+    Raises:
+        SignatureError: it is a JSON document with something inside that JSON cannot hold.
+    """
+    if hint in _SCALARS:
+        return _scalar(hint)
+    if typing.get_origin(hint) is list and (item := typing.get_args(hint)[0]) in _SCALARS:
+        return _list(item)
+    # A document can be `null`, so it may be None as an output too.
+    return _document(hint, where) if json_documents.is_document(type_hints.without_none(hint)[0]) else None
+
+
+def _scalar(kind: type) -> Adapter:
+    tensor = Tensor(datatype=kind)
+
+    def to_array(value: Any, name: str) -> Any:
+        if type(value) is float is kind or (type(value) is int is kind and -(2**63) <= value < 2**63):
+            # The compiled part takes it as it is.
+            return value
+        _check(value, kind, name, kind.__name__)
+        return _array(value, tensor, (), name)
+
+    return Adapter(tensor, lambda array, name: array.item(), to_array)
+
+
+def _list(kind: type) -> Adapter:
+    tensor = Tensor(datatype=kind, shape=[-1])
+    declared = f"list[{kind.__name__}]"
+
+    def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+        if isinstance(value, np.ndarray) and value.ndim == 1:
+            value = list(value)
+        if not isinstance(value, (list, tuple)):
+            raise _mismatch(value, name, declared)
+        for item in value:
+            _check(item, kind, name, declared)
+        return _array(value, tensor, (len(value),), name)
+
+    return Adapter(tensor, lambda array, name: array.tolist(), to_array)
+
+
+def _document(hint: Any, where: str) -> Adapter:
+    reader = json_readers.compile_reader(hint, where)
+    tensor = Tensor(datatype=bytes).made_document()
+
+    def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+        return _array(json_documents.dumps(value, hint, name), tensor, (), name)
+
+    def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
+        return json_documents.loads(array.item(), reader, name)
+
+    document = Document(json_schema.text(hint), json_documents.example(hint, reader))
+    return Adapter(tensor, to_python, to_array, document)
+
+
+def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    # Filled in place: numpy would guess a type of its own for text, and cut trailing zero bytes.
+    array: np.ndarray[Any, Any] = np.empty(shape, dtype=object if tensor.dtype is None else tensor.dtype)
+    try:
+        array[...] = value
+    except OverflowError:
+        raise HandlerError(f"output {name!r}: the handler returned a number beyond {tensor.datatype}") from None
+    return array
+
+
+def _check(value: Any, kind: type, name: str, declared: str) -> None:
+    # bool is an int to Python; as a number it is more likely a slip.
+    fits = isinstance(value, _ACCEPTED[kind]) and (kind is bool or not isinstance(value, bool))
+    if not fits:
+        raise _mismatch(value, name, declared)
+
+
+def _mismatch(value: Any, name: str, declared: str) -> HandlerError:
+    shown = type(value).__name__
+    return HandlerError(f"output {name!r}: the handler returned {shown}, it declares {declared}")

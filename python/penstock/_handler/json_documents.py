@@ -1,0 +1,123 @@
+"""JSON documents: how a `dict`, dataclass, `TypedDict` or pydantic model travels in a BYTES element."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from penstock._handler import json_text, type_hints
+from penstock._handler.json_readers import (
+    LISTS,
+    OBJECTS,
+    UNIONS,
+    Reader,
+    is_record,
+    one_line,
+    required_fields,
+    unqualified,
+)
+from penstock.errors import HandlerError, InvalidInput
+
+
+def is_document(hint: Any) -> bool:
+    """Whether a parameter with this hint holds one JSON document."""
+    origin = typing.get_origin(hint) or hint
+    return hint in (Any, object) or origin in LISTS or origin in OBJECTS or is_record(hint)
+
+
+def loads(raw: str | bytes, reader: Reader, name: str) -> Any:
+    """Parses and reads the document of input `name`.
+
+    Raises:
+        InvalidInput: it is not JSON, or not what the hint says; the message names the input.
+    """
+    try:
+        value = json_text.loads(raw)
+    # Half of a surrogate pair and a number of endless digits are a ValueError, nesting without end a RecursionError.
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"input {name!r} must hold one JSON document: {one_line(error)}") from None
+    try:
+        return reader(value, f"input {name!r}")
+    except RecursionError:
+        raise InvalidInput(f"input {name!r} is nested too deeply") from None
+
+
+def dumps(value: Any, hint: Any, name: str) -> bytes:
+    """The document of output `name`.
+
+    Raises:
+        HandlerError: the value is not what the hint says, or JSON cannot hold it.
+    """
+    if not _is_instance(value, hint):
+        returned = type(value).__name__
+        raise HandlerError(f"output {name!r}: the handler returned {returned}, it declares {type_hints.show(hint)}")
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HandlerError(f"output {name!r} cannot be written as JSON: {one_line(error)}") from error
+
+
+def example(hint: Any, reader: Reader) -> str | None:
+    """A document that the reader accepts; None if the hint does not tell enough to make one."""
+    try:
+        value = _example(hint)
+        reader(value, "example")
+    except (InvalidInput, LookupError, RecursionError):
+        return None
+    return json.dumps(value)
+
+
+def _example(hint: Any) -> Any:
+    origin, arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _example(arguments[0])
+    if origin in UNIONS:
+        return None
+    if origin is Literal:
+        return arguments[0]
+    if origin in LISTS:
+        return []
+    if origin in OBJECTS or hint in (Any, object):
+        return {}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        members = list(hint)
+        return members[0].value
+    if is_record(hint):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        return {
+            name: _example(unqualified(hints[name])) for name in sorted(required_fields(hint), key=list(hints).index)
+        }
+    return {bool: True, int: 1, float: 1.0, str: "text"}[hint]
+
+
+def _is_instance(value: Any, hint: Any) -> bool:
+    origin = typing.get_origin(hint) or hint
+    if hint is Any:
+        # A class to Python 3.11 and newer, though no value is its instance.
+        return True
+    if origin in UNIONS:
+        return any(_is_instance(value, member) for member in typing.get_args(hint))
+    if origin in LISTS:
+        return isinstance(value, (list, tuple))
+    if origin in OBJECTS or typing.is_typeddict(hint):
+        return isinstance(value, Mapping)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    # numpy's scalars and arrays.
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,0 +1,168 @@
+"""Type hints taken apart: resolved from text, rid of `None` and `Annotated`, recognised."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import operator
+import sys
+import types
+import typing
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Annotated, Any, Union
+
+import numpy as np
+
+from penstock._spec.tensor import Tensor
+from penstock.errors import SignatureError
+
+_UNIONS = (Union, types.UnionType)
+UNKNOWN = object()
+"""The hint of what nobody said."""
+
+_CONTEXT_NAMES = ("Context", "penstock.Context")
+
+
+def plain_function(handler: Callable[..., Any]) -> Any:
+    """The function that does a callable's work: of a method, a partial, a wrapper or a callable object."""
+    while True:
+        if isinstance(handler, functools.partial):
+            handler = handler.func
+        elif hasattr(handler, "__wrapped__"):
+            handler = handler.__wrapped__
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif inspect.isroutine(handler) or isinstance(handler, type):
+            return handler
+        else:
+            # A callable object: its class says what it takes.
+            handler = type(handler).__call__
+
+
+def resolve(handler: Callable[..., Any]) -> dict[str, Any]:
+    """The handler's annotations, evaluated one by one.
+
+    One that cannot be evaluated stays text: it may belong to a parameter whose hint is not needed, or
+    be a `Context` that is imported for type checkers only.
+    """
+    bare = plain_function(handler)
+    annotations = getattr(bare, "__annotations__", {})
+    scope = _closure(bare) if inspect.isfunction(bare) else {}
+    resolved = {}
+    for name, annotation in annotations.items():
+        one = types.SimpleNamespace(__annotations__={name: annotation})
+        try:
+            hints = typing.get_type_hints(one, getattr(bare, "__globals__", {}), scope, include_extras=True)
+        except Exception:
+            # Evaluating user text can fail in any way; the text itself is the better message.
+            hints = {name: annotation}
+        resolved[name] = unaliased(hints[name])
+    return resolved
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    """The local names that a function has from around it; its own is not bound before it is decorated."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a hint is `penstock.Context`, or text that means it."""
+    if isinstance(hint, str):
+        return hint in _CONTEXT_NAMES
+    # If the compiled part is not loaded, nobody can have named its class.
+    core = sys.modules.get("penstock._core")
+    return core is not None and hint is getattr(core, "Context", None)
+
+
+def unaliased(hint: Any) -> Any:
+    """What a `type` alias stands for; other hints as they are. numpy's `NDArray` may be one."""
+    while not isinstance(hint, type):
+        alias, arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
+        if type(alias).__name__ != "TypeAliasType":
+            return hint
+        hint = alias.__value__[arguments] if arguments else alias.__value__
+    return hint
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """The hint without `None`, and whether it had it: `X | None`, `Optional[X]`, also inside `Annotated`."""
+    if typing.get_origin(hint) is Annotated:
+        inner, *metadata = typing.get_args(hint)
+        bare, nullable = without_none(inner)
+        # Spelled as a call, since Python 3.10 has no star in a subscript.
+        return (operator.getitem(Annotated, (bare, *metadata)) if nullable else hint), nullable
+    if typing.get_origin(hint) in _UNIONS:
+        members = typing.get_args(hint)
+        others = tuple(member for member in members if member is not type(None))
+        if len(others) < len(members):
+            return functools.reduce(operator.or_, others), True
+    return hint, False
+
+
+def split_annotated(hint: Any, where: str) -> tuple[Any, Tensor | None]:
+    """The hint without `Annotated`, and the `Tensor` in it if there is one."""
+    if typing.get_origin(hint) is not Annotated:
+        return hint, None
+    tensors = [item for item in hint.__metadata__ if isinstance(item, Tensor)]
+    if len(tensors) > 1:
+        raise SignatureError(f"{where} has {len(tensors)} Tensors in its Annotated; keep one")
+    return typing.get_args(hint)[0], tensors[0] if tensors else None
+
+
+def item(hint: Any) -> Any:
+    """What an iterator of that hint yields, without `penstock.Final`; `UNKNOWN` if it does not say."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if not arguments or not isinstance(origin, type) or not issubclass(origin, (Iterable, AsyncIterable)):
+        return UNKNOWN
+    item = unaliased(arguments[0])
+    if typing.get_origin(item) in _UNIONS:
+        members = [member for member in typing.get_args(item) if getattr(member, "__name__", "") != "Final"]
+        item = functools.reduce(operator.or_, members)
+    return item
+
+
+def is_array(hint: Any) -> bool:
+    """Whether a hint is numpy's array or one of its scalars, which says too little to make a tensor."""
+    bare = typing.get_origin(hint) or hint
+    return isinstance(bare, type) and issubclass(bare, (np.ndarray, np.generic))
+
+
+def show(hint: Any) -> str:
+    """A hint as its author wrote it, about."""
+    if isinstance(hint, str):
+        return f"{hint!r} (a name that cannot be resolved)"
+    if isinstance(hint, type) and not typing.get_args(hint):
+        return hint.__name__
+    return str(hint).replace("typing.", "")
+
+
+def own_doc(target: Any) -> str:
+    """The docstring that its author wrote, without its indentation; empty if there is none."""
+    said = target.__doc__
+    # A dataclass without one is given its signature in place of it.
+    written = isinstance(said, str) and not said.startswith(f"{getattr(target, '__name__', '')}(")
+    return inspect.cleandoc(said) if written else ""
+
+
+def datatype_text(tensor: Tensor) -> str:
+    """What to write as a `Tensor`'s datatype."""
+    if tensor.dtype is None:
+        return "str" if tensor.text else "bytes"
+    return f"np.{tensor.dtype.name.replace('bool', 'bool_')}"
+
+
+def is_generator(handler: Callable[..., Any]) -> bool:
+    """Whether a call of the handler makes a generator, plain or async."""
+    bare = plain_function(handler)
+    return inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether the handler runs on an event loop."""
+    bare = plain_function(handler)
+    return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)

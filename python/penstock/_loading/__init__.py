@@ -1,0 +1,1 @@
+"""Import of user files and modules, and their reimport."""

@@ -1,0 +1,300 @@
+"""`model` and `Model`: what turns a function or class into something that can be served."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+from penstock._model.call_graph import names_of
+from penstock._model.checks import check_batching
+from penstock._model.option_types import ModelOptions
+from penstock._model.options import (
+    DEFAULT_MAX_QUEUE,
+    buckets_of,
+    check_cache,
+    check_processes,
+    check_sequences,
+    checked_count,
+    checked_name,
+    checked_option,
+    concurrency_of,
+    description_of,
+    instances_of,
+    method_of,
+    read_resources,
+    streams_of,
+    wire_name,
+)
+from penstock._model.routes import read_fallback, read_routes
+from penstock._spec.batching import Batching
+from penstock._spec.caching import Cache
+from penstock._spec.definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock._spec.instances import Processes
+from penstock._spec.resources import Resources
+from penstock._spec.scheduling import Queueing, Sequences
+from penstock._spec.tensor import Tensor
+from penstock._spec.warmup import read_warmup
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from penstock._handler.parameters import Signature
+    from penstock._model.explain import Explainer, Shared
+
+__all__ = ["Model", "ModelOptions", "model"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Model(Generic[P, R]):
+    """A function, class or callable that can be served. Made by `model`.
+
+    Calling it calls what it was made of, so a decorated function can still be tested as a function.
+    The object itself is `__wrapped__`.
+    """
+
+    name: str
+    """Its name on the wire."""
+    version: str
+    """Its version on the wire."""
+    description: str
+    """What it does, as its documentation shows it; empty if nothing is said."""
+    inputs: tuple[Tensor, ...]
+    """Its inputs, in the order of the handler's parameters."""
+    outputs: tuple[Tensor, ...]
+    """Its outputs, in the order of a returned tuple."""
+    batching: Batching | None
+    """How requests share a call; None where each is one call."""
+    instances: int
+    """How many instances there are; each computes one call at a time, or several if its handler is async."""
+    processes: Processes | None
+    """How its processes are kept, where its instances are processes; None where they are threads."""
+    max_concurrency: int | None
+    """How many calls an instance's event loop runs at once; None where the handler is not async."""
+    max_queue: int
+    """The most requests that wait."""
+    streams: bool
+    """Whether its handler gives any number of answers to a request, as an iterator."""
+    queueing: Queueing | None
+    """How they wait; None for one line without a limit."""
+    resources: Resources | None
+    """What each batch needs of what the server has; None for nothing."""
+    sequences: Sequences | None
+    """How it keeps state between requests; None where it keeps none."""
+    cache: Cache | None
+    """How its answers are kept; None where each request is computed."""
+    calls: tuple[str, ...] | None
+    """The only models that its handler may call; None for any."""
+    open: bool
+    """Whether its handler takes requests as they are: any tensors, or HTTP requests to its routes."""
+    routes: tuple[str, ...]
+    """Methods and patterns of HTTP paths of its own."""
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
+        # Names and docs only: a class's attributes would shadow those of the model.
+        functools.update_wrapper(self, target, updated=())
+        self._options = options
+        self.name = wire_name(options.get("name"), target, routes=options.get("routes") is not None)
+        where = f"model {self.name!r}"
+        self.version = checked_name("version", str(options.get("version", "1")), where)
+        self.batching = checked_option(options.get("batching"), Batching, f"{where}: batching")
+        self.instances, self.processes = instances_of(options.get("instances", 1), where)
+        check_processes(self.processes, self.batching, options.get("max_concurrency"), where)
+        self.max_queue = checked_count(options.get("max_queue", DEFAULT_MAX_QUEUE), f"{where}: max_queue")
+        self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
+        self.resources = read_resources(options.get("resources"), where)
+        self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
+        self.cache = checked_option(options.get("cache"), Cache, f"{where}: cache")
+        self._warmup = read_warmup(options.get("warmup"), where)
+        self._buckets = buckets_of(options.get("buckets"), where)
+        self.calls = names_of(options.get("calls"), where, processes=self.processes is not None)
+        self._method = method_of(target, where)
+        self.streams = streams_of(options.get("streams"), self._unbound(), where)
+        self.max_concurrency = concurrency_of(
+            options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
+        )
+        self.description = description_of(options.get("description"), target, self._method, where)
+        self._signature = self._read_signature(where)
+        self.open = self._signature.open
+        self.routes = read_routes(options, self.batching, where, is_open=self.open)
+        self._fallback = read_fallback(options, self.routes, where, streams=self.streams)
+        self._explainer = self._read_explainer(where)
+        self.inputs, self.outputs = self._signature.tensors
+        both, processes = (self.inputs, self.outputs), self.processes is not None
+        check_batching(self.batching, both, where, streams=self.streams, processes=processes)
+        check_cache(self.cache, streams=self.streams, sequences=self.sequences is not None, where=where)
+        check_sequences(self.sequences, self.queueing, context=self._signature.wants_context, where=where)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function, or builds an instance of the class."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def with_options(self, **options: Unpack[ModelOptions]) -> Self:
+        """The same target under other options, for example a second version of one function."""
+        merged: ModelOptions = {**self._options, **options}
+        return type(self)(self.__wrapped__, **merged)
+
+    def definition(self, payload: bytes | None = None) -> Definition:
+        """What the server loads, and what it tells processes of the model to load, if that is to be said."""
+        definition = self.bare_definition()
+        if self.processes is None:
+            return definition
+        from penstock._model.spawn import spawning
+
+        return replace(definition, processes=spawning(self.processes, definition, self, payload))
+
+    def bare_definition(self) -> Definition:
+        """What each of its instances loads, wherever that runs."""
+        from penstock._handler.parameters import documents
+
+        explainer = None
+        factory: Callable[[], Handler] = self._build
+        if self._explainer is not None:
+            from penstock._model.explain import Shared
+
+            shared = Shared()
+            explainer = self._explainer.definition(self.name, self.version, self.max_queue, shared)
+            factory = lambda: self._build(shared)  # noqa: E731
+        return Definition(
+            name=self.name,
+            version=self.version,
+            platform="penstock",
+            inputs=self.inputs,
+            outputs=self.outputs,
+            batching=self.batching,
+            instances=self.instances,
+            concurrency=self.max_concurrency,
+            max_queue=self.max_queue,
+            wants_context=self._signature.wants_context,
+            streams=self.streams,
+            factory=factory,
+            explainer=explainer,
+            description=self.description,
+            input_documents=documents(self._signature.inputs),
+            output_documents=documents(self._signature.outputs),
+            queueing=self.queueing,
+            resources=self.resources,
+            sequences=self.sequences,
+            cache=self.cache,
+            warmup=self._warmup,
+            buckets=self._buckets,
+            calls=self.calls,
+            any_shape=not self._options.get("check_shapes", True),
+            open=self.open,
+            lenient=bool(self._options.get("lenient")),
+            routes=self.routes,
+            fallback=self._fallback,
+        )
+
+    def examples(self) -> dict[str, str | None]:
+        """A valid JSON document for each input that carries one; None where none can be made."""
+        from penstock._handler.parameters import documents
+
+        return {name: document.example for name, document in documents(self._signature.inputs).items()}
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, version {self.version!r}, inputs={[*self.inputs]}, outputs={[*self.outputs]})"
+
+    def _unbound(self) -> Any:
+        """The handler, as a function or as a method of a class that is not built."""
+        return getattr(self.__wrapped__, self._method) if self._method else self.__wrapped__
+
+    def _read_signature(self, where: str) -> Signature:
+        from penstock._handler.signature import read_signature
+
+        target: Any = self.__wrapped__
+        # Reached through its class, a static or class method has no `self` left to fill.
+        bound = (staticmethod, classmethod)
+        is_method = bool(self._method) and not isinstance(inspect.getattr_static(target, self._method), bound)
+        return read_signature(
+            self._unbound(),
+            where,
+            is_method=is_method,
+            inputs=self._options.get("inputs"),
+            outputs=self._options.get("outputs"),
+            batched=self.batching is not None,
+            streams=self.streams,
+        )
+
+    def _read_explainer(self, where: str) -> Explainer | None:
+        # Few classes have one. One in another process cannot be reached from here.
+        if not self._method or not hasattr(self.__wrapped__, "explain") or self.processes is not None or self.open:
+            return None
+        from penstock._model.explain import read_explainer
+
+        return read_explainer(self.__wrapped__, where, inputs=self._options.get("inputs"), batching=self.batching)
+
+    def _build(self, shared: Shared | None = None) -> Handler:
+        from penstock._handler import bind
+
+        target: Any = self.__wrapped__
+        instance: Any = target() if self._method else None
+        handler = getattr(instance, self._method) if self._method else target
+        close: Callable[[], object] = getattr(instance, "close", nothing_to_close)
+        close_sequence = getattr(instance, "close_sequence", nothing_to_close)
+        if self.max_concurrency is None:
+            bound_call: Any = bind.bind_stream if self.streams else bind.bind
+        else:
+            bound_call = bind.bind_async_stream if self.streams else bind.bind_async
+        bound = BoundHandler(bound_call(handler, self._signature), close, close_sequence)
+        if shared is None or not self._method:
+            return bound
+        return shared.put(instance, bound, on_loop=self.max_concurrency is not None)
+
+
+@overload
+def model(target: Callable[P, R], /, **options: Unpack[ModelOptions]) -> Model[P, R]: ...
+@overload
+def model(**options: Unpack[ModelOptions]) -> Callable[[Callable[P, R]], Model[P, R]]: ...
+def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
+    """Makes a function, class or callable servable: `@model`, `@model(...)` or `model(...)(target)`.
+
+    A class is built once per instance, on the instance's own thread; `__call__`, else `predict`, is its
+    handler and `close`, if it has one, is called at shutdown.
+
+    Args:
+        target: What is served, where `model` is used without arguments.
+        name: The name on the wire; else the function's or class's own. One that begins with ':' is of a model with
+            `routes` that is in no list.
+        version: The version on the wire.
+        description: What it does, shown at /docs and in /openapi.json; else the docstring. "" shows none.
+        inputs: What the handler takes, as arrays. Without it, its annotations say. Of a handler of requests as they
+            are: what its metadata says that it takes, which nothing checks.
+        outputs: What it returns, as arrays. Without it, its return annotation says. Likewise.
+        batching: How requests share a call. Without it each request is one call and no axis is added.
+        instances: How many calls may run at once, as a number or `Threads(n)`; or `Processes(n)`.
+        max_concurrency: How many calls of an async handler run at once on each instance's event loop.
+        max_queue: The most requests that wait; one more is refused as `Overloaded`.
+        streams: That the handler returns an iterator of answers; a generator need not say so.
+        queueing: Levels of priority, and how long a request may wait.
+        resources: What each batch needs of what the server has, as numbers by name or a `Resources`.
+        sequences: Makes the model keep state between requests that belong together.
+        cache: Keeps answers for equal requests; see `Cache`.
+        warmup: What each instance answers before it is ready: True for zeros, a list of dicts, a callable, a `Warmup`.
+        buckets: The ascending bounds of the histograms that the handler keeps with `ctx.metrics.observe`, by name.
+        calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
+        check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
+            batch must have its rows all the same, unless they come as `Answers`.
+        routes: Methods and paths of its own, such as "POST /score/{customer}", for a handler of requests as they are.
+        fallback: The model that answers requests to them where this one does not; see `Fallback`.
+        lenient: That V2 requests for such a handler may have null for NaN, datatypes in lower case, any gRPC version.
+
+    Raises:
+        SignatureError: it cannot be served so; the message names what is wrong and what to write.
+
+    Example:
+        >>> @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])])
+        ... def double(x):
+        ...     return x * 2
+    """
+    for option in options:
+        if option not in ModelOptions.__annotations__:
+            raise TypeError(f"model() has no option {option!r}; it has {', '.join(ModelOptions.__annotations__)}")
+    if target is None:
+        return lambda target: model(target, **options)
+    return target.with_options(**options) if isinstance(target, Model) else Model(target, **options)

@@ -1,0 +1,142 @@
+"""`Pipeline`: models that are chained by named tensors, and served as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock._model.options import DEFAULT_MAX_QUEUE, checked_count, checked_name
+from penstock.errors import SignatureError
+
+if TYPE_CHECKING:
+    from penstock._model.model import Model
+    from penstock._spec.definition import Definition
+
+__all__ = ["Pipeline", "Step"]
+
+
+class Step:
+    """One model of a pipeline, and which tensors it takes and gives.
+
+    Args:
+        model: The model, or its name.
+        inputs: For each input of the model, the pipeline's name of the tensor that it takes. Without it, all
+            inputs have their own names. Optional inputs may be left out.
+        outputs: For each output of the model, the pipeline's name of it. Without it, all have their own names. Those
+            that are left out are not kept.
+        version: The version of the model; else the one that the server chooses for a client.
+    """
+
+    def __init__(
+        self,
+        model: Model[..., Any] | Pipeline | str,
+        inputs: Mapping[str, str] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        *,
+        version: str | int | None = None,
+    ) -> None:
+        name = model if isinstance(model, str) else getattr(model, "name", None)
+        if not isinstance(name, str):
+            raise SignatureError(f"a step's model is a @model, a Pipeline or a name, not {model!r}")
+        self.model = name
+        self.inputs = None if inputs is None else dict(inputs)
+        self.outputs = None if outputs is None else dict(outputs)
+        self.version = None if version is None else str(version)
+
+    def __repr__(self) -> str:
+        return f"Step({self.model!r}, inputs={self.inputs}, outputs={self.outputs})"
+
+
+class Pipeline:
+    """Models that are chained by named tensors, and served as one.
+
+    A step begins when the tensors that it takes are there; steps that do not need each other run at once. Each step
+    goes through its model's own queue and batches, so that the stages of different requests overlap. The models
+    are served too, and given to the same server.
+
+    Args:
+        name: The name on the wire.
+        steps: In any order.
+        inputs: The names of the tensors that a request brings.
+        outputs: The names of those that the answer has.
+        version: The version on the wire.
+        description: What it does, for its callers.
+        max_concurrency: How many requests are under way at once.
+        max_queue: The most requests that wait beside these.
+
+    Raises:
+        SignatureError: at the start: steps that wait for one another, or tensors that do not fit; with their names.
+
+    Example:
+        >>> Pipeline(
+        ...     "search",
+        ...     steps=[
+        ...         Step("embed", {"text": "query"}, {"vector": "embedded"}),
+        ...         Step("rank", {"x": "embedded"}, {"y": "ranks"}),
+        ...     ],
+        ...     inputs=["query"],
+        ...     outputs=["ranks"],
+        ... )
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: Iterable[Step],
+        *,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        version: str | int = "1",
+        description: str = "",
+        max_concurrency: int = 1024,
+        max_queue: int = DEFAULT_MAX_QUEUE,
+    ) -> None:
+        self.name = checked_name("name", name, "pipeline")
+        where = f"pipeline {name!r}"
+        self.version, self.description = checked_name("version", str(version), where), description
+        self.steps = list(steps)
+        self.inputs, self.outputs = _names(inputs, f"{where}: inputs"), _names(outputs, f"{where}: outputs")
+        if not self.steps or not all(isinstance(step, Step) for step in self.steps):
+            raise SignatureError(f"{where}: steps must be a list of one Step or more, not {self.steps!r}")
+        self.max_concurrency = checked_count(max_concurrency, f"{where}: max_concurrency")
+        self.max_queue = checked_count(max_queue, f"{where}: max_queue")
+
+    def definition(self, known: Iterable[Definition]) -> Definition:
+        """What the server loads, where it has these models.
+
+        Raises:
+            SignatureError: the steps do not fit together.
+        """
+        from penstock._model.plan import Plan
+        from penstock._spec.definition import BoundHandler, Definition
+
+        plan = Plan(self, known)
+        return Definition(
+            name=self.name,
+            version=self.version,
+            platform="penstock_pipeline",
+            inputs=plan.inputs,
+            outputs=plan.outputs,
+            batching=None,
+            instances=1,
+            concurrency=self.max_concurrency,
+            max_queue=self.max_queue,
+            wants_context=True,
+            streams=False,
+            factory=lambda: BoundHandler(plan.run),
+            description=self.description,
+            calls=tuple(dict.fromkeys(step.model for step in self.steps)),
+            opaque=True,
+        )
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {self.steps})"
+
+
+def _names(names: Sequence[str], where: str) -> list[str]:
+    found = list(names)
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in found):
+        raise SignatureError(f"{where} must be a list of names of tensors, not {names!r}")
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise SignatureError(f"{where} name {twice[0]!r} twice")
+    return found

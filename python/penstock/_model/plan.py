@@ -1,0 +1,233 @@
+"""The steps of a pipeline, bound to the models that it is served with, and how they are run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock._spec.tensor import Tensor
+from penstock._spec.versions import version_key
+from penstock.errors import SignatureError
+
+if TYPE_CHECKING:
+    from penstock._core import Held
+    from penstock._model.pipeline import Pipeline, Step
+    from penstock._runtime.peers import Peers
+    from penstock._spec.definition import Definition
+
+__all__ = ["Plan"]
+
+_Seen = dict[str, "tuple[str, Tensor]"]
+"""By the model's name of a tensor: the pipeline's name, and the tensor under that."""
+
+
+class Plan:
+    """The steps of a pipeline in an order in which they can run.
+
+    Raises:
+        SignatureError: they do not fit together.
+    """
+
+    inputs: tuple[Tensor, ...]
+    """What a request brings, with the batch axis as the steps see it."""
+    outputs: tuple[Tensor, ...]
+    """What the answer has, as the steps give it."""
+
+    def __init__(self, pipeline: Pipeline, known: Iterable[Definition]) -> None:
+        self._where = f"pipeline {pipeline.name!r}"
+        self._given = set(pipeline.inputs)
+        known = list(known)
+        steps = [_Bound(step, self._found(step, known), self._where) for step in pipeline.steps]
+        self._makers = self._makers_of(steps)
+        for step in steps:
+            for name, tensor in step.inputs.values():
+                self._connect(step, name, tensor)
+        self._steps = self._in_order(steps)
+        self.inputs = tuple(self._taken(name) for name in pipeline.inputs)
+        self.outputs = tuple(self._made(name) for name in pipeline.outputs)
+        self._uses = Counter(name for step in steps for name, _ in step.inputs.values())
+        self._uses.update(pipeline.outputs)
+        self._is_chain = all(before in step.after for before, step in zip(self._steps, self._steps[1:], strict=False))
+
+    async def run(self, *given: Any) -> tuple[Held, ...]:
+        """Answers one request."""
+        *tensors, ctx = given
+        run = _Run(ctx.models, dict(zip((one.name for one in self.inputs), tensors, strict=True)), Counter(self._uses))
+        if self._is_chain:
+            for step in self._steps:
+                await run.step(step)
+        else:
+            await self._run_at_once(run)
+        return tuple(run.take(one.name) for one in self.outputs)
+
+    async def _run_at_once(self, run: _Run) -> None:
+        tasks: dict[_Bound, asyncio.Task[None]] = {}
+
+        async def after_others(step: _Bound) -> None:
+            others = [tasks[before] for before in step.after]
+            if others:
+                await asyncio.wait(others)
+            # Of one that failed, whoever waits for all of them is told.
+            if not any(task.cancelled() or task.exception() for task in others):
+                await run.step(step)
+
+        for step in self._steps:
+            tasks[step] = asyncio.ensure_future(after_others(step))
+        try:
+            await asyncio.gather(*tasks.values())
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    def _found(self, step: Step, known: Iterable[Definition]) -> Definition:
+        versions = sorted(
+            (one for one in known if one.name == step.model), key=lambda definition: version_key(definition.version)
+        )
+        if not versions:
+            raise SignatureError(
+                f"{self._where}: there is no model {step.model!r}; give it to the server beside the pipeline"
+            )
+        # The newest, as callers get it that name none.
+        found = next((one for one in reversed(versions) if step.version in (None, one.version)), None)
+        if found is None:
+            raise SignatureError(f"{self._where}: there is no version {step.version!r} of model {step.model!r}")
+        if found.streams or found.sequences is not None:
+            what = "streams its answers" if found.streams else "keeps sequences"
+            raise SignatureError(f"{self._where}: model {step.model!r} {what}, so it can be no step")
+        return found
+
+    def _makers_of(self, steps: Iterable[_Bound]) -> dict[str, tuple[_Bound, Tensor]]:
+        makers: dict[str, tuple[_Bound, Tensor]] = {}
+        for step in steps:
+            for name, tensor in step.outputs.values():
+                if name in self._given or name in makers:
+                    raise SignatureError(
+                        f"{self._where}: tensor {name!r} has two sources, give one of them another name"
+                    )
+                makers[name] = step, tensor
+        return makers
+
+    def _connect(self, step: _Bound, name: str, tensor: Tensor) -> None:
+        if name in self._given:
+            return
+        if name not in self._makers:
+            raise SignatureError(
+                f"{self._where}: step {step.model!r} takes {name!r}, which is no input and which no step gives"
+            )
+        maker, made = self._makers[name]
+        if not _agree(made, tensor):
+            raise SignatureError(
+                f"{self._where}: step {maker.model!r} gives {name!r} as {_shown(made)}, "
+                f"and step {step.model!r} takes it as {_shown(tensor)}"
+            )
+        step.after.add(maker)
+
+    def _in_order(self, steps: list[_Bound]) -> list[_Bound]:
+        ordered: list[_Bound] = []
+        left = list(steps)
+        while left:
+            ready = [step for step in left if not step.after & set(left)]
+            if not ready:
+                names = ", ".join(repr(step.model) for step in left)
+                raise SignatureError(f"{self._where}: the steps {names} wait for one another in a circle")
+            ordered += ready
+            left = [step for step in left if step not in ready]
+        return ordered
+
+    def _taken(self, name: str) -> Tensor:
+        """An input of the pipeline: what all steps that take it can take."""
+        takers = [seen for step in self._steps for named, seen in step.inputs.values() if named == name]
+        if not takers:
+            raise SignatureError(f"{self._where}: no step takes the input {name!r}")
+        first = takers[0]
+        for other in takers[1:]:
+            if not _agree(first, other):
+                raise SignatureError(
+                    f"{self._where}: steps take the input {name!r} as {_shown(first)} and as {_shown(other)}"
+                )
+        axes = tuple(max(one.shape[axis] for one in takers) for axis in range(len(first.shape)))
+        return first._with(shape=axes, optional=all(one.optional for one in takers))
+
+    def _made(self, name: str) -> Tensor:
+        """An output of the pipeline."""
+        if name not in self._makers:
+            raise SignatureError(f"{self._where}: no step gives the output {name!r}")
+        return self._makers[name][1]
+
+
+class _Bound:
+    """A step, and the tensors of its model as the pipeline sees them: named anew, and with the batch axis."""
+
+    def __init__(self, step: Step, found: Definition, where: str) -> None:
+        self.model, self.version = step.model, step.version
+        batched = found.batching is not None
+        takes = {tensor.name: tensor for tensor in found.inputs}
+        gives = {tensor.name: tensor for tensor in found.outputs}
+        names_in = {name: name for name in takes} if step.inputs is None else step.inputs
+        names_out = {name: name for name in gives} if step.outputs is None else step.outputs
+        _check_known(names_in, takes, f"{where}: step {step.model!r} has no input")
+        _check_known(names_out, gives, f"{where}: step {step.model!r} has no output")
+        for name in names_out:
+            if gives[name].optional:
+                raise SignatureError(f"{where}: output {name!r} of step {step.model!r} is optional, and may be missing")
+        for name, tensor in takes.items():
+            if name not in names_in and not tensor.optional:
+                raise SignatureError(f"{where}: step {step.model!r} is not given its input {name!r}")
+        self.inputs: _Seen = {
+            name: (tensor, _as_seen(takes[name], tensor, batched)) for name, tensor in names_in.items()
+        }
+        self.outputs: _Seen = {
+            name: (tensor, _as_seen(gives[name], tensor, batched)) for name, tensor in names_out.items()
+        }
+        self.after: set[_Bound] = set()
+
+
+class _Run:
+    """One request on its way through the steps."""
+
+    __slots__ = ("_models", "_tensors", "_uses")
+
+    def __init__(self, models: Peers, tensors: dict[str, Held | None], uses: Counter[str]) -> None:
+        self._models, self._tensors, self._uses = models, tensors, uses
+
+    async def step(self, step: _Bound) -> None:
+        """Has a step's model answer."""
+        which = step.model if step.version is None else (step.model, step.version)
+        named = {name: self.take(tensor) for name, (tensor, _) in step.inputs.items()}
+        outputs = await self._models[which]._outputs([], named, held=True)
+        for name, (tensor, _) in step.outputs.items():
+            if self._uses[tensor]:
+                self._tensors[tensor] = outputs[name]
+
+    def take(self, name: str) -> Any:
+        """A tensor, for one of those that take it; the last one gets it as it is."""
+        self._uses[name] -= 1
+        tensor = self._tensors[name]
+        if tensor is None or not self._uses[name]:
+            return self._tensors.pop(name)
+        return tensor.share()
+
+
+def _check_known(names: Iterable[str], known: Mapping[str, Tensor], problem: str) -> None:
+    for name in names:
+        if name not in known:
+            raise SignatureError(f"{problem} {name!r}, it has {', '.join(map(repr, known)) or 'none'}")
+
+
+def _as_seen(tensor: Tensor, name: str, batched: bool) -> Tensor:
+    # By the wire's type: tensors between models are of the type that any caller would get.
+    seen = Tensor(name, str if tensor.text else tensor.datatype, tensor.wire_shape(batched=batched))
+    return seen._with(optional=tensor.optional, document=tensor.document)
+
+
+def _agree(made: Tensor, taken: Tensor) -> bool:
+    if made.datatype != taken.datatype or len(made.shape) != len(taken.shape):
+        return False
+    return all(-1 in (one, other) or one == other for one, other in zip(made.shape, taken.shape, strict=True))
+
+
+def _shown(tensor: Tensor) -> str:
+    return f"{tensor.datatype} {list(tensor.shape)}"

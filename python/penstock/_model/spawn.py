@@ -1,0 +1,140 @@
+"""How the processes of a model are started: the command, the environment, and what they are told to load."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from penstock._runtime import payload_kind, pickling
+from penstock._runtime.threads import thread_settings
+from penstock._spec.placement import Spawning
+from penstock.errors import SignatureError
+
+if TYPE_CHECKING:
+    from penstock._model.model import Model
+    from penstock._spec.definition import Definition
+    from penstock._spec.instances import Processes
+
+__all__ = ["spawning"]
+
+_PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from penstock._worker.main import main; main()"
+
+# Another interpreter has its own packages: of the server's, it gets Penstock alone.
+_ELSEWHERE = (
+    "import sys, importlib.util as util; "
+    "spec = util.spec_from_file_location('penstock', sys.argv[2] + '/__init__.py', "
+    "submodule_search_locations=[sys.argv[2]]); "
+    "sys.modules['penstock'] = package = util.module_from_spec(spec); spec.loader.exec_module(package); "
+    "from penstock._worker.main import main; main()"
+)
+
+
+def spawning(processes: Processes, definition: Definition, model: Model[..., Any], payload: bytes | None) -> Spawning:
+    """How the processes of a model are started. Without a payload, it is found out what they are to load.
+
+    Raises:
+        SignatureError: its code cannot be brought into another process; the message says why.
+    """
+    if not sys.executable:
+        raise SignatureError(f"model {definition.name!r}: this interpreter does not know its own program")
+    return Spawning(
+        program=processes.python or sys.executable,
+        arguments=_arguments(f"penstock: model {definition.name!r}", elsewhere=processes.python is not None),
+        environments=_environments(processes, definition.name),
+        payload=_payload(processes, definition, model) if payload is None else payload,
+        hang_after=processes.hang_after,
+        abandoned_after=processes.abandoned_after,
+        max_rss=processes.max_rss,
+        max_age=processes.max_age,
+        max_batches=processes.max_batches,
+    )
+
+
+def _arguments(title: str, *, elsewhere: bool) -> list[str]:
+    if elsewhere:
+        return ["-c", _ELSEWHERE, title, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    flags = [*subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
+    return [*flags, "-c", _PROGRAM, title, *filter(_is_text, sys.path)]
+
+
+def _payload(processes: Processes, definition: Definition, model: Model[..., Any]) -> bytes:
+    if processes.made_by is not None:
+        function, arguments = processes.made_by
+        return payload_kind.MADE + json.dumps({"function": function, "arguments": json.loads(arguments)}).encode()
+    if (place := _place(model)) is not None:
+        path, name = place
+        return payload_kind.BY_NAME + json.dumps({"path": path, "name": name}).encode()
+    return payload_kind.BY_VALUE + pickling.dump(replace(definition, processes=None, explainer=None))
+
+
+def _place(model: Model[..., Any]) -> tuple[str, str] | None:
+    """Where another process finds the model: a module or file, and a name in it. None where it cannot."""
+    target: Any = model.__wrapped__
+    module = sys.modules.get(getattr(target, "__module__", None) or "")
+    name = getattr(target, "__qualname__", "")
+    # What has no options of its own is made anew of what was decorated.
+    wanted = (model, target) if not model._options else (model,)
+    for home in (module, *_homes(model)):
+        if home is None or (path := _path_of(home)) is None:
+            continue
+        names = [name, *(known for known, value in vars(home).items() if value is model)]
+        for one in names:
+            if any(_found(home, one) is value for value in wanted):
+                return path, one
+    return None
+
+
+def _homes(model: Model[..., Any]) -> list[ModuleType]:
+    """The modules of user code that hold the model."""
+    return [
+        one
+        for one in list(sys.modules.values())
+        if isinstance(one, ModuleType) and any(value is model for value in list(vars(one).values()))
+    ]
+
+
+def _path_of(module: ModuleType) -> str | None:
+    if (file := getattr(module, "__penstock_file__", None)) is not None:
+        return str(file)
+    spec = getattr(module, "__spec__", None)
+    if module.__name__ == "__main__" or spec is None or not _is_found_anew(module.__name__):
+        return None
+    return module.__name__
+
+
+def _is_found_anew(name: str) -> bool:
+    """Whether the import system would find a module that it has already loaded."""
+    from importlib.machinery import PathFinder
+
+    path = None
+    for parent in itertools.accumulate(name.split("."), lambda before, part: f"{before}.{part}"):
+        spec = PathFinder.find_spec(parent, path)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations
+    return True
+
+
+def _found(home: ModuleType, name: str) -> Any:
+    found: Any = home
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _is_text(one: object) -> bool:
+    return isinstance(one, str)
+
+
+def _environments(processes: Processes, model: str) -> list[list[tuple[str, str]]]:
+    shared = [*thread_settings(processes, model), *processes.env]
+    if not processes.gpus:
+        return [shared]
+    gpus = processes.gpus
+    return [[*shared, ("CUDA_VISIBLE_DEVICES", gpus[index % len(gpus)])] for index in range(processes.count)]

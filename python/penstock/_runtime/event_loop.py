@@ -1,0 +1,215 @@
+"""Async handlers: the event loop of one instance, which computes several calls at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock._core import Call, Port
+    from penstock._spec.definition import Handler
+
+__all__ = ["computes", "new_loop", "report_blocked", "run"]
+
+computes: ContextVar[Call | None] = ContextVar("computes", default=None)
+"""What the current task computes. The tasks that it starts know it too."""
+_OWN = ("asyncio", "uvloop", "penstock")
+"""The packages whose frames are not the handler's."""
+
+
+def run(factory: Callable[[], Handler], port: Port) -> None:
+    """Builds a handler on a new event loop and computes what comes to the port, until it is closed.
+
+    The loop is uvloop's if that is installed.
+    """
+    loop = new_loop()
+    try:
+        loop.run_until_complete(_Instance(loop, port).run(factory))
+    finally:
+        try:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            loop.close()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop: uvloop's if that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class _Instance:
+    """A handler and the tasks that compute its calls."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, port: Port) -> None:
+        self._loop = loop
+        self._port = port
+        self._handler: Any = None
+        self._active: dict[asyncio.Task[None], Call] = {}
+        self._cancelled: set[asyncio.Task[None]] = set()
+        self._waiting: dict[Call, asyncio.Future[None]] = {}
+        self._closed = loop.create_future()
+
+    async def run(self, factory: Callable[[], Handler]) -> None:
+        self._port.runs_on(threading.get_ident())
+        try:
+            handler = factory()
+        except BaseException as raised:
+            self._port.failed(raised)
+            return
+        self._handler = handler.call
+        # Looked up at the start, as what is called for each request.
+        self._compute = self._stream if self._port.streams else self._answer
+        self._loop.add_reader(self._port.fileno(), self._look)
+        self._port.built(handler.close_sequence)
+        try:
+            await self._closed
+            while self._active:
+                await asyncio.wait(list(self._active))
+        finally:
+            self._loop.remove_reader(self._port.fileno())
+        self._port.close_sequences()
+        try:
+            closing: Any = handler.close()
+            if inspect.isawaitable(closing):
+                await closing
+        except Exception as raised:
+            self._port.log(raised)
+
+    def _look(self) -> None:
+        """Called when there is news: calls, callers that left, readers that made room."""
+        news = self._port.take()
+        for call in news.calls:
+            task = self._loop.create_task(self._compute(call))
+            self._active[task] = call
+            task.add_done_callback(self._done)
+        if news.moved:
+            for task, call in list(self._active.items()):
+                # Once: it may take its time to clean up.
+                if not call.wanted and task not in self._cancelled:
+                    self._cancelled.add(task)
+                    task.cancel()
+            for call, room in list(self._waiting.items()):
+                if not room.done() and not call.full:
+                    room.set_result(None)
+        if news.closed and not self._closed.done():
+            self._closed.set_result(None)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._active[task]
+        self._cancelled.discard(task)
+
+    async def _answer(self, call: Call) -> None:
+        _enter(call)
+        try:
+            returned = await self._handler(*call.arguments)
+        except BaseException as raised:
+            _fail(call, raised)
+        else:
+            call.answer(returned)
+
+    async def _stream(self, call: Call) -> None:
+        pieces: Any = None
+        _enter(call)
+        try:
+            pieces = self._handler(*call.arguments)
+            if inspect.isawaitable(pieces):
+                pieces = await pieces
+            if isinstance(pieces, AsyncIterator):
+                async for piece in pieces:
+                    if not call.send(piece) and not await self._room(call):
+                        break
+            else:
+                for piece in pieces:
+                    if not call.send(piece) and not await self._room(call):
+                        break
+        except BaseException as raised:
+            _fail(call, raised)
+        try:
+            await _close(pieces)
+        except Exception as raised:
+            # It has no caller any more; the log gets it.
+            self._port.log(raised)
+        finally:
+            call.end()
+
+    async def _room(self, call: Call) -> bool:
+        """Waits until every caller has read. Whether anybody still wants more."""
+        while call.full:
+            room = self._waiting[call] = self._loop.create_future()
+            try:
+                await asyncio.wait_for(room, self._port.patience)
+            except asyncio.TimeoutError:
+                call.give_up_full()
+            finally:
+                del self._waiting[call]
+        return call.wanted
+
+
+def _enter(call: Call) -> None:
+    """Has the current task, whose context is its own, know what it computes, and in which span."""
+    computes.set(call)
+    if call.trace is not None:
+        from penstock._runtime import tracing
+
+        tracing.attach(*call.trace)
+
+
+def _fail(call: Call, raised: BaseException) -> None:
+    if isinstance(raised, asyncio.CancelledError) and not call.wanted:
+        call.cancelled()
+    else:
+        call.fail(raised)
+
+
+async def _close(pieces: Any) -> None:
+    """Lets a generator that was not run to its end clean up."""
+    if hasattr(pieces, "aclose"):
+        await pieces.aclose()
+    elif hasattr(pieces, "close"):
+        pieces.close()
+
+
+def report_blocked(model: str, thread: int, milliseconds: int) -> None:
+    """Tells the log where a handler blocks its event loop.
+
+    Args:
+        model: The model's name.
+        thread: The loop's thread.
+        milliseconds: How long it has been blocked so far.
+    """
+    where = _where(sys._current_frames().get(thread))
+    if not where:
+        # It waits as it should, and only came late to it: the machine is busy.
+        return
+    logging.getLogger(f"penstock.{model}").warning(
+        "model '%s' blocks its event loop, for %d ms so far, so that its other calls wait: %s. "
+        "Await it, move it to asyncio.to_thread(), or make the handler a plain def.",
+        model,
+        milliseconds,
+        where,
+    )
+
+
+def _where(frame: Any) -> str:
+    if frame is None:
+        return ""
+    stack = traceback.extract_stack(frame)
+    modules = [one.f_globals.get("__name__", "").partition(".")[0] for one, _ in traceback.walk_stack(frame)]
+    own = [entry for entry, module in zip(stack, reversed(modules), strict=False) if module not in _OWN]
+    if not own:
+        return ""
+    last = own[-1]
+    return f"{last.filename}:{last.lineno} in {last.name}: {last.line}"

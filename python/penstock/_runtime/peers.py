@@ -1,0 +1,235 @@
+"""`ctx.models`: the other models of a server, for a handler that calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from penstock import _core
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from penstock._core import Link, PeerCall, PeerPieces
+
+__all__ = ["Peer", "Peers", "Pieces"]
+
+T = TypeVar("T")
+
+_Parameter = bool | int | float | str
+_Wait = Callable[[Callable[..., Any], Callable[[], "float | None"]], Awaitable[Any]]
+
+
+class Peers:
+    """The models of the server that runs a handler, by name, or by name and version.
+
+    Example:
+        >>> @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])])
+        ... def twice(x, ctx: Context):
+        ...     return ctx.models["double"](x) + ctx.models["double", "2"](x=x)
+    """
+
+    __slots__ = ("_link",)
+    # Else `in` and `for` would ask for models named 0, 1, 2 without end.
+    __contains__: ClassVar[None] = None
+    __iter__: ClassVar[None] = None
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getitem__(self, which: str | tuple[str, str | int]) -> Peer:
+        """A model. Whether it is there is seen when it is called."""
+        name, version = (which, None) if isinstance(which, str) else which
+        if not isinstance(name, str):
+            raise TypeError(f"a model's name is a str, not {name!r}")
+        return Peer(self._link, name, None if version is None else str(version), {})
+
+
+class Peer:
+    """A model that can be called: through its own queue and batches, on behalf of who calls the caller.
+
+    Takes arrays by position, in declared order, by name, or as one dict by name; with the batch axis where the model
+    has one. Numbers, texts and lists take the declared datatype. Gives the array of the only output, else a dict by
+    name. The arrays are the caller's own.
+
+    Raises:
+        PenstockError: what the model answers with, as the class of its kind: `InvalidInput`, `Overloaded`,
+            `HandlerError`; `Timeout` when the callers' deadline has passed, `Cancelled` when all of them have left.
+    """
+
+    __slots__ = ("_link", "_parameters", "name", "version")
+
+    name: str
+    """The model's name."""
+    version: str | None
+    """The version that is asked for; None for the one that the server chooses."""
+
+    def __init__(self, link: Link, name: str, version: str | None, parameters: dict[str, _Parameter]) -> None:
+        self._link, self.name, self.version, self._parameters = link, name, version, parameters
+
+    def with_parameters(self, **parameters: _Parameter) -> Peer:
+        """The same model, called with these as the request's parameters: its handler finds them in `ctx.parameters`."""
+        return Peer(self._link, self.name, self.version, {**self._parameters, **parameters})
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests of clients the model has now, waiting or computed; calls of other models do not count.
+
+        Raises:
+            PenstockError: there is no such model, or it may not be called from here.
+        """
+        return self._link.in_flight(self.name, self.version)
+
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
+        """Waits for the answer, without the interpreter. For plain handlers."""
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError(
+                f"the call would block the event loop: write `await ctx.models[{self.name!r}].aio(...)` "
+                "in an async handler"
+            )
+        return _plain(self._begin(*_given(arrays, named)).wait())
+
+    async def aio(self, /, *arrays: Any, **named: Any) -> Any:
+        """As a call, for async handlers: other calls run meanwhile. Do not change the arrays until it has ended."""
+        return _plain(await self._outputs(*_given(arrays, named), held=False))
+
+    def stream(self, /, *arrays: Any, **named: Any) -> Pieces:
+        """As a call of a model that streams: an iterator of its pieces, each as a call gives them.
+
+        For plain handlers with `for`, for async ones with `async for`. A model that answers once gives one piece.
+        Closed or let go, it ends the model's generator.
+
+        Example:
+            >>> async for word in ctx.models["complete"].stream(text="Once upon"):
+            ...     yield word
+        """
+        positional, called = _given(arrays, named)
+        begun = self._link.begin_stream(self.name, self.version, positional, called, self._parameters)
+        return Pieces(begun, _plain, self.name, wait)
+
+    async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
+        call = self._begin(positional, named)
+        try:
+            return await wait(lambda post, ticket: call.poll(post, ticket, held), lambda: call.patience)
+        finally:
+            call.cancel()
+
+    def _begin(self, positional: list[Any], named: dict[str, Any]) -> PeerCall:
+        return self._link.begin(self.name, self.version, positional, named, self._parameters)
+
+    def __repr__(self) -> str:
+        version = f" version {self.version!r}" if self.version else ""
+        return f"<model {self.name!r}{version}>"
+
+
+class Pieces:
+    """What a model answers piece by piece: an iterator for plain handlers, and an async one for the others.
+
+    The model pauses while nobody reads. Raises what the model answers with where it fails, after the pieces before it.
+    """
+
+    __slots__ = ("_call", "_name", "_plain", "_ready", "_wait")
+
+    def __init__(self, call: PeerPieces, plain: Callable[[dict[str, Any]], Any], name: str, wait: _Wait) -> None:
+        self._call, self._plain, self._name, self._wait = call, plain, name, wait
+        self._ready: deque[dict[str, Any]] = deque()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        """The next piece; waits for it without the interpreter."""
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError(
+                f"reading would block the event loop: write `async for ... in ctx.models[{self._name!r}].stream(...)` "
+                "in an async handler"
+            )
+        while not self._ready:
+            if not self._take(self._call.wait()):
+                raise StopIteration
+        return self._plain(self._ready.popleft())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next piece; other tasks run meanwhile."""
+        while not self._ready:
+            if not self._take(await self._wait(self._call.poll, lambda: self._call.patience)):
+                raise StopAsyncIteration
+        return self._plain(self._ready.popleft())
+
+    def _take(self, pieces: list[dict[str, Any]]) -> bool:
+        """Whether there are any. The mark of an end that brings nothing is no piece."""
+        self._ready.extend(piece for piece in pieces if piece)
+        return bool(pieces)
+
+    def close(self) -> None:
+        """Ends it: the model's generator is closed. Closing twice does nothing."""
+        self._ready.clear()
+        self._call.close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        self.close()
+
+
+class _Waiting:
+    """The calls that one event loop waits for."""
+
+    def __init__(self) -> None:
+        self.post = _core.Post()
+        self.tickets = itertools.count()
+        self.futures: dict[int, asyncio.Future[None]] = {}
+
+    def deliver(self) -> None:
+        for ticket in self.post.take():
+            news = self.futures.get(ticket)
+            if news is not None and not news.done():
+                news.set_result(None)
+
+
+_OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakref.WeakKeyDictionary()
+
+
+def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
+    waiting = _OF_LOOPS.get(loop)
+    if waiting is None:
+        waiting = _OF_LOOPS[loop] = _Waiting()
+        loop.add_reader(waiting.post.fileno(), waiting.deliver)
+    return waiting
+
+
+async def wait(poll: Callable[[_core.Post, int], T | None], patience: Callable[[], float | None]) -> T:
+    """What `poll` gives, asked whenever it is worth it; its event loop goes on with other tasks meanwhile."""
+    loop = asyncio.get_running_loop()
+    waiting = _waiting_of(loop)
+    ticket = next(waiting.tickets)
+    try:
+        while True:
+            news = waiting.futures[ticket] = loop.create_future()
+            if (found := poll(waiting.post, ticket)) is not None:
+                return found
+            if (left := patience()) is None:
+                await news
+            else:
+                await asyncio.wait([news], timeout=left)
+    finally:
+        del waiting.futures[ticket]
+
+
+def _given(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+        return [], {**arrays[0], **named}
+    return [*arrays], named
+
+
+def _plain(outputs: dict[str, Any]) -> Any:
+    if len(outputs) == 1:
+        (value,) = outputs.values()
+        return value
+    return outputs

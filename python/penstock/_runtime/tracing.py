@@ -1,0 +1,32 @@
+"""OpenTelemetry context of a handler's call: the span of its request becomes the current one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+__all__ = ["attach", "detach"]
+
+
+def attach(traceparent: str, tracestate: str) -> Any:
+    """Makes a span OpenTelemetry's current one, if that is installed: a token for `detach`, or None."""
+    try:
+        from opentelemetry import context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    except ImportError:
+        return None
+    try:
+        found = TraceContextTextMapPropagator().extract(
+            {"traceparent": traceparent, "tracestate": tracestate}, context=context.get_current()
+        )
+        return context.attach(found)
+    except Exception:
+        logging.getLogger("penstock").exception("a handler's spans are not tied to its request's")
+        return None
+
+
+def detach(token: Any) -> None:
+    """Undoes `attach`."""
+    from opentelemetry import context
+
+    context.detach(token)

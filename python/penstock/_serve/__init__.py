@@ -1,0 +1,1 @@
+"""`penstock serve`: the foreground run, its banner and its signals."""

@@ -1,0 +1,225 @@
+"""What a started server prints: its models, its addresses, and a request to try."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock._spec import datatypes
+
+if TYPE_CHECKING:
+    from penstock._server.server import Server
+    from penstock._spec.batching import Batching
+    from penstock._spec.definition import Definition
+    from penstock._spec.tensor import Tensor
+
+_INLINE_ELEMENTS = 32
+"""A request with more numbers than this is no line to read; zero bytes are piped in instead."""
+
+_SAMPLES: dict[str, Any] = {"BOOL": True, "BYTES": "text"}
+_VARIABLE_AXIS = 2
+_WIDEST_ROUTES = 50
+"""Characters for a model's routes in the table; all of them are in `/docs`."""
+
+Greetings: TypeAlias = Callable[[Sequence[Any], str], Sequence[str]]
+"""What is shown to whoever has started a server with these models, and where it serves HTTP: requests to try."""
+
+
+def describe(server: Server, models: Sequence[Any], greetings: Greetings | None = None) -> str:
+    """The lines that a started server prints."""
+    rows: list[tuple[str, ...]] = [("MODEL", "VERSION", "INPUTS", "OUTPUTS", "BATCHING", "INSTANCES")]
+    # A name that begins with a colon is in no list: such a model answers routes for others.
+    rows += [_row(definition) for definition in server.definitions if not definition.name.startswith(":")]
+    lines = ["", *_table(rows), ""]
+    if server.http_address:
+        lines.append(f"http  {server.http_url}{_listening(server.http_url, server.http_address)}")
+    if server.grpc_address:
+        lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
+    if server.http_address and server.config.docs and not server.http_url.startswith("unix:"):
+        lines.append(f"docs  {server.http_url}/docs")
+    if server.attach_address:
+        lines.append(f"attach  {server.attach_address}")
+    for folder in server.config.repository:
+        lines.append(f"repository  {folder} ({server.config.model_control})")
+    lines += [f"try   {text}" for text in _to_try(server, models, greetings)]
+    return "\n".join([_title(), *lines, ""])
+
+
+def _to_try(server: Server, models: Sequence[Any], greetings: Greetings | None) -> Sequence[str]:
+    """Shell lines that ask the server for something."""
+    url = server.http_url if server.http_address else ""
+    if not url:
+        return ()
+    if greetings and not url.startswith("unix:") and (said := greetings(models, url)):
+        return said
+    if not server.definitions:
+        # A repository from which nothing is loaded yet.
+        return [f"{_client(url)} -X POST {_base(url)}/v2/repository/index"]
+    first = server.definitions[0]
+    versioned = sum(other.name == first.name for other in server.definitions) > 1
+    path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
+    return [curl(first, url, _examples(first, models), path=path)]
+
+
+def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *, path: str) -> str:
+    """A shell line that sends a valid request to a model.
+
+    Args:
+        definition: The model.
+        url: Where it is served, as `Server.http_url` has it.
+        examples: JSON documents of the inputs that carry one; None where none could be made, and then
+            the line asks for the model's metadata instead.
+        path: The model's path, with its version where it has several.
+    """
+    where, model = _client(url), _base(url) + path
+    if definition.routes:
+        return _to_route(definition, where, _base(url))
+    if definition.open and not definition.inputs:
+        return f"{where} {model}"
+    ask = f"{where} -N {model}/infer_stream" if definition.streams else f"{where} {model}/infer"
+    wanted = [tensor for tensor in definition.inputs if not tensor.optional]
+    if any(examples.get(tensor.name, "") is None for tensor in wanted):
+        return f"{where} {model}"
+    if not wanted and definition.batching is not None:
+        # Some input must say how many rows there are.
+        wanted = [tensor for tensor in definition.inputs if tensor.name not in examples][:1]
+    shapes = {tensor.name: _sample_shape(tensor, batched=definition.batching is not None) for tensor in wanted}
+    if sum(_count(shape) for shape in shapes.values()) > _INLINE_ELEMENTS:
+        return _binary(definition, wanted, shapes, ask)
+    inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in wanted]
+    body = _json({**_parameters(definition), "inputs": inputs})
+    return f"{ask} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+
+
+def _to_route(definition: Definition, where: str, base: str) -> str:
+    """A line for the first route, whose named parts are left to be filled in."""
+    method, _, path = definition.routes[0].partition(" ")
+    sent = "" if method in ("GET", "HEAD", "DELETE", "OPTIONS") else " -d '{}'"
+    asked = "-I" if method == "HEAD" else f"-X {method}"
+    return f"{where} {asked} {shlex.quote(base + path)}{sent}"
+
+
+def _parameters(definition: Definition) -> dict[str, Any]:
+    """A sequence of its own, where the model keeps sequences."""
+    if definition.sequences is None:
+        return {}
+    return {"parameters": {"sequence_id": 1, "sequence_start": True, "sequence_end": True}}
+
+
+def _binary(definition: Definition, wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
+    inputs, total = [], 0
+    for tensor in wanted:
+        # A text of no bytes is its length alone: four bytes, all zero.
+        size = _count(shapes[tensor.name]) * datatypes.ITEM_SIZES.get(tensor.datatype, 4)
+        total += size
+        head = {"name": tensor.name, "shape": shapes[tensor.name], "datatype": tensor.datatype}
+        inputs.append({**head, "parameters": {"binary_data_size": size}})
+    header = _json({**_parameters(definition), "inputs": inputs})
+    body = f"{{ printf %s {shlex.quote(header)}; head -c {total} /dev/zero; }}"
+    length = f"-H 'Inference-Header-Content-Length: {len(header.encode())}'"
+    return f"{body} | {request} -H 'Content-Type: application/octet-stream' {length} --data-binary @-"
+
+
+def _client(url: str) -> str:
+    socket = url.removeprefix("unix:")
+    return "curl -s" if socket == url else f"curl -s --unix-socket {shlex.quote(socket)}"
+
+
+def _base(url: str) -> str:
+    return "http://localhost" if url.startswith("unix:") else url
+
+
+def _input(tensor: Tensor, shape: list[int], examples: Mapping[str, str | None]) -> dict[str, Any]:
+    sample = examples.get(tensor.name) or _SAMPLES.get(tensor.datatype, 1)
+    return {
+        "name": tensor.name,
+        "shape": shape,
+        "datatype": tensor.datatype,
+        "data": [sample] * _count(shape),
+    }
+
+
+def _sample_shape(tensor: Tensor, *, batched: bool) -> list[int]:
+    row = [_VARIABLE_AXIS if axis < 0 else axis for axis in tensor.shape]
+    return [1, *row] if batched else row
+
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for axis in shape:
+        count *= axis
+    return count
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _examples(definition: Definition, models: Iterable[Any]) -> dict[str, str | None]:
+    from penstock._model.model import Model
+
+    for one in models:
+        if isinstance(one, Model) and (one.name, one.version) == (definition.name, definition.version):
+            return one.examples()
+    return {}
+
+
+def _row(definition: Definition) -> tuple[str, ...]:
+    return (
+        definition.name,
+        definition.version,
+        _taken(definition),
+        _shown(definition, definition.outputs),
+        _batching(definition.batching),
+        str(definition.instances),
+    )
+
+
+def _taken(definition: Definition) -> str:
+    """The inputs, and a model's own routes, if they are not too many."""
+    text, more = _shown(definition, definition.inputs), list(definition.routes)
+    room = len(text) + _WIDEST_ROUTES
+    # One in any case: what it is like says more than how many there are.
+    while more and (len(more) == len(definition.routes) or len(f"{text}, {more[0]}") <= room):
+        text = f"{text}, {more.pop(0)}"
+    return f"{text}, and {len(more)} more" if more else text
+
+
+def _shown(definition: Definition, tensors: Sequence[Tensor]) -> str:
+    if definition.open and not tensors:
+        return "any"
+    return _tensors(tensors, batched=definition.batching is not None)
+
+
+def _tensors(tensors: Iterable[Tensor], *, batched: bool) -> str:
+    shown = [
+        f"{tensor.name}{'?' if tensor.optional else ''} {tensor.datatype} {tensor.wire_shape(batched=batched)}"
+        for tensor in tensors
+    ]
+    return ", ".join(shown) or "-"
+
+
+def _batching(batching: Batching | None) -> str:
+    if batching is None:
+        return "off"
+    rows = f"up to {batching.max_size} row{'s' if batching.max_size > 1 else ''}"
+    delay = f", {batching.max_delay * 1000:g} ms delay" if batching.max_delay else ""
+    return f"{rows}{delay}" if batching.dynamic else f"{rows}, not joined"
+
+
+def _listening(url: str, address: str) -> str:
+    return "" if url.endswith(address) else f" (listening on {address})"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _title() -> str:
+    from penstock import _core
+
+    return f"Penstock {_core.version}"

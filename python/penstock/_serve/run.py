@@ -1,0 +1,160 @@
+"""Runs a server in the foreground: says what is served, waits for a signal, drains."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from penstock._reload import pid_file
+from penstock._runtime.console import say
+from penstock._serve import banner
+from penstock._serve.signals import Signals
+from penstock._server.server import Server
+
+if TYPE_CHECKING:
+    from penstock._reload.reloader import Reloader
+
+_LOOKS_EVERY = 0.1
+"""Seconds between two looks at whether a signal came."""
+
+_AT_ONCE_GRACE = 1.0
+"""Seconds that a stop at once gives the compiled part to let go."""
+
+_UNFINISHED = "requests that have not finished"
+
+
+class _SignalledError(BaseException):
+    """A signal came while models load. Not an `Exception`: nothing on its way out may swallow it."""
+
+
+class _Signals(Signals):
+    """Signals of a server in the foreground. Counted, not raised, once it runs: a raise could strike anywhere.
+
+    Args:
+        drain_timeout: How long the first one leaves to requests, in seconds.
+        reloads: Whether SIGHUP is one to catch.
+    """
+
+    def __init__(self, drain_timeout: float, *, reloads: bool) -> None:
+        also = [signal.SIGHUP] if reloads else []
+        super().__init__([signal.SIGINT, signal.SIGTERM], also=also, start_timeout=drain_timeout)
+        self._had_terminal = _has_terminal()
+        self.reloads = 0
+        self.interrupt = False
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        # A terminal that is closed sends SIGHUP too, and means the end.
+        if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
+            self.reloads += 1
+            return
+        super().handle(number, frame)
+        if self.interrupt:
+            raise _SignalledError
+
+
+def run(
+    server: Server,
+    models: list[Any],
+    reloader: Reloader | None = None,
+    greetings: banner.Greetings | None = None,
+) -> list[str]:
+    """Starts the server, prints what it serves, and blocks until it has stopped.
+
+    The first SIGINT or SIGTERM drains, a second one stops at once. One that comes while models load
+    ends the start. Where handlers hold the interpreter beyond that, the process ends without them: its exit status is
+    0, or 3 if requests were cut off. With a reloader, SIGHUP loads the code anew.
+
+    Args:
+        server: What to run.
+        models: What it was made with. Emptied, so that the code of what is replaced is not held here.
+        reloader: Loads them anew.
+        greetings: What is shown in place of the request to try, if it gives anything.
+
+    Returns:
+        The names of what was cut off; empty when all requests finished.
+    """
+    signals = _Signals(server.config.drain_timeout, reloads=reloader is not None)
+    with signals.caught(), pid_file.held(server.config.pid_file):
+        try:
+            signals.interrupt = True
+            server.start()
+            signals.interrupt = False
+            signals.heed(server)
+        except _SignalledError:
+            signals.interrupt = False
+            return server.stop(0.0)
+        if reloader is not None:
+            reloader.start()
+        say(banner.describe(server, models, greetings), sys.stdout)
+        models.clear()
+        try:
+            while signals.count == 0:
+                if server.wait(_LOOKS_EVERY):
+                    return server.stop()
+                if signals.reloads and reloader is not None:
+                    signals.reloads = 0
+                    reloader.ask()
+        finally:
+            if reloader is not None:
+                reloader.stop()
+        return _drain(server, signals)
+
+
+def _drain(server: Server, signals: _Signals) -> list[str]:
+    say(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
+    stop = _Stop(server, None)
+    while not stop.has_ended(_LOOKS_EVERY):
+        if signals.count > 1:
+            say("penstock: stopping at once")
+            return _stop_at_once(server, stop)
+    return stop.cut()
+
+
+def _stop_at_once(server: Server, stop: _Stop) -> list[str]:
+    until = time.monotonic() + _AT_ONCE_GRACE
+    hastened = _Stop(server, 0.0)
+    # Whatever the second stop says, only the first one knows whether the server has let go.
+    for one in (hastened, stop):
+        if not one.has_ended(max(0.0, until - time.monotonic())):
+            return [_UNFINISHED]
+    return [*stop.cut(), *hastened.cut()]
+
+
+class _Stop:
+    """A stop on a thread of its own, so that this one can look for a second signal meanwhile."""
+
+    def __init__(self, server: Server, timeout: float | None) -> None:
+        self._cut: list[str] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(server, timeout), name="penstock-stop", daemon=True)
+        self._thread.start()
+
+    def has_ended(self, patience: float) -> bool:
+        """Whether the stop ends within so many seconds."""
+        self._thread.join(patience)
+        return not self._thread.is_alive()
+
+    def cut(self) -> list[str]:
+        """What was cut off, once the stop has ended."""
+        if self._failure is not None:
+            raise self._failure
+        return self._cut
+
+    def _run(self, server: Server, timeout: float | None) -> None:
+        try:
+            self._cut = server.stop(timeout)
+        except BaseException as error:
+            self._failure = error
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Records of a model: tensors, batching, scheduling, results. Plain data, below every mechanism."""

@@ -1,0 +1,35 @@
+"""Placement of a model's instances in processes: processes to start, or channels of an attached process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock import _core
+
+__all__ = ["Channels", "Spawning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spawning:
+    """What is needed to start the processes of a model. Rust reads these attributes by name."""
+
+    program: str
+    arguments: list[str]
+    environments: list[list[tuple[str, str]]]
+    """What is different in the environment of each instance."""
+    payload: bytes
+    """What a process loads: see `penstock._worker.payload`."""
+    hang_after: float | None
+    abandoned_after: float | None
+    max_rss: int | None
+    max_age: float | None
+    max_batches: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Where the instances of an attached model get their batches. Rust reads these attributes by name."""
+
+    channels: list[_core.Channel]

@@ -1,0 +1,102 @@
+"""Results a handler may return or yield besides plain outputs: `Answers`, `RowErrors`, `Final`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsIndex
+
+__all__ = ["Answers", "Final", "RowErrors"]
+
+
+class Answers:
+    """The outputs of each request of a batch, in the order of `ctx.requests`.
+
+    For a handler whose outputs differ in shape from request to request, or that makes them one by one anyway: nothing
+    has to be joined, only to be parted again. A handler that streams may yield it too.
+
+    Args:
+        each: What the handler would return if a request were alone, with all of its rows; or an exception, which
+            fails it alone.
+
+    Example:
+        >>> def spans(text, ctx):
+        ...     ends = itertools.accumulate(one.rows for one in ctx.requests)
+        ...     parts = [text[end - one.rows : end] for end, one in zip(ends, ctx.requests)]
+        ...     return Answers({"spans": find(part)} for part in parts)
+    """
+
+    __slots__ = ("each",)
+
+    each: tuple[Any, ...]
+    """What each request is answered."""
+
+    def __init__(self, each: Iterable[Any]) -> None:
+        self.each = tuple(each)
+
+    def __repr__(self) -> str:
+        return f"Answers({len(self.each)} requests)"
+
+
+class RowErrors(Exception):
+    """Fails single rows of a batch. Only their callers get an error, the others get their rows.
+
+    A batched handler raises or returns it; one that streams may yield it too. A list that a handler returns
+    may instead hold an exception in the place of a row.
+
+    Args:
+        errors: The exception of each row that failed, by the row's place in the batch.
+        outputs: What the handler would have returned, with all rows of the batch. What it holds in the places of
+            failed rows is ignored. None where every row failed.
+
+    Raises:
+        TypeError: a place is no integer, or what it has is no exception.
+        ValueError: a place is below 0.
+
+    Example:
+        >>> def root(x):
+        ...     bad = np.flatnonzero(x[:, 0] < 0)
+        ...     y = np.sqrt(np.abs(x))
+        ...     return RowErrors({row: InvalidInput("x is below 0") for row in bad}, y)
+    """
+
+    errors: dict[int, BaseException]
+    """The exception of each row that failed."""
+    outputs: Any
+    """What the handler would have returned; None where every row failed."""
+
+    def __init__(self, errors: Mapping[SupportsIndex, BaseException] | Mapping[int, Any], outputs: Any = None) -> None:
+        self.errors = {}
+        for place, error in errors.items():
+            row = operator.index(place)
+            if row < 0:
+                raise ValueError(f"RowErrors: row {row} is below 0")
+            if not isinstance(error, BaseException):
+                raise TypeError(f"RowErrors: row {row} has a {type(error).__name__}, expected an exception")
+            self.errors[row] = error
+        self.outputs = outputs
+        super().__init__(f"{len(self.errors)} rows of the batch failed: {sorted(self.errors)}")
+
+
+class Final:
+    """The last piece of a stream, or of one row of a batched stream.
+
+    A generator that simply ends needs none: its callers then learn of the end after the last piece.
+
+    Args:
+        outputs: What the handler would yield; None ends without a further piece.
+
+    Example:
+        >>> @model(inputs=[Tensor("n", np.int32, [1])], outputs=[Tensor("i", np.int32, [1])])
+        ... def count(n):
+        ...     for i in range(n[0]):
+        ...         yield Final([i]) if i == n[0] - 1 else [i]
+    """
+
+    __slots__ = ("outputs",)
+
+    def __init__(self, outputs: Any = None) -> None:
+        self.outputs = outputs
+
+    def __repr__(self) -> str:
+        return f"Final({'' if self.outputs is None else repr(self.outputs)})"

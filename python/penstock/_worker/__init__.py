@@ -1,0 +1,1 @@
+"""Entry point of the child processes that host model instances."""
