@@ -78,7 +78,7 @@ def test_a_second_signal_stops_at_once(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_drain_that_does_not_end_is_not_taken_for_a_clean_stop() -> None:
     server = StandIn(signals=2, cut=[], drains=False)
-    assert run(server) == ["requests that have not finished"]
+    assert served(server) == ["requests that have not finished"]
     server.never.set()
 
 

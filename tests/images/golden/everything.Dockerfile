@@ -45,4 +45,4 @@ ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8080 PENSTOCK_GRPC=0.0.0.0:9000
 EXPOSE 8080 9000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
   CMD ["/opt/venv/bin/python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/v2/health/ready', timeout=4)"]
-ENTRYPOINT ["/opt/venv/bin/penstock", "serve", "--door", "inferless", ".", "--option", "name=ä"]
+ENTRYPOINT ["/opt/venv/bin/penstock", "serve", "--integration", "inferless", ".", "--option", "name=ä"]
