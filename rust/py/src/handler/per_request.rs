@@ -9,7 +9,8 @@ use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 pub(crate) fn are(returned: &Bound<'_, PyAny>) -> bool {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = returned.py();
-    let class = CLASS.get_or_try_init(py, || py.import("penstock._spec.results")?.getattr("Answers").map(Bound::unbind));
+    let class =
+        CLASS.get_or_try_init(py, || py.import("penstock._spec.results")?.getattr("Answers").map(Bound::unbind));
     class.is_ok_and(|class| returned.get_type().is(class.bind(py)))
 }
 

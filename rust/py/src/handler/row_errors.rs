@@ -23,8 +23,8 @@ pub(crate) fn part<'py>(
     static PARTED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = returned.py();
     let take = || -> PyResult<(RaisedRows<'py>, Option<Bound<'py, PyAny>>)> {
-        let parted =
-            PARTED.get_or_try_init(py, || py.import("penstock._handler.row_errors")?.getattr("parted").map(Bound::unbind))?;
+        let parted = PARTED
+            .get_or_try_init(py, || py.import("penstock._handler.row_errors")?.getattr("parted").map(Bound::unbind))?;
         parted.bind(py).call1((returned, spec.outputs.len()))?.extract()
     };
     let (failed, outputs) = take().map_err(|error| errors::from_handler(py, spec, &error))?;
@@ -70,6 +70,7 @@ fn holds_exception(item: &Bound<'_, PyAny>) -> bool {
 pub(crate) fn is_row_errors(raised: &Bound<'_, PyAny>) -> bool {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = raised.py();
-    let class = CLASS.get_or_try_init(py, || py.import("penstock._spec.results")?.getattr("RowErrors").map(Bound::unbind));
+    let class =
+        CLASS.get_or_try_init(py, || py.import("penstock._spec.results")?.getattr("RowErrors").map(Bound::unbind));
     class.is_ok_and(|class| raised.is_instance(class.bind(py)).unwrap_or(false))
 }
