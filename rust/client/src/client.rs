@@ -1,14 +1,14 @@
 //! A client: attempts at calls, one after the other or two at once.
 
 use crate::{
-    Ask, CallOptions, Failure, Options, Raw, RawAnswer, Target, blocking,
-    connect::Connector,
+    AdminRequest, CallOptions, Failure, Mode, Options, RawRequest, RawResponse, Target, blocking,
+    connector::Connector,
     failure::{Result, Stage},
-    grpc::Grpc,
-    raw,
+    grpc::call::Grpc,
+    raw_request,
+    response_stream::ResponseStream,
     rest::Rest,
     retry,
-    stream::Pieces,
 };
 use penstock_core::Parameter;
 use penstock_wire::{ClientRequest, ClientResponse};
@@ -19,15 +19,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// Whose thread makes the calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The caller's, with [`crate::blocking::drive`].
-    Blocking,
-    /// The runtime's, with [`crate::background::spawn`], or an event loop's, with [`crate::Stepped`].
-    Shared,
-}
 
 /// A server, and the connections to it.
 pub struct Client {
@@ -78,7 +69,7 @@ impl Client {
         tell_timeout(&mut call, how);
         let stateful = call.parameters.iter().any(|(name, _)| name == "sequence_id");
         let attempts = || self.attempts(how, false, || self.infer_once(&call, how));
-        match self.options.hedge.filter(|_| self.mode == Mode::Shared && how.hedge && !stateful) {
+        match self.options.hedge.filter(|_| self.mode == Mode::Async && how.hedge && !stateful) {
             Some(delay) => self.in_time(how, hedged(delay, attempts)).await,
             None => self.in_time(how, attempts()).await,
         }
@@ -88,7 +79,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`infer`](Self::infer).
-    pub async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
+    pub async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
         let attempts = self.attempts(how, ask.is_idempotent(), || self.ask_once(ask, how));
         self.in_time(how, attempts).await
@@ -98,10 +89,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`infer`](Self::infer).
-    pub async fn raw(&self, request: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+    pub async fn raw(&self, request: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let grpc = self.target.grpc;
         request.check(grpc).map_err(Failure::not_sent)?;
-        raw::check_headers(&how.headers, |name| raw::is_framing(name, grpc)).map_err(Failure::not_sent)?;
+        raw_request::check_headers(&how.headers, |name| raw_request::is_framing(name, grpc))
+            .map_err(Failure::not_sent)?;
         let attempts = self.attempts(how, request.repeatable, || self.raw_once(request, how));
         self.in_time(how, attempts).await
     }
@@ -110,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`infer`](Self::infer).
-    pub async fn stream(&self, call: ClientRequest, how: &CallOptions) -> Result<Pieces> {
+    pub async fn stream(&self, call: ClientRequest, how: &CallOptions) -> Result<ResponseStream> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
         // How long a whole stream may take is not known.
         let untold = CallOptions { timeout: None, ..how.clone() };
@@ -133,29 +125,34 @@ impl Client {
         }
     }
 
-    async fn ask_once(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
+    async fn ask_once(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
         match &self.server {
             Server::Rest(rest) => rest.ask(ask, how).await,
             Server::Grpc(grpc) => grpc.ask(ask, how).await,
         }
     }
 
-    async fn raw_once(&self, request: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+    async fn raw_once(&self, request: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         match &self.server {
             Server::Rest(rest) => rest.raw(request, how).await,
             Server::Grpc(grpc) => grpc.raw(request, how).await,
         }
     }
 
-    async fn stream_once(&self, call: &ClientRequest, how: &CallOptions, piece: Option<Duration>) -> Result<Pieces> {
+    async fn stream_once(
+        &self,
+        call: &ClientRequest,
+        how: &CallOptions,
+        piece: Option<Duration>,
+    ) -> Result<ResponseStream> {
         match &self.server {
             Server::Rest(rest) => {
                 let (connection, head) = rest.stream(call, how).await?;
-                Ok(Pieces::rest(connection, head.framing, self.options.max_answer, piece))
+                Ok(ResponseStream::rest(connection, head.framing, self.options.max_answer, piece))
             }
             Server::Grpc(grpc) => {
                 let (own, reply) = grpc.stream(call, how).await?;
-                Ok(Pieces::grpc(own, reply, piece))
+                Ok(ResponseStream::grpc(own, reply, piece))
             }
         }
     }
@@ -186,7 +183,7 @@ impl Client {
 
     /// What comes of `call` before the deadline. A blocking socket keeps to it by itself.
     async fn in_time<T>(&self, how: &CallOptions, call: impl Future<Output = Result<T>>) -> Result<T> {
-        match how.deadline.filter(|_| self.mode == Mode::Shared) {
+        match how.deadline.filter(|_| self.mode == Mode::Async) {
             None => call.await,
             Some(deadline) => {
                 let timed = tokio::time::timeout_at(deadline.into(), call).await;
@@ -198,7 +195,7 @@ impl Client {
     async fn pause(&self, wait: Duration) {
         match self.mode {
             Mode::Blocking => blocking::sleep(wait).await,
-            Mode::Shared => tokio::time::sleep(wait).await,
+            Mode::Async => tokio::time::sleep(wait).await,
         }
     }
 }
@@ -247,5 +244,5 @@ const OWN_HEADERS: [&str; 9] = [
 ];
 
 fn check_headers(headers: &[(String, String)]) -> penstock_core::Result<()> {
-    raw::check_headers(headers, |name| OWN_HEADERS.contains(&name))
+    raw_request::check_headers(headers, |name| OWN_HEADERS.contains(&name))
 }

@@ -9,7 +9,7 @@ pub enum Stage {
     /// The server has not worked on it: it can be sent again, whatever it asks.
     NotSent,
     /// The server answered that it will not.
-    Answered,
+    Responded,
     /// The server may have worked on it.
     Unknown,
 }
@@ -30,8 +30,8 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// The server's own refusal.
-    pub(crate) fn answered(error: Error, status: u16) -> Self {
-        Self { error, status: Some(status), stage: Stage::Answered }
+    pub(crate) fn responded(error: Error, status: u16) -> Self {
+        Self { error, status: Some(status), stage: Stage::Responded }
     }
 
     /// Before anything was sent.

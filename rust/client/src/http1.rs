@@ -4,9 +4,9 @@ mod head;
 
 pub(crate) use head::{Framing, Head};
 
-use self::head::{not_http, parse};
+use crate::http1::head::{not_http, parse};
 use crate::{
-    compress::too_large,
+    compression::too_large,
     failure::{Failure, Result, Stage},
     socket::Stream,
 };
@@ -33,7 +33,7 @@ pub(crate) struct Http1 {
 
 /// A request that could not be written whole.
 #[derive(Debug)]
-pub(crate) struct Unsent {
+pub(crate) struct SendError {
     /// Why.
     pub(crate) error: io::Error,
     /// Whether any of it was.
@@ -49,14 +49,14 @@ impl Http1 {
 
     /// Whether it can take another request.
     pub(crate) fn is_idle(&self) -> bool {
-        self.buffer.is_empty() && self.stream.idle() == crate::socket::Idle::Quiet
+        self.buffer.is_empty() && self.stream.idle() == crate::socket::idle::Idle::Quiet
     }
 
     /// Writes a request.
     ///
     /// # Errors
     /// What went wrong, and whether the server may have seen any of it.
-    pub(crate) async fn send(&mut self, head: &[u8], body: &[Bytes]) -> std::result::Result<(), Unsent> {
+    pub(crate) async fn send(&mut self, head: &[u8], body: &[Bytes]) -> std::result::Result<(), SendError> {
         let mut slices: SmallVec<[IoSlice<'_>; 4]> = SmallVec::new();
         slices.push(IoSlice::new(head));
         slices.extend(body.iter().filter(|chunk| !chunk.is_empty()).map(|chunk| IoSlice::new(chunk)));
@@ -65,16 +65,16 @@ impl Http1 {
         while !rest.is_empty() {
             let written = poll_fn(|cx| Pin::new(&mut self.stream).poll_write_vectored(cx, rest)).await;
             match written {
-                Ok(0) => return Err(Unsent { error: io::ErrorKind::WriteZero.into(), partly }),
+                Ok(0) => return Err(SendError { error: io::ErrorKind::WriteZero.into(), partly }),
                 Ok(count) => {
                     partly = true;
                     IoSlice::advance_slices(&mut rest, count);
                 }
-                Err(error) => return Err(Unsent { error, partly }),
+                Err(error) => return Err(SendError { error, partly }),
             }
         }
         let flushed = poll_fn(|cx| Pin::new(&mut self.stream).poll_flush(cx)).await;
-        flushed.map_err(|error| Unsent { error, partly })
+        flushed.map_err(|error| SendError { error, partly })
     }
 
     /// Reads the head of the answer, perhaps with `all` its headers; those that are only about progress are
@@ -212,8 +212,8 @@ impl Http1 {
     }
 }
 
-impl From<Unsent> for Failure {
-    fn from(unsent: Unsent) -> Self {
+impl From<SendError> for Failure {
+    fn from(unsent: SendError) -> Self {
         let failure = Self::lost("the connection was lost while the request was sent", &unsent.error);
         if unsent.partly { failure } else { failure.at(Stage::NotSent) }
     }

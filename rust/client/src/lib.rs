@@ -4,37 +4,37 @@
 //!
 //! - [`Mode::Blocking`]: the calling thread itself, over blocking sockets and connections that no other
 //!   thread uses meanwhile ([`blocking::drive`]). There is no runtime, no wake-up and no other thread.
-//! - [`Mode::Shared`]: the one runtime of the process ([`background::spawn`]), for many calls at once; or an event
-//!   loop on its own thread, as far as it can ([`Stepped`]).
+//! - [`Mode::Async`]: the one runtime of the process ([`runtime::spawn`]), for many calls at once; or an event
+//!   loop on its own thread, as far as it can ([`InlineCall`]).
 #![forbid(unsafe_code)]
 
-pub mod background;
+mod admin_request;
 pub mod blocking;
 mod client;
-mod compress;
-mod connect;
+mod compression;
+mod connector;
 mod failure;
 mod grpc;
 mod http1;
+mod inline_call;
 mod options;
-mod raw;
-mod request;
+mod raw_request;
+mod response_stream;
 mod rest;
 mod retry;
+pub mod runtime;
 mod socket;
-mod stepped;
-mod stream;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use client::{Client, Mode};
+pub use admin_request::{AdminOperation, AdminRequest, LoadOverride};
+pub use client::Client;
 pub use failure::{Failure, Stage};
-pub use options::{Options, Retries, TlsOptions};
+pub use inline_call::{InlineCall, Progress, Work};
+pub use options::{CallOptions, Mode, Options, Retries, TlsOptions};
 pub use penstock_wire::coding::Coding;
 pub use penstock_wire::{ClientRequest, ClientResponse, NamedTensor};
-pub use raw::{Raw, RawAnswer};
-pub use request::{Ask, CallOptions, Override, What};
-pub use stepped::{Progress, Stepped, Work};
-pub use stream::Pieces;
+pub use raw_request::{RawRequest, RawResponse};
+pub use response_stream::ResponseStream;
 pub use target::{Address, Target};

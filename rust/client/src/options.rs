@@ -1,7 +1,10 @@
 //! What a client is told when it is made.
 
 use penstock_wire::coding::Coding;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 /// All choices of a client.
 #[derive(Clone, Debug)]
@@ -73,4 +76,34 @@ pub struct TlsOptions {
     pub key: Option<PathBuf>,
     /// The name that the server's certificate must have, instead of the URL's host.
     pub server_name: Option<String>,
+}
+
+/// Whose thread makes the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The caller's, with [`crate::blocking::drive`].
+    Blocking,
+    /// The runtime's, with [`crate::runtime::spawn`], or an event loop's, with [`crate::InlineCall`].
+    Async,
+}
+
+/// How one call is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    /// Headers (gRPC: metadata), beside the client's own.
+    pub headers: Vec<(String, String)>,
+    /// How long the caller waits, which the server is told.
+    pub timeout: Option<Duration>,
+    /// When that is over.
+    pub deadline: Option<Instant>,
+    /// Whether there may be a second attempt beside the first.
+    pub hedge: bool,
+}
+
+impl CallOptions {
+    /// From now on.
+    pub fn new(headers: Vec<(String, String)>, timeout: Option<Duration>) -> Self {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { headers, timeout, deadline, hedge: true }
+    }
 }

@@ -1,12 +1,12 @@
 //! REST over HTTP/1.1: requests out, answers in, connections kept.
 
 use crate::{
-    Ask, CallOptions, Options, Target,
-    compress::{self, ACCEPTED, too_large},
-    connect::Connector,
+    AdminRequest, CallOptions, Options, Target,
+    admin_request::model_path,
+    compression::{self, ACCEPTED, too_large},
+    connector::Connector,
     failure::{Failure, Result, Stage},
     http1::{Framing, Head, Http1},
-    request::model_path,
 };
 use bytes::Bytes;
 use penstock_core::{BodyChunks, Error, Kind};
@@ -109,7 +109,7 @@ impl Rest {
     }
 
     /// One attempt at a question or an order.
-    pub(crate) async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
+    pub(crate) async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
         let (method, path, body) = ask.rest();
         let outgoing = Outgoing {
             method,
@@ -141,7 +141,7 @@ impl Rest {
         let encoded = encode_request(call, binary).map_err(Failure::not_sent)?;
         let compression = self.options.compression;
         let body = match compression {
-            Some(coding) => compress::compress(coding, &encoded.chunks).map_err(Failure::not_sent)?,
+            Some(coding) => compression::compress(coding, &encoded.chunks).map_err(Failure::not_sent)?,
             None => encoded.chunks,
         };
         let outgoing = Outgoing {
@@ -221,7 +221,7 @@ impl Rest {
         let most = self.options.max_answer;
         let body = connection.body(&mut head.framing, most).await?;
         Ok(match head.encoding {
-            Some(coding) => compress::decompress(coding, &body, most)?,
+            Some(coding) => compression::decompress(coding, &body, most)?,
             None => body,
         })
     }
@@ -233,7 +233,7 @@ impl Rest {
         }
         let read = connection.body(&mut head.framing, MAX_REFUSAL).await;
         let body = match (read, head.encoding) {
-            (Ok(body), Some(coding)) => compress::decompress(coding, &body, MAX_REFUSAL).unwrap_or_default(),
+            (Ok(body), Some(coding)) => compression::decompress(coding, &body, MAX_REFUSAL).unwrap_or_default(),
             // The status says enough.
             (read, _) => read.unwrap_or_default(),
         };
@@ -247,7 +247,7 @@ impl Rest {
         }
         let status = head.status;
         self.give_back(connection, &head);
-        Err(Failure::answered(error, status))
+        Err(Failure::responded(error, status))
     }
 
     fn take_idle(&self) -> Option<Http1> {

@@ -16,7 +16,7 @@ pub(crate) fn wait(retries: &Retries, attempt: u32, failure: &Failure, idempoten
     let kind = failure.error.kind();
     let again = match failure.stage {
         Stage::NotSent => kind == Kind::Unavailable,
-        Stage::Answered => {
+        Stage::Responded => {
             matches!(kind, Kind::Overloaded | Kind::Unavailable) && (idempotent || failure.error.retry_hint().is_some())
         }
         Stage::Unknown => idempotent && kind == Kind::Unavailable,
@@ -47,11 +47,11 @@ mod tests {
             (failure(Kind::Unavailable, Stage::NotSent, None), true, true),
             (failure(Kind::Timeout, Stage::NotSent, None), false, false),
             (failure(Kind::InvalidInput, Stage::NotSent, None), false, false),
-            (failure(Kind::Overloaded, Stage::Answered, Some(0)), true, true),
-            (failure(Kind::Overloaded, Stage::Answered, None), false, true),
-            (failure(Kind::Unavailable, Stage::Answered, None), false, true),
-            (failure(Kind::Unavailable, Stage::Answered, Some(1)), true, true),
-            (failure(Kind::Handler, Stage::Answered, Some(1)), false, false),
+            (failure(Kind::Overloaded, Stage::Responded, Some(0)), true, true),
+            (failure(Kind::Overloaded, Stage::Responded, None), false, true),
+            (failure(Kind::Unavailable, Stage::Responded, None), false, true),
+            (failure(Kind::Unavailable, Stage::Responded, Some(1)), true, true),
+            (failure(Kind::Handler, Stage::Responded, Some(1)), false, false),
             (failure(Kind::Unavailable, Stage::Unknown, None), false, true),
             (failure(Kind::Unavailable, Stage::Unknown, Some(1)), false, true),
             (failure(Kind::Timeout, Stage::Unknown, None), false, false),
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn waits_double_and_heed_the_server_up_to_the_longest() {
         let waits = |after| {
-            let failure = failure(Kind::Overloaded, Stage::Answered, Some(after));
+            let failure = failure(Kind::Overloaded, Stage::Responded, Some(after));
             [1, 2, 3].map(|attempt| wait(&RETRIES, attempt, &failure, false).unwrap().as_millis())
         };
         assert_eq!(waits(0), [100, 200, 400]);

@@ -1,141 +1,55 @@
 //! A socket that either blocks the calling thread or never does.
 
-mod shared;
+mod blocking;
+pub(crate) mod idle;
+mod nonblocking;
 
-pub(crate) use shared::Shared;
+pub(crate) use nonblocking::AsyncSocket;
 
-use crate::blocking;
+use self::{
+    blocking::BlockingSocket,
+    idle::{Idle, idle},
+};
+#[cfg(feature = "tls")]
+use crate::blocking::with_one_read;
 use socket2::Socket as RawSocket;
 use std::{
     io::{self, IoSlice},
-    mem::MaybeUninit,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-/// Linux: no signal when the peer has gone.
-const NO_SIGNAL: i32 = 0x4000;
-/// Linux: fail instead of waiting.
-const DO_NOT_WAIT: i32 = 0x40;
-/// Linux: leave what is read.
-const PEEK: i32 = 2;
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     /// Its reads and writes block.
-    Blocking(Blocking),
+    Blocking(BlockingSocket),
     /// They do not.
-    Shared(Shared),
-}
-
-/// A blocking socket, and the timeouts that it has now.
-#[derive(Debug)]
-pub(crate) struct Blocking {
-    socket: Arc<RawSocket>,
-    read_timeout: Option<Duration>,
-    write_timeout: Option<Duration>,
-}
-
-/// What an idle connection has to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
-    /// Nothing.
-    Quiet,
-    /// Bytes that nobody has asked for.
-    Speaks,
-    /// It is closed.
-    Closed,
+    Async(AsyncSocket),
 }
 
 impl Socket {
     /// A blocking socket of `socket`.
     pub(crate) fn blocking(socket: RawSocket) -> Self {
-        Self::Blocking(Blocking { socket: Arc::new(socket), read_timeout: None, write_timeout: None })
+        Self::Blocking(BlockingSocket::new(socket))
     }
 
     /// Looks at an idle connection without waiting.
     pub(crate) fn idle(&self) -> Idle {
         match self {
-            Self::Blocking(blocking) => idle(&blocking.socket),
-            Self::Shared(shared) => shared.idle(),
+            Self::Blocking(blocking) => idle(blocking.raw()),
+            Self::Async(shared) => shared.idle(),
         }
     }
-}
-
-/// Looks at an idle connection without waiting.
-pub(crate) fn idle(socket: &RawSocket) -> Idle {
-    let mut byte = [MaybeUninit::uninit()];
-    match socket.recv_with_flags(&mut byte, PEEK | DO_NOT_WAIT) {
-        Ok(0) => Idle::Closed,
-        Ok(_) => Idle::Speaks,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
-        Err(_) => Idle::Closed,
-    }
-}
-
-impl Blocking {
-    fn read(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !blocking::may_read() {
-            return Poll::Pending;
-        }
-        loop {
-            let left = blocking::time_left()?;
-            if needs(&mut self.read_timeout, left) {
-                self.socket.set_read_timeout(self.read_timeout)?;
-            }
-            // The safe way to read: into bytes that are there.
-            match io::Read::read(&mut &*self.socket, buffer.initialize_unfilled()) {
-                Ok(count) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return blocking::interrupt(),
-                // The timeout: whether the deadline has passed is seen above.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-
-    fn write(&mut self, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        loop {
-            let left = blocking::time_left()?;
-            if needs(&mut self.write_timeout, left) {
-                self.socket.set_write_timeout(self.write_timeout)?;
-            }
-            match self.socket.send_vectored_with_flags(slices, NO_SIGNAL) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return blocking::interrupt(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
-        }
-    }
-}
-
-/// Whether a socket's timeout must change, because it is not there or would end after the deadline.
-/// One that ends too early only makes the socket look at the deadline, and is left as it is.
-fn needs(timeout: &mut Option<Duration>, left: Option<Duration>) -> bool {
-    const NEAR: Duration = Duration::from_millis(1);
-    let keep = match (&timeout, left) {
-        (None, None) => true,
-        (Some(set), Some(left)) => *set <= left + NEAR && *set * 2 >= left,
-        _ => false,
-    };
-    if !keep {
-        *timeout = left;
-    }
-    !keep
 }
 
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Blocking(blocking) => blocking.read(buffer),
-            Self::Shared(shared) => shared.read(cx, buffer),
+            Self::Async(shared) => shared.read(cx, buffer),
         }
     }
 }
@@ -152,7 +66,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Blocking(blocking) => blocking.write(slices),
-            Self::Shared(shared) => shared.write(cx, slices),
+            Self::Async(shared) => shared.write(cx, slices),
         }
     }
 
@@ -166,8 +80,8 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match self.get_mut() {
-            Self::Blocking(blocking) => blocking.socket.shutdown(std::net::Shutdown::Write),
-            Self::Shared(shared) => shared.shutdown(),
+            Self::Blocking(blocking) => blocking.shutdown(),
+            Self::Async(shared) => shared.shutdown(),
         })
     }
 }
@@ -191,8 +105,8 @@ impl Stream {
             Self::Tls(stream) => stream.get_ref().0,
         };
         match socket {
-            Socket::Blocking(blocking) => Some(Arc::clone(&blocking.socket)),
-            Socket::Shared(_) => None,
+            Socket::Blocking(blocking) => Some(Arc::clone(blocking.raw())),
+            Socket::Async(_) => None,
         }
     }
 
@@ -224,7 +138,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
             #[cfg(feature = "tls")]
-            Self::Tls(stream) => blocking::with_one_read(|| Pin::new(stream.as_mut()).poll_read(cx, buffer)),
+            Self::Tls(stream) => with_one_read(|| Pin::new(stream.as_mut()).poll_read(cx, buffer)),
         }
     }
 }

@@ -1,10 +1,15 @@
 //! The calls of a gRPC server, as a client knows it.
 
-use super::{Own, Reply, builder, describe, open, put_metadata, timeout_text, unsent};
+use super::{
+    admin,
+    connection::DrivenConnection,
+    metadata::{put_metadata, timeout_text},
+    response::{ResponseReader, builder, open, unsent},
+};
 use crate::{
-    Ask, CallOptions, Mode, Options, Raw, RawAnswer, Target,
-    compress::{ACCEPTED_MESSAGES, compress},
-    connect::Connector,
+    AdminRequest, CallOptions, Mode, Options, RawRequest, RawResponse, Target,
+    compression::{ACCEPTED_MESSAGES, compress},
+    connector::Connector,
     failure::{Failure, Result, Stage},
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -26,7 +31,7 @@ pub(crate) struct Grpc {
     mode: Mode,
     /// The scheme, host and port of every URL.
     origin: String,
-    idle: Mutex<Vec<Own>>,
+    idle: Mutex<Vec<DrivenConnection>>,
     shared: tokio::sync::Mutex<Option<SendRequest<Bytes>>>,
 }
 
@@ -67,17 +72,17 @@ impl Grpc {
     }
 
     /// One attempt at a question or an order.
-    pub(crate) async fn ask(&self, ask: &Ask, how: &CallOptions) -> Result<Vec<u8>> {
-        let (method, message) = describe::request(ask);
+    pub(crate) async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
+        let (method, message) = admin::request(ask);
         let outgoing = self.outgoing(method, framed(message.into()), how)?;
-        Ok(describe::answer(ask, self.unary(&outgoing).await?)?)
+        Ok(admin::answer(ask, self.unary(&outgoing).await?)?)
     }
 
     /// One attempt at a call of any service.
-    pub(crate) async fn raw(&self, raw: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+    pub(crate) async fn raw(&self, raw: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let outgoing = self.outgoing_to(("", &raw.path), framed(raw.body.clone()).map_err(Failure::not_sent)?, how);
         let message = self.unary(&outgoing).await?;
-        Ok(RawAnswer { body: message.into(), ..RawAnswer::default() })
+        Ok(RawResponse { body: message.into(), ..RawResponse::default() })
     }
 
     /// The message of an answer that has one.
@@ -104,7 +109,11 @@ impl Grpc {
     }
 
     /// Asks for a stream of answers; the connection, if it is a thread's own, and where they are read.
-    pub(crate) async fn stream(&self, call: &ClientRequest, how: &CallOptions) -> Result<(Option<Own>, Reply)> {
+    pub(crate) async fn stream(
+        &self,
+        call: &ClientRequest,
+        how: &CallOptions,
+    ) -> Result<(Option<DrivenConnection>, ResponseReader)> {
         let outgoing = self.outgoing("ModelStreamInfer", encode_request(call), how)?;
         loop {
             let (mut own, send, fresh) = self.sender().await?;
@@ -125,7 +134,7 @@ impl Grpc {
     }
 
     /// What requests are sent with, whose connection it is, and whether it is a new one.
-    async fn sender(&self) -> Result<(Option<Own>, SendRequest<Bytes>, bool)> {
+    async fn sender(&self) -> Result<(Option<DrivenConnection>, SendRequest<Bytes>, bool)> {
         match self.mode {
             Mode::Blocking => {
                 while let Some(mut own) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
@@ -134,11 +143,11 @@ impl Grpc {
                         return Ok((Some(own), send, false));
                     }
                 }
-                let own = Own::new(self.connector.connect().await?).await?;
+                let own = DrivenConnection::new(self.connector.connect().await?).await?;
                 let send = own.sender();
                 Ok((Some(own), send, true))
             }
-            Mode::Shared => {
+            Mode::Async => {
                 let mut shared = self.shared.lock().await;
                 if let Some(send) = &*shared {
                     return Ok((None, send.clone(), false));
@@ -156,9 +165,9 @@ impl Grpc {
     }
 
     /// Keeps what can be used again. `None` if an old connection was of no use, and a new one may be.
-    async fn done<T>(&self, own: Option<Own>, answered: Result<T>, fresh: bool) -> Option<Result<T>> {
+    async fn done<T>(&self, own: Option<DrivenConnection>, answered: Result<T>, fresh: bool) -> Option<Result<T>> {
         let stage = answered.as_ref().err().map(|failure| failure.stage);
-        if let (Some(mut own), None | Some(Stage::Answered)) = (own, stage)
+        if let (Some(mut own), None | Some(Stage::Responded)) = (own, stage)
             && own.settle()
         {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +233,7 @@ impl Grpc {
 }
 
 impl Outgoing {
-    async fn send(&self, send: SendRequest<Bytes>, max_answer: usize) -> Result<Reply> {
+    async fn send(&self, send: SendRequest<Bytes>, max_answer: usize) -> Result<ResponseReader> {
         let mut request =
             Request::builder().method("POST").uri(&self.uri).body(()).map_err(|error| {
                 Failure::not_sent(Error::invalid(format!("the URL cannot be used for gRPC: {error}")))

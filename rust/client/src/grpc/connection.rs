@@ -1,10 +1,13 @@
 //! A connection that is driven by whoever calls over it.
 
-use super::{builder, lost, unsent};
+use super::response::{builder, lost, unsent};
 use crate::{
     blocking::{self, Gate, gated},
     failure::{Failure, Result},
-    socket::{self, Idle, Stream},
+    socket::{
+        Stream,
+        idle::{Idle, idle},
+    },
 };
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
@@ -17,7 +20,7 @@ use std::{
 };
 
 /// An HTTP/2 connection over a blocking socket, with one call at a time.
-pub(crate) struct Own {
+pub(crate) struct DrivenConnection {
     send: SendRequest<Bytes>,
     connection: Pin<Box<Connection<Stream, Bytes>>>,
     socket: Option<Arc<socket2::Socket>>,
@@ -26,7 +29,7 @@ pub(crate) struct Own {
 /// The most frames that an idle connection may have to say.
 const MAX_IDLE_READS: usize = 16;
 
-impl Own {
+impl DrivenConnection {
     /// Greets the server.
     pub(crate) async fn new(stream: Stream) -> Result<Self> {
         let socket = stream.raw();
@@ -77,7 +80,7 @@ impl Own {
     pub(crate) fn is_idle(&mut self) -> bool {
         let Some(socket) = self.socket.clone() else { return false };
         for _ in 0..MAX_IDLE_READS {
-            match socket::idle(&socket) {
+            match idle(&socket) {
                 Idle::Quiet => return true,
                 Idle::Closed => return false,
                 Idle::Speaks if !self.poll(Gate::Once) => return false,

@@ -1,12 +1,12 @@
 //! Requests as they are.
 
 use super::{Outgoing, Rest};
-use crate::{CallOptions, Raw, RawAnswer, failure::Result, http1::Framing};
+use crate::{CallOptions, RawRequest, RawResponse, failure::Result, http1::Framing};
 use penstock_core::BodyChunks;
 
 impl Rest {
     /// One attempt at a request whose answer is given back whatever its status.
-    pub(crate) async fn raw(&self, raw: &Raw, how: &CallOptions) -> Result<RawAnswer> {
+    pub(crate) async fn raw(&self, raw: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let outgoing = Outgoing {
             method: &raw.method,
             path: &raw.path,
@@ -27,6 +27,6 @@ impl Rest {
         if head.status != 500 {
             self.give_back(connection, &head);
         }
-        Ok(RawAnswer { status: head.status, headers: head.all, body })
+        Ok(RawResponse { status: head.status, headers: head.all, body })
     }
 }

@@ -3,7 +3,8 @@
 use crate::{convert::borrow, errors::invalid};
 use bytes::Bytes;
 use penstock_client::{
-    Ask, CallOptions, ClientRequest, Coding, NamedTensor, Options, Override, Raw, Retries, TlsOptions, What,
+    AdminOperation, AdminRequest, CallOptions, ClientRequest, Coding, LoadOverride, NamedTensor, Options, RawRequest,
+    Retries, TlsOptions,
 };
 use penstock_core::Parameter;
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
@@ -132,30 +133,30 @@ pub(super) fn how((headers, timeout): HowArguments) -> CallOptions {
 pub(super) type AskArguments = (String, String, String, Option<String>, Vec<(String, PyBackedBytes)>);
 
 /// The question that Python asks.
-pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult<Ask> {
+pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult<AdminRequest> {
     let what = match what.as_str() {
-        "live" => What::Live,
-        "ready" => What::Ready,
-        "model_ready" => What::ModelReady,
-        "server_metadata" => What::ServerMetadata,
-        "metadata" => What::Metadata,
-        "config" => What::Config,
-        "statistics" => What::Statistics,
-        "index" => What::Index,
+        "live" => AdminOperation::Live,
+        "ready" => AdminOperation::Ready,
+        "model_ready" => AdminOperation::ModelReady,
+        "server_metadata" => AdminOperation::ServerMetadata,
+        "metadata" => AdminOperation::Metadata,
+        "config" => AdminOperation::Config,
+        "statistics" => AdminOperation::Statistics,
+        "index" => AdminOperation::Index,
         "load" => {
             let files = files.into_iter().map(|(name, file)| (name, Bytes::from_owner(file))).collect();
-            What::Load(Override { config: more, files })
+            AdminOperation::Load(LoadOverride { config: more, files })
         }
-        "unload" => What::Unload { dependents: more.is_some() },
+        "unload" => AdminOperation::Unload { dependents: more.is_some() },
         _ => return Err(PyValueError::new_err(format!("no such question: {what}"))),
     };
-    Ok(Ask { what, model, version })
+    Ok(AdminRequest { what, model, version })
 }
 
 /// Method, path, body, and whether it may be sent twice.
 pub(super) type RawArguments = (String, String, PyBackedBytes, bool);
 
 /// The request that Python makes, as it is.
-pub(super) fn raw((method, path, body, repeatable): RawArguments) -> Raw {
-    Raw { method, path, body: Bytes::from_owner(body), repeatable }
+pub(super) fn raw((method, path, body, repeatable): RawArguments) -> RawRequest {
+    RawRequest { method, path, body: Bytes::from_owner(body), repeatable }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{attach::detached, errors::invalid};
 use penstock_client::{
-    Client, ClientResponse, Failure, Mode, Options, Pieces, Target,
+    Client, ClientResponse, Failure, Mode, Options, ResponseStream, Target,
     blocking::{Step, drive},
 };
 use pyo3::{
@@ -84,7 +84,7 @@ impl BlockingClient {
 /// A stream of answers, read on the caller's own thread.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct BlockingPieces(Mutex<Option<Pieces>>);
+pub(crate) struct BlockingPieces(Mutex<Option<ResponseStream>>);
 
 #[pymethods]
 impl BlockingPieces {

@@ -4,7 +4,7 @@
 //! readable that the event loop watches; the loop takes all that are there in one turn.
 
 use super::{blocking::unpoisoned, response, runtime::SharedPieces};
-use penstock_client::{ClientResponse, Failure, RawAnswer};
+use penstock_client::{ClientResponse, Failure, RawResponse};
 use pyo3::prelude::*;
 use std::{
     io::{Read as _, Write as _},
@@ -19,8 +19,8 @@ pub(super) type Ended<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
 pub(super) enum Outcome {
     Response(Box<Result<ClientResponse, Failure>>),
     Json(Result<Vec<u8>, Failure>),
-    Raw(Result<RawAnswer, Failure>),
-    Pieces(Result<SharedPieces, Failure>),
+    Raw(Result<RawResponse, Failure>),
+    ResponseStream(Result<SharedPieces, Failure>),
     Batch(Vec<Result<ClientResponse, Failure>>),
     /// None yet: another step is to be taken.
     Again,
@@ -101,7 +101,7 @@ pub(super) fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Option<Bound<'
         Outcome::Response(answered) => Ok(response::object(py, answered.map_err(raised)?)?.into_any()),
         Outcome::Json(answered) => Ok(response::bytes(py, &answered.map_err(raised)?).into_any()),
         Outcome::Raw(answered) => Ok(response::raw(py, answered.map_err(raised)?)?.into_any()),
-        Outcome::Pieces(opened) => Ok(Bound::new(py, opened.map_err(raised)?)?.into_any()),
+        Outcome::ResponseStream(opened) => Ok(Bound::new(py, opened.map_err(raised)?)?.into_any()),
         Outcome::Batch(pieces) => {
             let pieces = pieces.into_iter().map(|piece| match piece {
                 Ok(piece) => response::object(py, piece).map(Bound::into_any),

@@ -23,5 +23,5 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// To be called in the child after a fork.
 #[pyfunction]
 fn client_forked() {
-    penstock_client::background::forked();
+    penstock_client::runtime::forked();
 }

@@ -4,7 +4,7 @@ use super::{
     blocking::unpoisoned,
     completion_queue::{Ended, Inbox, Mailbox, Outcome, ended, value},
 };
-use penstock_client::{Progress, Stepped, background};
+use penstock_client::{InlineCall, Progress, runtime};
 use pyo3::{exceptions::PyOSError, prelude::*};
 use std::{
     future::Future,
@@ -28,7 +28,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 enum Way {
     /// Its asker, once the descriptor is readable.
-    Steps(Stepped<Outcome>, RawFd),
+    Steps(InlineCall<Outcome>, RawFd),
     /// The runtime.
     Runtime(AbortHandle),
     /// Nobody: it has ended.
@@ -78,7 +78,7 @@ pub(super) fn submit(
     let ticket = inbox.tickets.fetch_add(1, Ordering::Relaxed);
     let begun = if stepped {
         let again = Arc::clone(&inbox);
-        advance(&inbox, ticket, Stepped::new(Box::pin(work), move || again.put(ticket, Outcome::Again)))
+        advance(&inbox, ticket, InlineCall::new(Box::pin(work), move || again.put(ticket, Outcome::Again)))
     } else {
         run(&inbox, ticket, work).map(|way| (way, None))
     };
@@ -90,11 +90,11 @@ pub(super) fn submit(
 }
 
 /// Takes a step.
-fn advance(inbox: &Arc<Inbox>, ticket: u64, mut stepped: Stepped<Outcome>) -> io::Result<(Way, Option<Outcome>)> {
+fn advance(inbox: &Arc<Inbox>, ticket: u64, mut stepped: InlineCall<Outcome>) -> io::Result<(Way, Option<Outcome>)> {
     Ok(match stepped.step()? {
         Progress::Done(outcome) => (Way::Over, Some(outcome)),
-        Progress::Waits(descriptor) => (Way::Steps(stepped, descriptor), None),
-        Progress::Elsewhere(work) => (run(inbox, ticket, work)?, None),
+        Progress::Readable(descriptor) => (Way::Steps(stepped, descriptor), None),
+        Progress::HandOff(work) => (run(inbox, ticket, work)?, None),
     })
 }
 
@@ -105,5 +105,5 @@ fn run(inbox: &Arc<Inbox>, ticket: u64, work: impl Future<Output = Outcome> + Se
         let outcome = work.await;
         inbox.put(ticket, outcome);
     };
-    background::spawn(put).map(Way::Runtime)
+    runtime::spawn(put).map(Way::Runtime)
 }

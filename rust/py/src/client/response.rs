@@ -4,7 +4,7 @@ use crate::{
     convert::{array_form::form, parameters::to_python, to_numpy},
     errors::of_kind,
 };
-use penstock_client::{ClientResponse, Failure, RawAnswer};
+use penstock_client::{ClientResponse, Failure, RawResponse};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -40,7 +40,7 @@ pub(super) fn bytes<'py>(py: Python<'py>, answer: &[u8]) -> Bound<'py, PyBytes> 
 }
 
 /// Status, headers and body.
-pub(super) fn raw(py: Python<'_>, answer: RawAnswer) -> PyResult<Bound<'_, PyTuple>> {
+pub(super) fn raw(py: Python<'_>, answer: RawResponse) -> PyResult<Bound<'_, PyTuple>> {
     let body = PyBytes::new(py, &answer.body);
     (answer.status, answer.headers, body).into_pyobject(py)
 }

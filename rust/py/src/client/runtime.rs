@@ -7,7 +7,7 @@ use super::{
     completion_queue::{Mailbox, Outcome},
     pending_call::{Running, submit},
 };
-use penstock_client::{Client, ClientRequest, ClientResponse, Failure, Mode, Pieces};
+use penstock_client::{Client, ClientRequest, ClientResponse, Failure, Mode, ResponseStream};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::sync::Arc;
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Pieces of a stream that wait for their reader.
+/// ResponseStream of a stream that wait for their reader.
 const AHEAD: usize = 64;
 /// The most bytes of a request that is sent with the interpreter held.
 const SMALL: usize = 64 << 10;
@@ -30,7 +30,7 @@ pub(crate) struct SharedClient(Arc<Client>);
 impl SharedClient {
     #[new]
     fn new(py: Python<'_>, url: &str, options: ClientOptions) -> PyResult<Self> {
-        Ok(Self(Arc::new(client(py, Mode::Shared, url, options)?)))
+        Ok(Self(Arc::new(client(py, Mode::Async, url, options)?)))
     }
 
     fn infer(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
@@ -58,7 +58,9 @@ impl SharedClient {
         let how = arguments::how(how);
         let call = arguments::call(call)?;
         let client = Arc::clone(&self.0);
-        submit(mailbox, false, async move { Outcome::Pieces(client.stream(call, &how).await.map(SharedPieces::new)) })
+        submit(mailbox, false, async move {
+            Outcome::ResponseStream(client.stream(call, &how).await.map(SharedPieces::new))
+        })
     }
 
     fn close(&self) {
@@ -92,7 +94,7 @@ pub(crate) struct SharedPieces {
 }
 
 impl SharedPieces {
-    fn new(mut pieces: Pieces) -> Self {
+    fn new(mut pieces: ResponseStream) -> Self {
         let (sender, receiver) = mpsc::channel(AHEAD);
         let read = async move {
             while let Some(piece) = next_in_time(&mut pieces).await {
@@ -107,7 +109,7 @@ impl SharedPieces {
     }
 }
 
-async fn next_in_time(pieces: &mut Pieces) -> Option<Result<ClientResponse, Failure>> {
+async fn next_in_time(pieces: &mut ResponseStream) -> Option<Result<ClientResponse, Failure>> {
     match pieces.timeout() {
         None => pieces.next().await,
         Some(timeout) => match timeout_at(Instant::now() + timeout, pieces.next()).await {

@@ -6,7 +6,7 @@ use penstock_core::{Error, Result};
 
 /// A request as it is.
 #[derive(Clone, Debug)]
-pub struct Raw {
+pub struct RawRequest {
     /// HTTP only: the method.
     pub method: String,
     /// The path after the target's own, with its query; of gRPC `/package.Service/Method`.
@@ -19,7 +19,7 @@ pub struct Raw {
 
 /// An answer as it is; of gRPC only the message.
 #[derive(Clone, Debug, Default)]
-pub struct RawAnswer {
+pub struct RawResponse {
     /// The HTTP status, whatever it is.
     pub status: u16,
     /// The headers as they came, their names in lower case.
@@ -28,7 +28,7 @@ pub struct RawAnswer {
     pub body: Vec<u8>,
 }
 
-impl Raw {
+impl RawRequest {
     /// That it can be written as one request.
     ///
     /// # Errors
@@ -79,7 +79,8 @@ mod tests {
     use super::*;
 
     fn refusal(method: &str, path: &str, grpc: bool) -> Option<String> {
-        let raw = Raw { method: method.to_owned(), path: path.to_owned(), body: Bytes::new(), repeatable: false };
+        let raw =
+            RawRequest { method: method.to_owned(), path: path.to_owned(), body: Bytes::new(), repeatable: false };
         raw.check(grpc).err().map(|error| error.message().to_owned())
     }
 

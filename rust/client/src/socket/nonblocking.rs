@@ -1,7 +1,7 @@
 //! A socket that never blocks. It belongs to whoever carries its call on, and changes hands when that changes.
 
-use super::{NO_SIGNAL, idle};
-use crate::{socket::Idle, stepped};
+use super::idle::{Idle, NO_SIGNAL, idle};
+use crate::inline_call;
 use socket2::{SockRef, Socket as RawSocket};
 use std::{
     io::{self, IoSlice, Read as _},
@@ -18,12 +18,12 @@ use tokio::{
 
 /// A socket, and whose it is.
 #[derive(Debug)]
-pub(crate) enum Shared {
+pub(crate) enum AsyncSocket {
     /// The runtime's, which watches it.
     Tcp(TcpStream),
     /// As `Tcp`.
     Unix(UnixStream),
-    /// Of a call whose asker takes its [steps](stepped): nobody else watches it.
+    /// Of a call whose asker takes its [steps](inline_call): nobody else watches it.
     Free(RawSocket, Family),
     /// It was lost when it changed hands.
     Gone,
@@ -36,7 +36,7 @@ pub(crate) enum Family {
     Unix,
 }
 
-impl Shared {
+impl AsyncSocket {
     pub(super) fn idle(&self) -> Idle {
         match self {
             Self::Tcp(stream) => idle(&SockRef::from(stream)),
@@ -47,7 +47,7 @@ impl Shared {
     }
 
     pub(super) fn read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !stepped::is_taken() {
+        if !inline_call::is_taken() {
             return match self.watched()? {
                 Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
                 Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -61,7 +61,7 @@ impl Shared {
                 Poll::Ready(Ok(()))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stepped::awaits_bytes(socket.as_raw_fd());
+                inline_call::awaits_bytes(socket.as_raw_fd());
                 Poll::Pending
             }
             Err(error) => Poll::Ready(Err(error)),
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     pub(super) fn write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        if !stepped::is_taken() {
+        if !inline_call::is_taken() {
             return match self.watched()? {
                 Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
                 Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
@@ -78,7 +78,7 @@ impl Shared {
         }
         match self.free()?.send_vectored_with_flags(slices, NO_SIGNAL) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stepped::awaits_room();
+                inline_call::awaits_room();
                 Poll::Pending
             }
             written => Poll::Ready(written),

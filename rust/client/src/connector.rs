@@ -3,7 +3,7 @@
 use crate::{
     Address, Mode, Options, Target, blocking,
     failure::{Failure, Result, from_io},
-    socket::{Shared, Socket, Stream},
+    socket::{AsyncSocket, Socket, Stream},
 };
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 use std::{
@@ -47,7 +47,7 @@ impl Connector {
     pub(crate) async fn connect(&self) -> Result<Stream> {
         let connected = match self.mode {
             Mode::Blocking => self.stream().await,
-            Mode::Shared => match tokio::time::timeout(self.timeout, self.stream()).await {
+            Mode::Async => match tokio::time::timeout(self.timeout, self.stream()).await {
                 Ok(connected) => connected,
                 Err(_) => Err(too_slow()),
             },
@@ -62,14 +62,14 @@ impl Connector {
         let socket = match (&self.target.address, self.mode) {
             (Address::Tcp(host, port), Mode::Blocking) => self.blocking_tcp(host, *port)?,
             (Address::Unix(path), Mode::Blocking) => self.blocking_unix(path)?,
-            (Address::Tcp(host, port), Mode::Shared) => {
+            (Address::Tcp(host, port), Mode::Async) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
-                Socket::Shared(Shared::Tcp(stream))
+                Socket::Async(AsyncSocket::Tcp(stream))
             }
-            (Address::Unix(path), Mode::Shared) => {
+            (Address::Unix(path), Mode::Async) => {
                 let stream = UnixStream::connect(path).await?;
-                Socket::Shared(Shared::Unix(stream))
+                Socket::Async(AsyncSocket::Unix(stream))
             }
         };
         #[cfg(feature = "tls")]

@@ -4,11 +4,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
-use std::time::{Duration, Instant};
 
 /// A question about a server or a model, or an order to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum AdminOperation {
     /// Whether the server runs. Answered `true` or `false`.
     Live,
     /// Whether all of it can answer. Answered `true` or `false`.
@@ -26,7 +25,7 @@ pub enum What {
     /// The models that the server knows.
     Index,
     /// To load a model.
-    Load(Override),
+    Load(LoadOverride),
     /// To unload a model, and perhaps those that only it needs.
     Unload {
         /// Whether those too.
@@ -36,54 +35,33 @@ pub enum What {
 
 /// What a load brings along, instead of what the repository has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Override {
+pub struct LoadOverride {
     /// The model's configuration, as JSON.
     pub config: Option<String>,
     /// The model's files by name: `file:1/model.py`.
     pub files: Vec<(String, Bytes)>,
 }
 
-/// A [`What`] and whom it is of.
+/// A [`AdminOperation`] and whom it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct AdminRequest {
     /// What is asked.
-    pub what: What,
+    pub what: AdminOperation,
     /// The model's name; empty where there is none.
     pub model: String,
     /// The model's version; empty where there is none.
     pub version: String,
 }
 
-/// How one call is to be made.
-#[derive(Clone, Debug, Default)]
-pub struct CallOptions {
-    /// Headers (gRPC: metadata), beside the client's own.
-    pub headers: Vec<(String, String)>,
-    /// How long the caller waits, which the server is told.
-    pub timeout: Option<Duration>,
-    /// When that is over.
-    pub deadline: Option<Instant>,
-    /// Whether there may be a second attempt beside the first.
-    pub hedge: bool,
-}
-
-impl CallOptions {
-    /// From now on.
-    pub fn new(headers: Vec<(String, String)>, timeout: Option<Duration>) -> Self {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { headers, timeout, deadline, hedge: true }
-    }
-}
-
-impl Ask {
+impl AdminRequest {
     /// Whether it only reads, so that it may be asked twice.
     pub fn is_idempotent(&self) -> bool {
-        !matches!(self.what, What::Load(_) | What::Unload { .. })
+        !matches!(self.what, AdminOperation::Load(_) | AdminOperation::Unload { .. })
     }
 
     /// Whether the answer's status is all that there is to know.
     pub(crate) fn is_health(&self) -> bool {
-        matches!(self.what, What::Live | What::Ready | What::ModelReady)
+        matches!(self.what, AdminOperation::Live | AdminOperation::Ready | AdminOperation::ModelReady)
     }
 
     /// Its REST method, path and body.
@@ -91,17 +69,17 @@ impl Ask {
         let model = || model_path(&self.model, &self.version);
         let repository = |verb: &str| format!("/v2/repository/models/{}/{verb}", segment(&self.model));
         let (method, path, body) = match &self.what {
-            What::Live => ("GET", "/v2/health/live".to_owned(), None),
-            What::Ready => ("GET", "/v2/health/ready".to_owned(), None),
-            What::ModelReady => ("GET", model() + "/ready", None),
-            What::ServerMetadata => ("GET", "/v2".to_owned(), None),
-            What::Metadata => ("GET", model(), None),
-            What::Config => ("GET", model() + "/config", None),
-            What::Statistics if self.model.is_empty() => ("GET", "/v2/models/stats".to_owned(), None),
-            What::Statistics => ("GET", model() + "/stats", None),
-            What::Index => ("POST", "/v2/repository/index".to_owned(), Some(json!({}))),
-            What::Load(instead) => ("POST", repository("load"), Some(instead.rest())),
-            What::Unload { dependents } => {
+            AdminOperation::Live => ("GET", "/v2/health/live".to_owned(), None),
+            AdminOperation::Ready => ("GET", "/v2/health/ready".to_owned(), None),
+            AdminOperation::ModelReady => ("GET", model() + "/ready", None),
+            AdminOperation::ServerMetadata => ("GET", "/v2".to_owned(), None),
+            AdminOperation::Metadata => ("GET", model(), None),
+            AdminOperation::Config => ("GET", model() + "/config", None),
+            AdminOperation::Statistics if self.model.is_empty() => ("GET", "/v2/models/stats".to_owned(), None),
+            AdminOperation::Statistics => ("GET", model() + "/stats", None),
+            AdminOperation::Index => ("POST", "/v2/repository/index".to_owned(), Some(json!({}))),
+            AdminOperation::Load(instead) => ("POST", repository("load"), Some(instead.rest())),
+            AdminOperation::Unload { dependents } => {
                 let parameters = json!({"parameters": {"unload_dependents": dependents}});
                 ("POST", repository("unload"), Some(parameters))
             }
@@ -110,7 +88,7 @@ impl Ask {
     }
 }
 
-impl Override {
+impl LoadOverride {
     /// As the body of a REST call, where files are base64.
     fn rest(&self) -> Value {
         let files = self.files.iter().map(|(name, file)| (name.clone(), Value::from(STANDARD.encode(file))));
@@ -142,13 +120,13 @@ mod tests {
     #[test]
     fn paths_name_models_of_any_name() {
         assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
-        let ask = |what| Ask { what, model: "m".to_owned(), version: String::new() }.rest();
-        assert_eq!(ask(What::Config).1, "/v2/models/m/config");
-        assert_eq!(ask(What::Load(Override::default())).2, b"{}");
+        let ask = |what| AdminRequest { what, model: "m".to_owned(), version: String::new() }.rest();
+        assert_eq!(ask(AdminOperation::Config).1, "/v2/models/m/config");
+        assert_eq!(ask(AdminOperation::Load(LoadOverride::default())).2, b"{}");
         let config = Some("{}".to_owned());
         let files = vec![("file:1/a".to_owned(), Bytes::from_static(b"\xff"))];
-        let loaded = ask(What::Load(Override { config, files })).2;
+        let loaded = ask(AdminOperation::Load(LoadOverride { config, files })).2;
         assert_eq!(loaded, br#"{"parameters":{"config":"{}","file:1/a":"/w=="}}"#);
-        assert_eq!(ask(What::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
+        assert_eq!(ask(AdminOperation::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
     }
 }

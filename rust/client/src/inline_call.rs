@@ -5,7 +5,7 @@
 //! the next reads the answer. What takes anything else (a connection to be made, a socket that is full, a pause
 //! before another attempt) goes on elsewhere.
 
-use crate::background;
+use crate::runtime;
 use std::{
     cell::Cell,
     fmt, io,
@@ -26,21 +26,21 @@ pub enum Progress<T> {
     /// To the end.
     Done(T),
     /// Another step makes sense once this descriptor is readable, or when the asker is told so.
-    Waits(RawFd),
-    /// As far as steps lead: the runtime can carry this on ([`background::spawn`]).
-    Elsewhere(Work<T>),
+    Readable(RawFd),
+    /// As far as steps lead: the runtime can carry this on ([`runtime::spawn`]).
+    HandOff(Work<T>),
 }
 
 /// A call under way, step by step.
 ///
 /// ```
-/// use penstock_client::{Progress, Stepped};
+/// use penstock_client::{Progress, InlineCall};
 ///
-/// let mut call = Stepped::new(Box::pin(async { 5 }), || ());
+/// let mut call = InlineCall::new(Box::pin(async { 5 }), || ());
 /// assert!(matches!(call.step()?, Progress::Done(5)));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct Stepped<T> {
+pub struct InlineCall<T> {
     /// `None` once it is done or elsewhere.
     work: Option<Work<T>>,
     waker: Waker,
@@ -72,7 +72,7 @@ impl<F: Fn() + Send + Sync> Wake for Again<F> {
     }
 }
 
-impl<T> Stepped<T> {
+impl<T> InlineCall<T> {
     /// Begins nothing yet. `again` is called, on any thread, when another step makes sense though the descriptor is not
     /// readable: a deadline has passed.
     pub fn new(work: Work<T>, again: impl Fn() + Send + Sync + 'static) -> Self {
@@ -88,7 +88,7 @@ impl<T> Stepped<T> {
     /// There is no more to do: it is done, or elsewhere.
     pub fn step(&mut self) -> io::Result<Progress<T>> {
         let mut work = self.work.take().expect("a step after the last");
-        let runtime = background::handle()?;
+        let runtime = runtime::handle()?;
         let _entered = runtime.enter();
         WAIT.set(Wait::Nothing);
         let polled = work.as_mut().poll(&mut Context::from_waker(&self.waker));
@@ -98,16 +98,16 @@ impl<T> Stepped<T> {
             (Poll::Ready(done), _) => Progress::Done(done),
             (Poll::Pending, Wait::Readable(descriptor)) if self.taken < STEPS => {
                 self.work = Some(work);
-                Progress::Waits(descriptor)
+                Progress::Readable(descriptor)
             }
-            _ => Progress::Elsewhere(work),
+            _ => Progress::HandOff(work),
         })
     }
 }
 
-impl<T> fmt::Debug for Stepped<T> {
+impl<T> fmt::Debug for InlineCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stepped").field("taken", &self.taken).finish_non_exhaustive()
+        f.debug_struct("InlineCall").field("taken", &self.taken).finish_non_exhaustive()
     }
 }
 
@@ -115,8 +115,8 @@ impl<T> fmt::Debug for Progress<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done(_) => f.write_str("Done"),
-            Self::Waits(descriptor) => f.debug_tuple("Waits").field(descriptor).finish(),
-            Self::Elsewhere(_) => f.write_str("Elsewhere"),
+            Self::Readable(descriptor) => f.debug_tuple("Readable").field(descriptor).finish(),
+            Self::HandOff(_) => f.write_str("HandOff"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Questions as messages, and their answers in REST's form, so that a caller sees one.
 
-use crate::{Ask, What};
+use crate::{AdminOperation, AdminRequest};
 use bytes::Bytes;
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::inference::{self as pb, model_repository_parameter::ParameterChoice as Choice};
@@ -11,18 +11,18 @@ mod config;
 mod statistics;
 
 /// The method and the message of a question.
-pub(super) fn request(ask: &Ask) -> (&'static str, Vec<u8>) {
+pub(super) fn request(ask: &AdminRequest) -> (&'static str, Vec<u8>) {
     let (name, version) = (ask.model.clone(), ask.version.clone());
     match &ask.what {
-        What::Live => ("ServerLive", Vec::new()),
-        What::Ready => ("ServerReady", Vec::new()),
-        What::ModelReady => ("ModelReady", pb::ModelReadyRequest { name, version }.encode_to_vec()),
-        What::ServerMetadata => ("ServerMetadata", Vec::new()),
-        What::Metadata => ("ModelMetadata", pb::ModelMetadataRequest { name, version }.encode_to_vec()),
-        What::Config => ("ModelConfig", pb::ModelConfigRequest { name, version }.encode_to_vec()),
-        What::Statistics => ("ModelStatistics", pb::ModelStatisticsRequest { name, version }.encode_to_vec()),
-        What::Index => ("RepositoryIndex", pb::RepositoryIndexRequest::default().encode_to_vec()),
-        What::Load(instead) => {
+        AdminOperation::Live => ("ServerLive", Vec::new()),
+        AdminOperation::Ready => ("ServerReady", Vec::new()),
+        AdminOperation::ModelReady => ("ModelReady", pb::ModelReadyRequest { name, version }.encode_to_vec()),
+        AdminOperation::ServerMetadata => ("ServerMetadata", Vec::new()),
+        AdminOperation::Metadata => ("ModelMetadata", pb::ModelMetadataRequest { name, version }.encode_to_vec()),
+        AdminOperation::Config => ("ModelConfig", pb::ModelConfigRequest { name, version }.encode_to_vec()),
+        AdminOperation::Statistics => ("ModelStatistics", pb::ModelStatisticsRequest { name, version }.encode_to_vec()),
+        AdminOperation::Index => ("RepositoryIndex", pb::RepositoryIndexRequest::default().encode_to_vec()),
+        AdminOperation::Load(instead) => {
             let config = instead.config.iter().map(|text| parameter("config", Choice::StringParam(text.clone())));
             let files = instead.files.iter().map(|(name, file)| parameter(name, Choice::BytesParam(file.clone())));
             let message = pb::RepositoryModelLoadRequest {
@@ -32,7 +32,7 @@ pub(super) fn request(ask: &Ask) -> (&'static str, Vec<u8>) {
             };
             ("RepositoryModelLoad", message.encode_to_vec())
         }
-        What::Unload { dependents } => {
+        AdminOperation::Unload { dependents } => {
             let parameter = parameter("unload_dependents", Choice::BoolParam(*dependents));
             let message = pb::RepositoryModelUnloadRequest {
                 model_name: name,
@@ -52,21 +52,23 @@ fn parameter(name: &str, choice: Choice) -> (String, pb::ModelRepositoryParamete
 ///
 /// # Errors
 /// `Internal` when the message is not one.
-pub(super) fn answer(ask: &Ask, message: Bytes) -> Result<Vec<u8>> {
+pub(super) fn answer(ask: &AdminRequest, message: Bytes) -> Result<Vec<u8>> {
     let read = |message: Bytes| -> std::result::Result<Value, prost::DecodeError> {
         Ok(match ask.what {
-            What::Live => json!(pb::ServerLiveResponse::decode(message)?.live),
-            What::Ready => json!(pb::ServerReadyResponse::decode(message)?.ready),
-            What::ModelReady => json!(pb::ModelReadyResponse::decode(message)?.ready),
-            What::ServerMetadata => {
+            AdminOperation::Live => json!(pb::ServerLiveResponse::decode(message)?.live),
+            AdminOperation::Ready => json!(pb::ServerReadyResponse::decode(message)?.ready),
+            AdminOperation::ModelReady => json!(pb::ModelReadyResponse::decode(message)?.ready),
+            AdminOperation::ServerMetadata => {
                 let server = pb::ServerMetadataResponse::decode(message)?;
                 json!({"name": server.name, "version": server.version, "extensions": server.extensions})
             }
-            What::Metadata => metadata(pb::ModelMetadataResponse::decode(message)?),
-            What::Config => config::value(pb::ModelConfigResponse::decode(message)?.config.unwrap_or_default()),
-            What::Statistics => statistics::value(&pb::ModelStatisticsResponse::decode(message)?),
-            What::Index => index(pb::RepositoryIndexResponse::decode(message)?),
-            What::Load(_) | What::Unload { .. } => json!({}),
+            AdminOperation::Metadata => metadata(pb::ModelMetadataResponse::decode(message)?),
+            AdminOperation::Config => {
+                config::value(pb::ModelConfigResponse::decode(message)?.config.unwrap_or_default())
+            }
+            AdminOperation::Statistics => statistics::value(&pb::ModelStatisticsResponse::decode(message)?),
+            AdminOperation::Index => index(pb::RepositoryIndexResponse::decode(message)?),
+            AdminOperation::Load(_) | AdminOperation::Unload { .. } => json!({}),
         })
     };
     let value = read(message).map_err(|error| {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{CallOptions, Client, ClientRequest, Failure, Mode, Options, Raw, RawAnswer, Retries, Target};
+use crate::{CallOptions, Client, ClientRequest, Failure, Mode, Options, RawRequest, RawResponse, Retries, Target};
 use bytes::Bytes;
 use penstock_core::Kind;
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-type Answered = Result<RawAnswer, Failure>;
+type Answered = Result<RawResponse, Failure>;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -26,17 +26,17 @@ impl Fixture {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let retries = Retries { attempts: 1, backoff: Duration::from_millis(1), ..Retries::default() };
         let options = Options { retries, ..Options::default() };
-        let client = Arc::new(Client::new(Mode::Shared, Target::parse(&url).unwrap(), options).unwrap());
+        let client = Arc::new(Client::new(Mode::Async, Target::parse(&url).unwrap(), options).unwrap());
         let (told, again) = channel();
         Self { listener, client, again, told: Arc::new(move || told.send(()).unwrap_or_default()) }
     }
 
-    fn call(&self, body: usize, timeout: Option<Duration>) -> Stepped<Answered> {
+    fn call(&self, body: usize, timeout: Option<Duration>) -> InlineCall<Answered> {
         let (client, told) = (Arc::clone(&self.client), Arc::clone(&self.told));
         let body = Bytes::from(vec![0; body]);
-        let request = Raw { method: "POST".to_owned(), path: "/".to_owned(), body, repeatable: true };
+        let request = RawRequest { method: "POST".to_owned(), path: "/".to_owned(), body, repeatable: true };
         let how = CallOptions::new(Vec::new(), timeout);
-        Stepped::new(Box::pin(async move { client.raw(&request, &how).await }), move || told())
+        InlineCall::new(Box::pin(async move { client.raw(&request, &how).await }), move || told())
     }
 
     /// The server's side of an idle connection: of a first call, which the runtime carries on.
@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// A call through an idle connection, whose request has arrived at the server's side.
-    fn begun(&self) -> (TcpStream, Stepped<Answered>) {
+    fn begun(&self) -> (TcpStream, InlineCall<Answered>) {
         let mut server = self.connected();
         let mut call = self.call(1, None);
         waits(&mut call);
@@ -66,7 +66,7 @@ fn ends(call: &Receiver<Answered>, body: &str) {
 
 fn on_runtime(work: Work<Answered>) -> Receiver<Answered> {
     let (sender, receiver) = channel();
-    background::spawn(async move { sender.send(work.await).unwrap() }).unwrap();
+    runtime::spawn(async move { sender.send(work.await).unwrap() }).unwrap();
     receiver
 }
 
@@ -87,14 +87,14 @@ fn answer(server: &mut TcpStream, body: &str) {
     server.write_all(answer.as_bytes()).unwrap();
 }
 
-fn waits(call: &mut Stepped<Answered>) -> RawFd {
+fn waits(call: &mut InlineCall<Answered>) -> RawFd {
     match call.step().unwrap() {
-        Progress::Waits(descriptor) => descriptor,
+        Progress::Readable(descriptor) => descriptor,
         other => panic!("{other:?}"),
     }
 }
 
-fn done(call: &mut Stepped<Answered>) -> Answered {
+fn done(call: &mut InlineCall<Answered>) -> Answered {
     match call.step().unwrap() {
         Progress::Done(answered) => answered,
         other => panic!("{other:?}"),
@@ -140,8 +140,8 @@ fn an_answer_in_many_pieces_is_left_to_the_runtime() {
         write!(server, "{}", sent.len()).unwrap();
         sent.push('.');
         match call.step().unwrap() {
-            Progress::Waits(_) => assert!(sent.len() < STEPS),
-            Progress::Elsewhere(work) => break work,
+            Progress::Readable(_) => assert!(sent.len() < STEPS),
+            Progress::HandOff(work) => break work,
             Progress::Done(_) => panic!("it has not all been sent"),
         }
     };
@@ -155,7 +155,7 @@ fn a_request_that_does_not_fit_is_left_to_the_runtime() {
     const MUCH: usize = 64 << 20;
     let fixture = Fixture::new();
     let mut server = fixture.connected();
-    let Progress::Elsewhere(work) = fixture.call(MUCH, None).step().unwrap() else { panic!("it fits") };
+    let Progress::HandOff(work) = fixture.call(MUCH, None).step().unwrap() else { panic!("it fits") };
     let call = on_runtime(work);
     asked(&mut server, MUCH);
     answer(&mut server, "all");
@@ -167,7 +167,7 @@ fn a_lost_connection_is_made_anew_elsewhere() {
     let fixture = Fixture::new();
     let (server, mut call) = fixture.begun();
     drop(server);
-    let Progress::Elsewhere(work) = call.step().unwrap() else { panic!("it needs a connection") };
+    let Progress::HandOff(work) = call.step().unwrap() else { panic!("it needs a connection") };
     let call = on_runtime(work);
     let mut server = fixture.listener.accept().unwrap().0;
     asked(&mut server, 1);
@@ -199,7 +199,7 @@ fn two_sockets_are_more_than_a_loop_watches_for_a_call() {
 fn a_connection_of_http2_is_left_to_the_runtime() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::parse(&format!("grpc://{}", server.local_addr().unwrap())).unwrap();
-    let client = Client::new(Mode::Shared, target, Options::default()).unwrap();
+    let client = Client::new(Mode::Async, target, Options::default()).unwrap();
     let work = Box::pin(async move { client.infer(ClientRequest::default(), &CallOptions::default()).await.err() });
-    assert!(matches!(Stepped::new(work, || ()).step().unwrap(), Progress::Elsewhere(_)));
+    assert!(matches!(InlineCall::new(work, || ()).step().unwrap(), Progress::HandOff(_)));
 }

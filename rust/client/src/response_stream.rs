@@ -2,7 +2,7 @@
 
 use crate::{
     failure::{Failure, Result, Stage},
-    grpc::{Own, Reply},
+    grpc::{connection::DrivenConnection, response::ResponseReader},
     http1::{Framing, Http1},
 };
 use penstock_core::{Error, Kind};
@@ -14,7 +14,7 @@ use penstock_wire::{
 use std::{fmt, time::Duration};
 
 /// The answers of a stream. Letting it go ends the stream, also on the server's side.
-pub struct Pieces {
+pub struct ResponseStream {
     source: Source,
     timeout: Option<Duration>,
     ended: bool,
@@ -22,17 +22,17 @@ pub struct Pieces {
 
 enum Source {
     Rest { connection: Box<Http1>, framing: Framing, events: EventDecoder },
-    Grpc { own: Option<Own>, reply: Reply },
+    Grpc { own: Option<DrivenConnection>, reply: ResponseReader },
 }
 
-impl Pieces {
+impl ResponseStream {
     pub(crate) fn rest(connection: Http1, framing: Framing, max_answer: usize, timeout: Option<Duration>) -> Self {
         let events = EventDecoder::new(max_answer);
         let source = Source::Rest { connection: Box::new(connection), framing, events };
         Self { source, timeout, ended: false }
     }
 
-    pub(crate) fn grpc(own: Option<Own>, reply: Reply, timeout: Option<Duration>) -> Self {
+    pub(crate) fn grpc(own: Option<DrivenConnection>, reply: ResponseReader, timeout: Option<Duration>) -> Self {
         Self { source: Source::Grpc { own, reply }, timeout, ended: false }
     }
 
@@ -62,9 +62,9 @@ impl Pieces {
     }
 }
 
-impl fmt::Debug for Pieces {
+impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pieces").field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("ResponseStream").field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
@@ -100,18 +100,18 @@ fn read_event(event: &[u8]) -> Result<ClientResponse> {
             let said = serde_json::from_slice::<serde_json::Value>(event).ok();
             if said.is_some_and(|said| said.get("outputs").is_none() && said.get("error").is_some()) {
                 let error = Error::new(Kind::Handler, error::said(event));
-                return Err(Failure { error, status: None, stage: Stage::Answered });
+                return Err(Failure { error, status: None, stage: Stage::Responded });
             }
             Err(wrong.into())
         }
     }
 }
 
-async fn next_message(reply: &mut Reply) -> Result<Option<ClientResponse>> {
+async fn next_message(reply: &mut ResponseReader) -> Result<Option<ClientResponse>> {
     loop {
         let Some(message) = reply.next().await? else { return Ok(None) };
         let answer = decode_stream_response(message).map_err(|error| {
-            let stage = if error.kind() == Kind::Handler { Stage::Answered } else { Stage::Unknown };
+            let stage = if error.kind() == Kind::Handler { Stage::Responded } else { Stage::Unknown };
             Failure { error, status: None, stage }
         })?;
         if !is_end(&answer) {
