@@ -21,7 +21,7 @@ WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -
 	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
 
-.PHONY: help setup build run test test-rust test-py chaos browser check fmt bench bench-smoke gen clean
+.PHONY: help setup build run test test-rust test-py chaos browser check docs fmt bench bench-smoke gen clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -68,6 +68,10 @@ check: $(WHEEL) .make/dev ## Lint, type-check, and check the rules of the house
 	$(BIN)/python -m mypy.stubtest penstock._core
 	CI=true $(BIN)/python -m pytest tests/house
 
+docs: $(WHEEL) .make/dev ## Build the documentation into site/, with the API reference; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . site
+	@echo "site/index.html"
+
 fmt: .make/dev ## Format everything, and fix what the linter can
 	cargo fmt --all
 	$(BIN)/ruff check --fix
@@ -83,7 +87,7 @@ gen: .make/system ## Write the Rust of proto/
 	cargo run --locked -p penstock-codegen
 
 clean: ## Remove everything that was made, models included
-	rm -rf .make .venv dist target benches/load/tools/target rust/*/fuzz/target .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/model
+	rm -rf .make .venv dist site target benches/load/tools/target rust/*/fuzz/target .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/model
 
 # System packages: installed where apt and the rights are there, else named.
 .make/system:

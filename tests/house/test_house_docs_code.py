@@ -1,0 +1,72 @@
+"""Code in the documents: Python compiles, and names what exists; lines of the command have options that exist."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from house import ROOT, relative
+from penstock._cli.main import _parser
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [
+        re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
+        for indent, found, code in FENCE.findall(path.read_text())
+        if found == language
+    ]
+
+
+def parsed(code: str) -> ast.AST:
+    """The syntax tree of a block; a decorator that stands alone gets a function."""
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        return compile(code, "<block>", "exec", flags)
+    except SyntaxError:
+        return compile(f"{code}def handler(): ...", "<block>", "exec", flags)
+
+
+def options() -> dict[str, set[str]]:
+    """The options of each verb of the command."""
+    [verbs] = [action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    return {
+        name: {text for one in verb._actions for text in one.option_strings} for name, verb in verbs.choices.items()
+    }
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_python_blocks_compile_and_import_what_exists(path: Path) -> None:
+    for code in blocks(path, "python"):
+        for node in ast.walk(parsed(code)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "penstock":
+                module = importlib.import_module(node.module or "")
+                for one in node.names:
+                    is_module = (
+                        importlib.util.find_spec(f"{node.module}.{one.name}") if hasattr(module, "__path__") else None
+                    )
+                    assert is_module or hasattr(module, one.name), f"{node.module} has no {one.name}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_command_lines_have_options_that_exist(path: Path) -> None:
+    known = options()
+    for code in (*blocks(path, "sh"), *blocks(path, "console")):
+        for line in code.replace("\\\n", " ").splitlines():
+            found = re.match(r"(?:\$ )?penstock (\w+) (.*)", line.split(" #")[0])
+            if not found or found[1] == "shim":
+                continue
+            verb, rest = found.groups()
+            assert verb in known, f"{relative(path)}: penstock {verb}"
+            words = shlex.split(rest.split(" -- ")[0], comments=True)
+            unknown = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)} - known[verb]
+            assert not unknown, f"{relative(path)}: penstock {verb} has no {sorted(unknown)}"
