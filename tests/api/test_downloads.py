@@ -16,7 +16,7 @@ import pytest
 import trustme
 
 from penstock.compat import inferless
-from penstock.compat.openinference import _invoking
+from penstock.compat.openinference._sdk import http_client
 from penstock.integrations.archives import Bounds
 from penstock.integrations.downloads import opened, saved
 
@@ -160,7 +160,7 @@ def test_redirects_end(plain: Site, get: Callable[[str], bytes]) -> None:
 
 
 def ask_a_service(url: str) -> Any:
-    return _invoking.ask("POST", url, json={}, headers=SECRETS).json()
+    return http_client.ask("POST", url, json={}, headers=SECRETS).json()
 
 
 def call_an_app(url: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from functions import ECHO, entity, written
 
 from penstock.compat.openinference import FunctionSpec, Wrong, check, detect, function_at, read
-from penstock.compat.openinference._requirements import lines_of
+from penstock.compat.openinference._definition.requirements import lines_of
 from penstock.errors import StartupError
 
 

@@ -19,7 +19,7 @@ import penstock
 from http_by_hand import is_draining
 from penstock import images
 from penstock.compat.openinference import Function, ServeRun, Wrong, describe, function_at, function_of, new_function
-from penstock.compat.openinference._images import image_of
+from penstock.compat.openinference._image import image_of
 from penstock.errors import StartupError, Unavailable
 from waiting import PATIENCE, at_once, until
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 from functions import ECHO, entity, says, serving, written
 
-from penstock.compat.openinference import _git, read
-from penstock.compat.openinference._sources import Code, fetched
+from penstock.compat.openinference import read
+from penstock.compat.openinference._sources import git
+from penstock.compat.openinference._sources.fetch import Code, fetched
 from penstock.errors import LoadError, StartupError
 
 
@@ -148,7 +149,7 @@ def test_d25_credentials_of_the_environment(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert _git.credentials() == expected
+    assert git.credentials() == expected
 
 
 def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

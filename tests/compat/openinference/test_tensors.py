@@ -13,7 +13,7 @@ import tritonclient.http as triton_http
 from functions import ECHO, Served, says, serving, written
 from tritonclient.utils import InferenceServerException
 
-from penstock.compat.openinference._function import DATATYPES
+from penstock.compat.openinference._definition.function_spec import DATATYPES
 from penstock.compat.openinference._tensors import DTYPES
 
 CODE = says("request.inputs[0].data", before="").replace("str(", "repr(")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.compat.pytriton._binding import Binding
+from penstock.compat.pytriton._bind import bind
+from penstock.compat.pytriton._model.binding import Binding
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.testing import Client
 from waiting import Gate, at_once, until
@@ -38,7 +39,7 @@ def bound(
 ) -> Iterator[Client]:
     """A client of model `m`; `config` are the fields of its `ModelConfig`."""
     binding = Binding.of("m", infer_func, inputs, outputs, 1, ModelConfig(**config), strict)
-    with Client(binding.to_model(unrecoverable)) as client:
+    with Client(bind(binding, unrecoverable)) as client:
         yield client
 
 

@@ -13,7 +13,8 @@ import pytest
 from bound import X, Y, bound, rows, streamed, unexpected
 
 from penstock import HandlerError, Server
-from penstock.compat.pytriton._binding import Binding
+from penstock.compat.pytriton._bind import bind
+from penstock.compat.pytriton._model.binding import Binding
 from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.model_config import ModelConfig
 from waiting import at_once
@@ -162,7 +163,7 @@ def test_a_stream_whose_reader_leaves_is_closed() -> None:
             closed.set()
 
     binding = Binding.of("m", infer, [X], [Y], 1, ModelConfig(decoupled=True))
-    with Server(binding.to_model(unexpected), http="127.0.0.1:0", grpc=None) as server:
+    with Server(bind(binding, unexpected), http="127.0.0.1:0", grpc=None) as server:
         host, port = server.http_url.removeprefix("http://").split(":")
         body = b'{"x": [1]}'
         with socket.create_connection((host, int(port)), timeout=20) as connection:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from bound import Together, X, Y, ask_together, bound, rows, unexpected
 
-from penstock.compat.pytriton._binding import Binding
+from penstock.compat.pytriton._bind import bind
+from penstock.compat.pytriton._model.binding import Binding
 from penstock.compat.pytriton.decorators import batch, group_by_keys
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.proxy.types import Request, Response
@@ -103,7 +104,7 @@ def test_forwarded_headers_are_parameters_too() -> None:
         return [{"y": request["x"]} for request in requests]
 
     binding = Binding.of("m", infer, (X,), (Y,))
-    with Client(binding.to_model(unexpected), http_header_forward_pattern="header.*") as client:
+    with Client(bind(binding, unexpected), http_header_forward_pattern="header.*") as client:
         client.infer("m", {"x": rows(0)}, parameters={"a": 1}, headers={"header_divisor": "7", "other": "no"})
     assert seen[0]["a"] == 1
     assert seen[0]["header_divisor"] == "7"
@@ -182,7 +183,7 @@ def test_one_function_may_be_two_models() -> None:
 
     def model(name: str, output: str) -> Any:
         outputs = (Tensor(name=output, dtype=np.float32, shape=(-1,)),)
-        return Binding.of(name, echo, (X,), outputs, 1, ModelConfig()).to_model(unexpected)
+        return bind(Binding.of(name, echo, (X,), outputs, 1, ModelConfig()), unexpected)
 
     with Client(model("first", "a"), model("second", "b")) as client:
         assert list(client.infer("first", {"x": rows(1)})) == ["a"]

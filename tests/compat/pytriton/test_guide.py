@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from penstock.compat.pytriton._settings import WITHOUT_MEANING
+from penstock.compat.pytriton._settings.server_config import WITHOUT_MEANING
 from penstock.compat.pytriton.triton import TritonConfig
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "pytriton.md").read_text(encoding="utf-8")

@@ -9,8 +9,9 @@ import pytest
 from bound import X, Y, bound, rows, unexpected
 
 from penstock import Batching, Cache, Level, Queueing
-from penstock.compat.pytriton._binding import Binding
-from penstock.compat.pytriton._declared import queueing_of
+from penstock.compat.pytriton._bind import bind
+from penstock.compat.pytriton._model.binding import Binding
+from penstock.compat.pytriton._model.model_spec import queueing_of
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError, PyTritonValidationError
 from penstock.compat.pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
@@ -21,7 +22,7 @@ def echo(requests: list[Any]) -> list[dict[str, Any]]:
 
 
 def model(**config: Any) -> Any:
-    return Binding.of("m", echo, [X], [Y], 1, ModelConfig(**config)).to_model(unexpected)
+    return bind(Binding.of("m", echo, [X], [Y], 1, ModelConfig(**config)), unexpected)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_values_that_cannot_be_are_refused_at_load(config: dict[str, Any]) -> No
 def test_types_that_no_tensor_has_are_refused_at_load(dtype: Any) -> None:
     binding = Binding.of("m", echo, [Tensor((1,), dtype, "x")], [Y])
     with pytest.raises(PyTritonBadParameterError, match="tensor 'x'"):
-        binding.to_model(unexpected)
+        bind(binding, unexpected)
 
 
 def test_the_defaults_join_requests_without_a_delay() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_triton_process import environment
 
-from penstock.compat.pytriton import _command
+from penstock.compat.pytriton.check import _command
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.compat.pytriton._config import merged
+from penstock.compat.pytriton._settings.triton_config import merged
 from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.compat.pytriton.triton import TritonConfig
 

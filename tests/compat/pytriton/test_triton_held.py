@@ -19,7 +19,7 @@ from waiting import PATIENCE, at_once, until
 SCRIPT = """
 import ctypes, signal, sys
 from live import bind, once_in_serve, triton, url
-from penstock.compat.pytriton import _remote
+from penstock.compat.pytriton._server import remote
 from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.triton import RemoteTriton
 
@@ -30,7 +30,7 @@ def held(x):
     ctypes.PyDLL(None).sleep(1000)
     return {"y": x}
 
-_remote._DETACHED_WITHIN = int(sys.argv[1])
+remote._DETACHED_WITHIN = int(sys.argv[1])
 with RemoteTriton(sys.argv[2]) if sys.argv[2:] else triton(exit_timeout_secs=int(sys.argv[1])) as server:
     bind(server, "held", held)
     once_in_serve(lambda: print(server._url, flush=True))

@@ -16,7 +16,7 @@ from test_triton_process import environment
 
 from http_by_hand import get, infer, post
 from penstock import AlreadyExists
-from penstock.compat.pytriton import _remote
+from penstock.compat.pytriton._server import remote
 from penstock.compat.pytriton.client.exceptions import PyTritonClientInvalidUrlError
 from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.exceptions import PyTritonInvalidOperationError, PyTritonUnrecoverableError
@@ -88,7 +88,7 @@ def test_several_instances_and_streams() -> None:
 
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_remote, "DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(remote, "DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.1)
     with pytest.raises(TimeoutError, match=r"^Triton Inference Server is not ready after timeout: "):
         RemoteTriton("localhost:1").connect()
 

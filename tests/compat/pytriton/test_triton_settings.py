@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock import ServerConfig
-from penstock.compat.pytriton import _settings
-from penstock.compat.pytriton._caching import Caching, caching_of
+from penstock.compat.pytriton._settings import server_config
+from penstock.compat.pytriton._settings.cache import Caching, caching_of
 from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.compat.pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
@@ -17,7 +17,7 @@ OPEN = TritonSecurityConfig(restricted_endpoints=[])
 
 
 def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConfig:
-    return _settings.server_config(TritonConfig(**config), security)
+    return server_config.server_config(TritonConfig(**config), security)
 
 
 def test_the_defaults_are_those_of_pytriton() -> None:
@@ -148,7 +148,7 @@ def test_penstocks_own_settings_come_from_its_own_variables(monkeypatch: pytest.
 
 
 def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_settings, "_told", set())
+    monkeypatch.setattr(server_config, "_told", set())
     with caplog.at_level(logging.WARNING, "pytriton"):
         for _ in range(2):
             Triton(config=TritonConfig(http_thread_count=4, exit_on_error=False, id="x"))
@@ -164,8 +164,9 @@ def test_every_field_means_something_or_is_named() -> None:
     from dataclasses import fields
     from inspect import getsource
 
-    from penstock.compat.pytriton import _caching, _server
+    from penstock.compat.pytriton._server import in_process
+    from penstock.compat.pytriton._settings import cache
 
-    read = getsource(_settings).partition("def tell_unused")[2] + getsource(_caching) + getsource(_server)
+    read = getsource(server_config).partition("def tell_unused")[2] + getsource(cache) + getsource(in_process)
     for one in fields(TritonConfig):
-        assert (f"config.{one.name}" in read) != (one.name in _settings.WITHOUT_MEANING), one.name
+        assert (f"config.{one.name}" in read) != (one.name in server_config.WITHOUT_MEANING), one.name

@@ -9,16 +9,20 @@ Example:
 
 from __future__ import annotations
 
-from penstock.compat.openinference._binding import bind, made
-from penstock.compat.openinference._door import check, describe, detect, load, scaffold
-from penstock.compat.openinference._files import function_at
-from penstock.compat.openinference._function import FunctionSpec, Source, TensorSpec, read
-from penstock.compat.openinference._injected import Context, Event, Project, Response, Run
-from penstock.compat.openinference._options import Options
-from penstock.compat.openinference._problems import Wrong
+from penstock.compat.openinference._bind import bind, made
+from penstock.compat.openinference._check import check
+from penstock.compat.openinference._definition.files import function_at
+from penstock.compat.openinference._definition.function_spec import FunctionSpec, Source, TensorSpec, read
+from penstock.compat.openinference._definition.validation import Wrong
+from penstock.compat.openinference._detect import detect
+from penstock.compat.openinference._examples import scaffold
+from penstock.compat.openinference._handler.handler_context import Context, Event, Project, Response, Run
+from penstock.compat.openinference._image import describe
+from penstock.compat.openinference._load import load
 from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
-from penstock.compat.openinference._runs import BuildRun, RunStatus, ServeRun
-from penstock.compat.openinference._sdk import Function, function_of, new_function
+from penstock.compat.openinference._sdk.functions import Function, function_of, new_function
+from penstock.compat.openinference._sdk.runs import BuildRun, RunStatus, ServeRun
+from penstock.compat.openinference._settings import Options
 
 __all__ = [
     "BuildRun",

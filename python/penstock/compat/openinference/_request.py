@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from penstock import Request
-    from penstock.compat.openinference._options import Options
+    from penstock.compat.openinference._settings import Options
 
 __all__ = ["InferenceRequest", "InputTensor", "RequestedOutput", "text_of"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import HandlerError, InvalidInput
-from penstock.compat.openinference._function import TensorSpec
+from penstock.compat.openinference._definition.function_spec import TensorSpec
 
 if TYPE_CHECKING:
     import numpy.typing as npt

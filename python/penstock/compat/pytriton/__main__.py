@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from penstock.compat.pytriton._command import main
+from penstock.compat.pytriton.check._command import main
 
 sys.exit(main())

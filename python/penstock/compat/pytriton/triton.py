@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.compat.pytriton._base import MONITORING_PERIOD_S, WAIT_FORM_MODEL_TIMEOUT_S, TritonBase
-from penstock.compat.pytriton._config import TritonConfig
-from penstock.compat.pytriton._lifecycle import (
+from penstock.compat.pytriton._server.base import MONITORING_PERIOD_S, WAIT_FORM_MODEL_TIMEOUT_S, TritonBase
+from penstock.compat.pytriton._server.in_process import Triton
+from penstock.compat.pytriton._server.lifecycle import (
     DefaultTritonLifecyclePolicy,
     TritonLifecyclePolicy,
     VertextAILifecyclePolicy,
 )
-from penstock.compat.pytriton._remote import RemoteTriton
-from penstock.compat.pytriton._security import (
+from penstock.compat.pytriton._server.remote import RemoteTriton
+from penstock.compat.pytriton._settings.security import (
     DEFAULT_PROTECTED_ENDPOINTS,
     TRITON_ACCESS_HEADER,
     VALID_TRITON_ENDPOINTS,
     TritonSecurityConfig,
 )
-from penstock.compat.pytriton._server import Triton
+from penstock.compat.pytriton._settings.triton_config import TritonConfig
 
 __all__ = [
     "DEFAULT_PROTECTED_ENDPOINTS",

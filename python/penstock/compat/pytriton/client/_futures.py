@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.pytriton.client._answer import Answer, Asked, BeginningClient
+from penstock.compat.pytriton.client._in_flight_window import Window
 from penstock.compat.pytriton.client._inputs import Values
-from penstock.compat.pytriton.client._window import Window
+from penstock.compat.pytriton.client._response_future import Answer, Asked, BeginningClient
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 from penstock.compat.pytriton.model_config._warmup import (
     ModelWarmup,
     WarmupInput,
@@ -79,3 +80,23 @@ class DynamicBatcher:
 def is_dynamic(batcher: Any) -> bool:
     """Whether requests may share a call; anything but a `DynamicBatcher` keeps them apart."""
     return isinstance(batcher, DynamicBatcher)
+
+
+def check_priorities(batcher: DynamicBatcher) -> None:
+    """Checks that the levels that are named are there.
+
+    Raises:
+        PyTritonBadParameterError: one is not.
+    """
+    levels = batcher.priority_levels
+    if batcher.default_priority_level and batcher.default_priority_level > levels:
+        raise PyTritonBadParameterError(f"The `default_priority_level` must be between 1 and {levels}.")
+    if batcher.priority_queue_policy and not levels:
+        raise PyTritonBadParameterError(
+            "Provide the `priority_levels` if you want to define `priority_queue_policy` for Dynamic Batching."
+        )
+    for level in batcher.priority_queue_policy or ():
+        if level < 0 or level > levels:
+            raise PyTritonBadParameterError(
+                f"Invalid `priority`={level} provided. The value must be between 1 and {levels}."
+            )

@@ -7,9 +7,14 @@ from typing import Any
 
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 from penstock.compat.pytriton.model_config import _pbtxt
-from penstock.compat.pytriton.model_config._priorities import check_priorities
-from penstock.compat.pytriton.model_config._types import to_triton
-from penstock.compat.pytriton.model_config.common import DynamicBatcher, ModelWarmup, QueuePolicy, WarmupInput
+from penstock.compat.pytriton.model_config._datatypes import to_triton
+from penstock.compat.pytriton.model_config.common import (
+    DynamicBatcher,
+    ModelWarmup,
+    QueuePolicy,
+    WarmupInput,
+    check_priorities,
+)
 from penstock.compat.pytriton.model_config.triton_model_config import TensorSpec, TritonModelConfig
 
 __all__ = ["ModelConfigGenerator"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.compat.pytriton.exceptions import PyTritonModelConfigError
 from penstock.compat.pytriton.model_config import _pbtxt
-from penstock.compat.pytriton.model_config._types import from_triton
+from penstock.compat.pytriton.model_config._datatypes import from_triton
 from penstock.compat.pytriton.model_config.common import (
     DeviceKind,
     DynamicBatcher,

@@ -1,0 +1,1 @@
+"""Definitions of functions: files, formats, validation and requirements."""

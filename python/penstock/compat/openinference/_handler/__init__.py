@@ -1,0 +1,1 @@
+"""Calls of a handler: imports, arguments and the objects that it receives."""

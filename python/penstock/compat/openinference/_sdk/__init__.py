@@ -1,0 +1,1 @@
+"""Local stand-in of DigitalHub's SDK: functions, runs and their server processes."""

@@ -1,0 +1,1 @@
+"""Download of a function's code."""

@@ -1,0 +1,1 @@
+"""Bound models: the arguments of `bind`, and the instances that run the callables."""

@@ -1,0 +1,1 @@
+"""Servers: `Triton` in this process, `RemoteTriton` for a server of another process."""

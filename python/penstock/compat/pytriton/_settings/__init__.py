@@ -1,0 +1,1 @@
+"""Settings of PyTriton's server, and their translation to Penstock's."""
