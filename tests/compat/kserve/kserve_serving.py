@@ -71,7 +71,7 @@ class Served:
 @contextmanager
 def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[Served]:
     """Serves models until the block is left."""
-    from penstock.compat.kserve._binding import bind
+    from penstock.compat.kserve._request.bind import bind
 
     with Server(
         *(bind(model, options) for model in models), http="127.0.0.1:0", grpc="127.0.0.1:0", **config

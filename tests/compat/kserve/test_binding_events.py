@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kserve_serving import serving
 
-from penstock.compat.kserve._events import STRUCTURED
+from penstock.compat.kserve._request.cloud_events import STRUCTURED
 from penstock.compat.kserve.model import Model
 
 HEADERS = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "s", "ce_type": "t"}

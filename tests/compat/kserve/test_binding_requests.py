@@ -10,7 +10,7 @@ import pytest
 from kserve_serving import serving
 
 from penstock.compat.kserve import dialect
-from penstock.compat.kserve._binding import BindingOptions
+from penstock.compat.kserve._request.bind import BindingOptions
 from penstock.compat.kserve.model import InferenceVerb, Model
 
 

@@ -10,7 +10,7 @@ import pytest
 from kserve_serving import Served, request_of, serving
 
 from penstock import Batching
-from penstock.compat.kserve._binding import BindingOptions
+from penstock.compat.kserve._request.bind import BindingOptions
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.model import Model
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse

@@ -15,7 +15,7 @@ import requests
 from kserve_serving import ROW, message_of, serving
 from tritonclient.grpc import service_pb2_grpc
 
-from penstock.compat.kserve import _kinds
+from penstock.compat.kserve._model import handler_kind
 from penstock.compat.kserve.model import Model
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferResponse
 from waiting import PATIENCE, until
@@ -85,9 +85,9 @@ def ready(model: Any) -> Any:
 
 
 def test_what_code_answers_in_pieces_is_seen() -> None:
-    assert [_kinds.answers_in_pieces(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
-    assert not _kinds.answers_in_pieces(Model("m"))
-    assert not _kinds.answers_in_pieces(HiddenLater("m"))
+    assert [handler_kind.answers_in_pieces(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
+    assert not handler_kind.answers_in_pieces(Model("m"))
+    assert not handler_kind.answers_in_pieces(HiddenLater("m"))
 
 
 def test_s16_v1_sends_pieces_as_they_come() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kserve_serving import request_of, serving
 
 from penstock import Processes
-from penstock.compat.kserve._binding import BindingOptions, bind
+from penstock.compat.kserve._request.bind import BindingOptions, bind
 from penstock.compat.kserve.model import Model
 from waiting import Gate, at_once, until
 

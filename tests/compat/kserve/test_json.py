@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
-from penstock.compat.kserve import _json
+from penstock.compat.kserve.protocol import _json
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.compat.kserve import errors
-from penstock.compat.kserve._json_response import JSONResponse
+from penstock.compat.kserve._request.json_response import JSONResponse
 
 MODELS = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
 

@@ -12,7 +12,7 @@ import pytest
 from kserve_serving import logged
 
 from penstock.compat.kserve import context, dialect
-from penstock.compat.kserve._readiness import listeners
+from penstock.compat.kserve._model.awaitable_bool import listeners
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.model import (
     BaseKServeModel,

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from tests.waiting import until
 
-from penstock.compat.kserve import _latency
-from penstock.compat.kserve._later import Later
-from penstock.compat.kserve._stages import Times
+from penstock.compat.kserve._metrics import latency_log
+from penstock.compat.kserve._metrics.deferred import Later
+from penstock.compat.kserve._model.stages import Times
 from penstock.compat.kserve.logging import (
     KSERVE_LOGGER_DATE_FORMAT,
     KSERVE_TRACE_LOGGER_FORMAT,
@@ -41,7 +41,7 @@ def written(handler: logging.Handler, formatter: logging.Formatter | None = None
     handler.setFormatter(formatter or logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
     # Those that pytest has added to look on are left out.
     trace_logger.handlers = [handler]
-    _latency.write_now([(time.time(), LINES)])
+    latency_log.write_now([(time.time(), LINES)])
 
 
 class Counting(io.StringIO):
@@ -109,15 +109,15 @@ def test_a_stream_that_fails_fails_no_request(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nobody_wants_lines_below_the_level() -> None:
-    assert _latency.is_wanted()
+    assert latency_log.is_wanted()
     trace_logger.setLevel(logging.WARNING)
-    assert not _latency.is_wanted()
+    assert not latency_log.is_wanted()
 
 
 def test_stages_that_did_not_run_took_no_time() -> None:
     times = Times()
     times.predict = 0.0015
-    line = _latency.line_of(times, None)
+    line = latency_log.line_of(times, None)
     assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.500000, postprocess_ms: 0"
 
 
@@ -127,26 +127,26 @@ def test_several_lines_are_written_a_moment_later_in_their_order_with_their_time
     handler.setFormatter(logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
     trace_logger.handlers = [handler]
     began = time.time()
-    _latency.write(["1", "2"])
-    _latency.write(["3"])
+    latency_log.write(["1", "2"])
+    latency_log.write(["3"])
     lines = until(lambda: text if len(text := stream.getvalue().splitlines()) == 3 else [])
     assert [line.rpartition(" ")[2] for line in lines] == ["1", "2", "3"]
     told = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
     assert all(began - 0.001 <= time < began + 5 for time in told)
     # Alone it is not kept waiting.
-    until(lambda: not _latency._later.waits)
-    _latency.write(["4"])
+    until(lambda: not latency_log._later.waits)
+    latency_log.write(["4"])
     assert stream.getvalue().endswith(" 4\n")
 
 
 def test_what_waits_when_the_program_ends_is_written_before() -> None:
     program = """
-        from penstock.compat.kserve import _latency
+        from penstock.compat.kserve._metrics import latency_log
         from penstock.compat.kserve.logging import configure_logging
 
         configure_logging()
-        _latency.write(["1", "2"])
-        _latency._later.add((0.0, ["3"]))
+        latency_log.write(["1", "2"])
+        latency_log._later.add((0.0, ["3"]))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=60

@@ -11,7 +11,7 @@ import pytest
 from kserve_live import Script
 
 from penstock.compat.kserve import ModelRepository, ModelServer, PredictorConfig, context, model_server
-from penstock.compat.kserve._settings import server_config
+from penstock.compat.kserve._server.settings import server_config
 
 LIMITS = (8 << 20, 8 << 20)
 

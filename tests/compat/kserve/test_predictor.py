@@ -18,7 +18,8 @@ from kserve_serving import CODES, ROW, request_of, serving
 from predictors import Predictor, echo_message, grpc_predictor, predictor, said
 
 from penstock import Server, Tensor, model
-from penstock.compat.kserve import _predictor, context
+from penstock.compat.kserve import context
+from penstock.compat.kserve._model import predictor as model_predictor
 from penstock.compat.kserve.model import Model, PredictorConfig
 from penstock.compat.kserve.protocol.infer_type import InferInput, InferRequest, InferResponse
 
@@ -39,7 +40,7 @@ OUTPUTS = {"model_name": "m", "id": "1", "outputs": [{"name": "y", "shape": [1],
 def _clean() -> Iterator[None]:
     yield
     context.set_predictor_config(None)
-    asyncio.run(_predictor.close_clients())
+    asyncio.run(model_predictor.close_clients())
 
 
 def ready(made: Any) -> Any:

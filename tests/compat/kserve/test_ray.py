@@ -160,7 +160,7 @@ def test_s05_a_handle_is_served() -> None:
 
 
 def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
-    from penstock.compat.kserve._binding import BindingOptions
+    from penstock.compat.kserve._request.bind import BindingOptions
 
     handle = Handle()
     # It is not waited for: all eight are there.

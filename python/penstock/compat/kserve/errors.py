@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from penstock.compat.kserve._json_response import json_response
+from penstock.compat.kserve._request.json_response import json_response
 from penstock.compat.kserve.logging import logger
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.compat.kserve import context, dialect
-from penstock.compat.kserve._base_model import BaseKServeModel, InferenceModel, InferenceVerb
+from penstock.compat.kserve._model.base import BaseKServeModel, InferenceModel, InferenceVerb
 from penstock.compat.kserve.constants.constants import PredictorProtocol
 from penstock.compat.kserve.predictor_config import PredictorConfig, plain_protocol
 
@@ -147,8 +147,8 @@ class Model(InferenceModel):
             headers, verb = None if isinstance(verb, InferenceVerb) else verb, headers
         elif not isinstance(verb, InferenceVerb):
             raise NotImplementedError
-        from penstock.compat.kserve._reports import Reports
-        from penstock.compat.kserve._stages import Stages, Times
+        from penstock.compat.kserve._metrics.request_metrics import Reports
+        from penstock.compat.kserve._model.stages import Stages, Times
 
         stages, times = Stages(self, Model), Times()
         reports = Reports(self)
@@ -167,7 +167,7 @@ class Model(InferenceModel):
         Raises:
             InvalidInput: the tensors or rows of a request in the predictor's protocol are no list.
         """
-        from penstock.compat.kserve._stages import check_container
+        from penstock.compat.kserve._model.stages import check_container
 
         check_container(self.protocol, payload)
         return payload
@@ -205,31 +205,31 @@ class Model(InferenceModel):
         Raises:
             NotImplementedError: there is no predictor to ask.
         """
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return await _predictor.predict(self, payload, headers, response_headers)
+        return await predictor.predict(self, payload, headers, response_headers)
 
     @property
     def _http_client(self) -> Any:
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return _predictor.client_of(self._needed_config())
+        return predictor.client_of(self._needed_config())
 
     @property
     def _grpc_client(self) -> Any:
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return _predictor.client_of(self._needed_config())
+        return predictor.client_of(self._needed_config())
 
     async def _http_predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return await _predictor.predict_by_rest(self, payload, headers, response_headers)
+        return await predictor.predict_by_rest(self, payload, headers, response_headers)
 
     async def _grpc_predict(self, payload: Any, headers: Any = None) -> Any:
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return await _predictor.predict_by_grpc(self, payload, headers)
+        return await predictor.predict_by_grpc(self, payload, headers)
 
     def _needed_config(self) -> PredictorConfig:
         config = self.predictor_config
@@ -243,9 +243,9 @@ class Model(InferenceModel):
         Raises:
             NotImplementedError: there is no explainer to ask.
         """
-        from penstock.compat.kserve import _predictor
+        from penstock.compat.kserve._model import predictor
 
-        return await _predictor.explain(self, payload, headers)
+        return await predictor.explain(self, payload, headers)
 
 
 def is_v2(protocol: PredictorProtocol | str) -> bool:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.compat.kserve._background import finished
-from penstock.compat.kserve._observed import Observed
-from penstock.compat.kserve._readiness import Truth
+from penstock.compat.kserve._model.awaitable_bool import Truth
+from penstock.compat.kserve._model.background_loop import finished
+from penstock.compat.kserve._model.observable_dict import Observed
 from penstock.compat.kserve.model import BaseKServeModel
 
 __all__ = ["MODEL_MOUNT_DIRS", "ModelRepository"]

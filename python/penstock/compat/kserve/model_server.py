@@ -7,11 +7,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.compat.kserve import _flags, _settings, context, dialect, logging
-from penstock.compat.kserve._carrying import refuse_start_while_importing
-from penstock.compat.kserve._collection import take
-from penstock.compat.kserve._serving import Serving
-from penstock.compat.kserve._stopping import Stopping
+from penstock.compat.kserve import context, dialect, logging
+from penstock.compat.kserve._model.model_transfer import refuse_start_while_importing
+from penstock.compat.kserve._server import flags, settings
+from penstock.compat.kserve._server.serving import Serving
+from penstock.compat.kserve._server.start_args import take
+from penstock.compat.kserve._server.stop_result import Stopping
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel, PredictorConfig
 from penstock.compat.kserve.model_repository import ModelRepository
@@ -121,23 +122,23 @@ class ModelServer:
         max_batch_latency: float = _FLAG,
         require_ready: bool = _FLAG,
     ) -> None:
-        given, flags = dict(locals()), _flags.read()
+        given, arguments = dict(locals()), flags.read()
         for name in self._SETTINGS:
-            flag = name if hasattr(flags, name) else _flags.OWN + name
-            setattr(self, name, getattr(flags, flag) if given[name] is _FLAG else given[name])
+            flag = name if hasattr(arguments, name) else flags.OWN + name
+            setattr(self, name, getattr(arguments, flag) if given[name] is _FLAG else given[name])
         self.registered_models = ModelRepository() if registered_models is None else registered_models
         self.grace_period = grace_period
-        _settings.check(self)
-        self._log_config = flags.log_config_file if flags.configure_logging else False
-        if flags.configure_logging and not logger.handlers:
-            logging.configure_logging(flags.log_config_file)
-        self.predictor_config = predictor_config or _predictor_config(flags)
+        settings.check(self)
+        self._log_config = arguments.log_config_file if arguments.configure_logging else False
+        if arguments.configure_logging and not logger.handlers:
+            logging.configure_logging(arguments.log_config_file)
+        self.predictor_config = predictor_config or _predictor_config(arguments)
         context.set_predictor_config(self.predictor_config)
         self.dataplane = DataPlane(self.registered_models, self.predictor_config)
         self.model_repository_extension = ModelRepositoryExtension(model_registry=self.registered_models)
         self.servers: list[Any] = []
         self._rest_server = self._grpc_server = None
-        self._message_limits = (flags.grpc_max_send_message_length, flags.grpc_max_receive_message_length)
+        self._message_limits = (arguments.grpc_max_send_message_length, arguments.grpc_max_receive_message_length)
         self._custom_exception_handler: ExceptionHandler | None = None
         self._serving: Serving | None = None
 
@@ -233,23 +234,23 @@ class ModelServer:
             self._serving.follow()
 
 
-def _predictor_config(flags: argparse.Namespace) -> PredictorConfig:
+def _predictor_config(arguments: argparse.Namespace) -> PredictorConfig:
     return PredictorConfig(
-        predictor_host=flags.predictor_host,
-        predictor_protocol=flags.predictor_protocol,
-        predictor_use_ssl=flags.predictor_use_ssl,
-        predictor_request_timeout_seconds=flags.predictor_request_timeout_seconds,
-        predictor_request_retries=flags.predictor_request_retries,
-        predictor_health_check=flags.enable_predictor_health_check,
+        predictor_host=arguments.predictor_host,
+        predictor_protocol=arguments.predictor_protocol,
+        predictor_use_ssl=arguments.predictor_use_ssl,
+        predictor_request_timeout_seconds=arguments.predictor_request_timeout_seconds,
+        predictor_request_retries=arguments.predictor_request_retries,
+        predictor_health_check=arguments.enable_predictor_health_check,
     )
 
 
 def __getattr__(name: str) -> Any:
     # Read at first use: a program that only imports this may have a command line of its own.
     if name == "parser":
-        made: Any = _flags.make_parser()
+        made: Any = flags.make_parser()
     elif name == "args":
-        made = _flags.read()
+        made = flags.read()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = made

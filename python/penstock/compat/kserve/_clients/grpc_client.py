@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.compat.kserve._clients import grpc_messages
 from penstock.compat.kserve._clients.defaults import USE_CLIENT_DEFAULT, UseClientDefault
 from penstock.compat.kserve._clients.grpc_options import GrpcOptions, Metadata, metadata_of, with_port
-from penstock.compat.kserve._clients.grpc_ways import AsyncChannel, AsyncNative
+from penstock.compat.kserve._clients.grpc_transport import AsyncChannel, AsyncNative
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.logging import trace_logger as logger
 from penstock.compat.kserve.protocol.infer_type import InferRequest, InferResponse

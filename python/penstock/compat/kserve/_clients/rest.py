@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.kserve import _json
 from penstock.compat.kserve._clients import urls
 from penstock.compat.kserve._clients.config import RESTConfig, why_httpx
 from penstock.compat.kserve._clients.defaults import USE_CLIENT_DEFAULT, Timeout, is_default
@@ -15,6 +14,7 @@ from penstock.compat.kserve._clients.http_native import NativeHttp
 from penstock.compat.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER
 from penstock.compat.kserve.errors import UnsupportedProtocol
 from penstock.compat.kserve.logging import trace_logger as logger
+from penstock.compat.kserve.protocol import _json
 from penstock.compat.kserve.protocol.infer_type import InferRequest, InferResponse
 
 if TYPE_CHECKING:

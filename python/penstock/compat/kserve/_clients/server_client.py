@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.compat.kserve._clients import grpc_messages
 from penstock.compat.kserve._clients.grpc_options import GrpcOptions, metadata_of, with_port
-from penstock.compat.kserve._clients.grpc_ways import Channel, Native
+from penstock.compat.kserve._clients.grpc_transport import Channel, Native
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.protocol.infer_type import InferRequest
 

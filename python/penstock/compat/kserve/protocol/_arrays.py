@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve.protocol._elements import Array, as_bytes, framed, objects
+from penstock.compat.kserve.protocol._bytes_elements import Array, as_bytes, framed, objects
 
 __all__ = ["Shown", "as_objects", "byte_size", "kept", "listed", "raw_bytes", "same"]
 

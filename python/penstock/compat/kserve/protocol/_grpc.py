@@ -10,7 +10,7 @@ from penstock.compat.kserve.constants.constants import GRPC_CONTENT_DATATYPE_MAP
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._arrays import Shown, raw_bytes
 from penstock.compat.kserve.protocol._parameters import to_grpc_parameters
-from penstock.compat.kserve.protocol._rest import leaves, listed
+from penstock.compat.kserve.protocol._rest_body import leaves, listed
 from penstock.compat.kserve.protocol._tensor import InferTensor
 
 if TYPE_CHECKING:

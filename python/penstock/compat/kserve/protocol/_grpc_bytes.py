@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.compat.kserve.constants.constants import GRPC_CONTENT_DATATYPE_MAPPINGS
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol._arrays import raw_bytes
-from penstock.compat.kserve.protocol._elements import Array, as_bytes
+from penstock.compat.kserve.protocol._bytes_elements import Array, as_bytes
 from penstock.compat.kserve.protocol._grpc import all_raw, wants_raw
 from penstock.compat.kserve.protocol._parameters import NOTHING, plain_value
 from penstock.compat.kserve.protocol.grpc._varints import encoded, length_of, number

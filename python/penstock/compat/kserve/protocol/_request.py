@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve import _json, dialect
+from penstock.compat.kserve import dialect
 from penstock.compat.kserve.errors import InvalidInput
-from penstock.compat.kserve.protocol import _grpc
+from penstock.compat.kserve.protocol import _grpc, _json
 from penstock.compat.kserve.protocol._arrays import raw_bytes
+from penstock.compat.kserve.protocol._inputs_outputs import InferInput, RequestedOutput
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
-from penstock.compat.kserve.protocol._rest import head, listed, refuse_half, split, with_size
+from penstock.compat.kserve.protocol._rest_body import head, listed, refuse_half, split, with_size
 from penstock.compat.kserve.protocol._tensor import Parameters
-from penstock.compat.kserve.protocol._tensors import InferInput, RequestedOutput
 
 __all__ = ["InferRequest"]
 
@@ -190,7 +190,7 @@ class InferRequest:
         Raises:
             ImportError: pandas is not installed.
         """
-        from penstock.compat.kserve.utils._frames import frame
+        from penstock.compat.kserve.utils._dataframe import frame
 
         return frame(self.inputs)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.compat.kserve import _json, dialect
+from penstock.compat.kserve import dialect
 from penstock.compat.kserve.errors import InvalidInput
-from penstock.compat.kserve.protocol import _grpc
+from penstock.compat.kserve.protocol import _grpc, _json
 from penstock.compat.kserve.protocol._arrays import raw_bytes
+from penstock.compat.kserve.protocol._inputs_outputs import InferOutput, RequestedOutput
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
-from penstock.compat.kserve.protocol._rest import flat, head, listed, refuse_half, split, with_size
+from penstock.compat.kserve.protocol._rest_body import flat, head, listed, refuse_half, split, with_size
 from penstock.compat.kserve.protocol._tensor import Parameters
-from penstock.compat.kserve.protocol._tensors import InferOutput, RequestedOutput
 
 __all__ = ["InferResponse"]
 

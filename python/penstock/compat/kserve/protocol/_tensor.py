@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
 from penstock.compat.kserve.protocol._arrays import Shown, as_objects, byte_size, kept, listed, raw_bytes, same
-from penstock.compat.kserve.protocol._elements import Array, as_text, deserialize_bytes_tensor
+from penstock.compat.kserve.protocol._bytes_elements import Array, as_text, deserialize_bytes_tensor
 from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
 
 __all__ = ["InferTensor", "Parameters"]

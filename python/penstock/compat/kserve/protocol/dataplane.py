@@ -7,7 +7,7 @@ from typing import Any
 
 import penstock
 from penstock.compat.kserve import context
-from penstock.compat.kserve._health import is_ready
+from penstock.compat.kserve._model.health import is_ready
 from penstock.compat.kserve.constants.constants import KSERVE_MODEL_SERVER_NAME
 from penstock.compat.kserve.errors import ModelNotFound
 from penstock.compat.kserve.model import InferenceModel, InferenceVerb, PredictorConfig

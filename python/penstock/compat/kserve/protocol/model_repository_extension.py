@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import Any
 
-from penstock.compat.kserve._health import is_ready
+from penstock.compat.kserve._model.health import is_ready
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.model_repository import ModelRepository
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.compat.kserve.constants.constants import PredictorProtocol
 from penstock.compat.kserve.utils._cloud_events import create_response_cloudevent, is_structured_cloudevent
-from penstock.compat.kserve.utils._predicting import get_predict_input, get_predict_response
+from penstock.compat.kserve.utils._predict_io import get_predict_input, get_predict_response
 from penstock.integrations import processors
 
 __all__ = [

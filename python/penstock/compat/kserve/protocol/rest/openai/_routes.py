@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock import Final, Request, Response
-from penstock.compat.kserve import _failures
+from penstock.compat.kserve._request import errors
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.logging import logger
-from penstock.compat.kserve.protocol.rest.openai._answers import body_of, events, is_error, is_stream
-from penstock.compat.kserve.protocol.rest.openai._kinds import KINDS
+from penstock.compat.kserve.protocol.rest.openai._handler_kind import KINDS
 from penstock.compat.kserve.protocol.rest.openai._raw_request import RawRequest, RawResponse
+from penstock.compat.kserve.protocol.rest.openai._responses import body_of, events, is_error, is_stream
 from penstock.compat.kserve.protocol.rest.openai._signatures import call, takes_old
 from penstock.compat.kserve.protocol.rest.openai.errors import (
     OpenAIError,
@@ -25,11 +25,11 @@ from penstock.compat.kserve.protocol.rest.openai.errors import (
 )
 from penstock.compat.kserve.protocol.rest.openai.openai_model import OpenAIModel
 from penstock.compat.kserve.protocol.rest.openai.types import Model, ModelList
-from penstock.compat.kserve.protocol.rest.openai.types._reading import ValidationError
+from penstock.compat.kserve.protocol.rest.openai.types._parsing import ValidationError
 from penstock.integrations import json_text
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._loops import LoopSetUp
+    from penstock.compat.kserve._server.event_loops import LoopSetUp
 
 __all__ = ["openai_routes", "route_prefix"]
 
@@ -190,7 +190,7 @@ def _failed(raised: Exception) -> Response:
         return _refused([{**detail, "input": {}, "ctx": {"error": getattr(error, "msg", str(error))}}])
     if isinstance(raised, ValidationError):
         return _refused([one.as_dict(("body",)) for one in raised.problems])
-    answer = _failures.failed(raised, over_grpc=False)
+    answer = errors.failed(raised, over_grpc=False)
     if isinstance(answer, BaseException):
         raise answer
     told: Response = answer

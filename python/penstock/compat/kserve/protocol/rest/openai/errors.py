@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from penstock.compat.kserve._json_response import json_response
+from penstock.compat.kserve._request.json_response import json_response
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.protocol.rest.openai.types import Error, ErrorResponse
 

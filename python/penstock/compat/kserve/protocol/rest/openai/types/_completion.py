@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from penstock.compat.kserve.protocol.rest.openai.types._common import Requesting, UsageInfo, id_of, now
 from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
-from penstock.compat.kserve.protocol.rest.openai.types._reading import Between
+from penstock.compat.kserve.protocol.rest.openai.types._parsing import Between
 
 __all__ = [
     "Completion",

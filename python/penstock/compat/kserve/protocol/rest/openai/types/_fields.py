@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.compat.kserve.protocol.rest.openai.types._reading import Problem, ValidationError, read
+from penstock.compat.kserve.protocol.rest.openai.types._parsing import Problem, ValidationError, read
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.kserve.protocol.rest.openai.types._reading import Problem
+from penstock.compat.kserve.protocol.rest.openai.types._parsing import Problem
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -14,7 +14,7 @@ from penstock.compat.kserve.protocol.rest.openai.types import (
     ValidationError,
 )
 from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields
-from penstock.compat.kserve.protocol.rest.openai.types._reading import Problem
+from penstock.compat.kserve.protocol.rest.openai.types._parsing import Problem
 
 __all__ = ["KINDS", "Kind"]
 

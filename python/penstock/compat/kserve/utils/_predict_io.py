@@ -11,7 +11,7 @@ from penstock.compat.kserve.errors import InferenceError, InvalidInput
 from penstock.compat.kserve.protocol._arrays import Shown, byte_size, kept
 from penstock.compat.kserve.protocol._parameters import plain_value
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
-from penstock.compat.kserve.utils._frames import is_frame, pandas
+from penstock.compat.kserve.utils._dataframe import is_frame, pandas
 from penstock.compat.kserve.utils.numpy_codec import from_np_dtype
 
 __all__ = ["get_predict_input", "get_predict_response"]

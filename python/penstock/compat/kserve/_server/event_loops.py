@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock import SignatureError
-from penstock.compat.kserve import _background
+from penstock.compat.kserve._model import background_loop
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.utils.utils import cpu_count
 
@@ -52,7 +52,7 @@ class Loops:
             SignatureError: it is to be sent to workers.
         """
         for one in self.with_engines({name: model}):
-            self._beside.append(asyncio.run_coroutine_threadsafe(self.engine(one), _background.loop()))
+            self._beside.append(asyncio.run_coroutine_threadsafe(self.engine(one), background_loop.loop()))
 
     def close(self) -> None:
         """Ends what `beside` began."""

@@ -10,15 +10,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock import Server, Signals
-from penstock.compat.kserve import _settings
-from penstock.compat.kserve._background import finished
-from penstock.compat.kserve._control import Control
-from penstock.compat.kserve._exposition import Exposition
-from penstock.compat.kserve._front import Front
-from penstock.compat.kserve._loops import Loops
-from penstock.compat.kserve._polling import Polling
-from penstock.compat.kserve._table import Table
-from penstock.compat.kserve._workers import Workers
+from penstock.compat.kserve._metrics.metrics_page import Exposition
+from penstock.compat.kserve._model.background_loop import finished
+from penstock.compat.kserve._server import settings
+from penstock.compat.kserve._server.admin_routes import Front
+from penstock.compat.kserve._server.event_loops import Loops
+from penstock.compat.kserve._server.model_binder import Workers
+from penstock.compat.kserve._server.model_table import Table
+from penstock.compat.kserve._server.readiness_poll import Polling
+from penstock.compat.kserve._server.repository_control import Control
 from penstock.compat.kserve.logging import logger
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Serving:
     def _start(self) -> None:
         owner = self._owner
         address = self._metrics.address if self._metrics.wanted else None
-        config = _settings.server_config(owner, owner._message_limits, address)
+        config = settings.server_config(owner, owner._message_limits, address)
         control = Control(owner.model_repository_extension, self.follow)
         # Nobody is answered before all of them serve.
         server = Server(self._front.made(), *self._table.first(), config=config, control=control)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request
-from penstock.compat.kserve import _rows
-from penstock.compat.kserve._failures import failed
-from penstock.compat.kserve._rows import Arrived
+from penstock.compat.kserve._request import row_batches
+from penstock.compat.kserve._request.errors import failed
+from penstock.compat.kserve._request.row_batches import Arrived
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._served import Headers, Served
+    from penstock.compat.kserve._request.handler import Headers, Served
 
 __all__ = ["Joining"]
 
@@ -38,7 +38,7 @@ class Joining:
             for group in self._groups(requests, answers):
                 if len(group) > 1:
                     try:
-                        body, headers = _rows.joined(group, self._name), _rows.shared_headers(group)
+                        body, headers = row_batches.joined(group, self._name), row_batches.shared_headers(group)
                         answered = self._served.run(body, headers, noted, group[0].explain)
                         answers.give(group, self._parted(group, *answered))
                     except Exception as raised:
@@ -54,7 +54,7 @@ class Joining:
         for group in self._groups(requests, answers):
             if len(group) > 1:
                 try:
-                    body, headers = _rows.joined(group, self._name), _rows.shared_headers(group)
+                    body, headers = row_batches.joined(group, self._name), row_batches.shared_headers(group)
                     answered = await self._served.wait(body, headers, kept, group[0].explain)
                     answers.give(group, self._parted(group, *answered))
                 except Exception as raised:
@@ -73,10 +73,10 @@ class Joining:
                 arrived.append(Arrived(request, *self._served.arrived(request, headers), headers))
             except Exception as raised:
                 answers.fail(request, raised)
-        return _rows.groups(arrived, self._limit)
+        return row_batches.groups(arrived, self._limit)
 
     def _parted(self, group: Sequence[Arrived], result: Any, told: Headers) -> list[Any]:
-        parts = _rows.parted(result, group)
+        parts = row_batches.parted(result, group)
         return [
             self._served.given(one.request, part, told, one.event, one.headers)
             for one, part in zip(group, parts, strict=True)

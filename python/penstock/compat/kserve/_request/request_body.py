@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.kserve import _events, dialect
+from penstock.compat.kserve import dialect
+from penstock.compat.kserve._request import cloud_events
 from penstock.compat.kserve.protocol import _json
 from penstock.compat.kserve.protocol._arrays import Shown
 from penstock.compat.kserve.protocol.infer_type import InferInput, InferRequest, RequestedOutput, to_grpc_parameters
@@ -22,7 +23,7 @@ _SHOWN = {
     (True, True): Shown.RAW,
 }
 """How tensors look that came over gRPC or not, and in raw bytes or not."""
-_JSON = {"application/json", _events.STRUCTURED, "application/ld+json"}
+_JSON = {"application/json", cloud_events.STRUCTURED, "application/ld+json"}
 _EXACT = "application/octet-stream"
 """KServe takes JSON for it since 0.14."""
 
@@ -41,13 +42,13 @@ def rows_of(request: Request, headers: dict[str, str], *, exact: bool) -> tuple[
     Raises:
         InvalidInput: it is no JSON where it says so.
     """
-    if "ce-specversion" in headers and _events.is_binary(headers):
-        return _events.of_headers(headers, request.body)
+    if "ce-specversion" in headers and cloud_events.is_binary(headers):
+        return cloud_events.of_headers(headers, request.body)
     media = headers.get("content-type")
     if media is not None and media != "application/json" and not _is_json(media, exact=exact):
         return request.body, None
-    value = _json.loads(request.body)
-    found = _events.of_object(value)
+    value = _json.loads_request(request.body)
+    found = cloud_events.of_object(value)
     if media is None or not is_event(media):
         return value if found is None else found[0], None
     return found or (value, {})
@@ -55,7 +56,7 @@ def rows_of(request: Request, headers: dict[str, str], *, exact: bool) -> tuple[
 
 def is_event(media: str) -> bool:
     """Whether a content type is that of an event in one JSON object."""
-    return media.partition(";")[0].strip().lower() == _events.STRUCTURED
+    return media.partition(";")[0].strip().lower() == cloud_events.STRUCTURED
 
 
 def tensors_of(request: Request, model: str) -> InferRequest:

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.compat.kserve import _latency
+from penstock.compat.kserve._metrics import latency_log
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._stages import Times
+    from penstock.compat.kserve._model.stages import Times
     from penstock.compat.kserve.metrics import Keeper
     from penstock.compat.kserve.model import Model
 
@@ -52,7 +52,7 @@ class Noted:
     def answered(self, times: Times, headers: Mapping[str, str] | None) -> None:
         """Takes the line of a request that its model has answered."""
         if self.logs:
-            self.lines.append(_latency.line_of(times, headers))
+            self.lines.append(latency_log.line_of(times, headers))
 
 
 class Reports:
@@ -71,12 +71,12 @@ class Reports:
 
     def noted(self) -> Noted:
         """Where the times of requests go that are told of together."""
-        return Noted(logs=self._latency and _latency.is_wanted())
+        return Noted(logs=self._latency and latency_log.is_wanted())
 
     def tell(self, noted: Noted, kept: Keeper | None = None) -> None:
         """Adds to the log and the histograms: the server's, or where none runs those of this process."""
         if noted.lines:
-            _latency.write(noted.lines)
+            latency_log.write(noted.lines)
         if kept is None:
             self._tell_metrics(noted)
             return

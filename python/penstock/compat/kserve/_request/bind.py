@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from penstock import Batching, Model, Processes, Threads
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._carrying import Carried
-    from penstock.compat.kserve._lives import Life
-    from penstock.compat.kserve._loops import LoopSetUp
+    from penstock.compat.kserve._model.draining import Life
+    from penstock.compat.kserve._model.model_transfer import Carried
+    from penstock.compat.kserve._server.event_loops import LoopSetUp
 
 __all__ = ["BindingOptions", "bind"]
 
@@ -59,10 +59,10 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
     Raises:
         SignatureError: it cannot be served so.
     """
-    from penstock.compat.kserve import _kinds, _types
-    from penstock.compat.kserve._joining import Joining
-    from penstock.compat.kserve._reports import BUCKETS
-    from penstock.compat.kserve._served import Served
+    from penstock.compat.kserve._metrics.request_metrics import BUCKETS
+    from penstock.compat.kserve._model import handler_kind, io_types
+    from penstock.compat.kserve._request.batched_handler import Joining
+    from penstock.compat.kserve._request.handler import Served
 
     options = options or BindingOptions()
     name = options.name or model.name
@@ -73,18 +73,18 @@ def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
         "routes": [f"POST /v1/models/{name}:predict", f"POST /v1/models/{name}:explain"],
         "buckets": BUCKETS,
         "max_queue": options.max_queue,
-        "inputs": _types.shown(model, "get_input_types"),
-        "outputs": _types.shown(model, "get_output_types"),
+        "inputs": io_types.shown(model, "get_input_types"),
+        "outputs": io_types.shown(model, "get_output_types"),
         "lenient": True,
     }
     if isinstance(options.instances, Processes):
         common["instances"] = options.instances
-    waits = _kinds.waits(model)
+    waits = handler_kind.waits(model)
     if waits and not isinstance(options.instances, Processes):
         common["max_concurrency"] = options.max_concurrency
     elif not waits:
         common.setdefault("instances", Threads(options.threads))
-    if waits and _kinds.answers_in_pieces(model):
+    if waits and handler_kind.answers_in_pieces(model):
         return Model(_told(served.pieces, options, waits=True), **common)
     if options.batching is not None:
         joining = Joining(served, name, options.batching.max_size)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from penstock.compat.kserve._stages import Stages
+from penstock.compat.kserve._model.stages import Stages
 from penstock.compat.kserve.model import BaseKServeModel, InferenceModel, Model
 
 __all__ = ["answers_in_pieces", "calls_itself", "checks_health", "waits"]

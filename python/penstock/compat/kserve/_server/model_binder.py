@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Batching, Processes, Request, Response
 from penstock import Model as Native
-from penstock.compat.kserve._binding import BindingOptions, bind
-from penstock.compat.kserve._carrying import Carried
-from penstock.compat.kserve._health import says
-from penstock.compat.kserve._kinds import waits
-from penstock.compat.kserve._lives import Life
+from penstock.compat.kserve._model.draining import Life
+from penstock.compat.kserve._model.handler_kind import waits
+from penstock.compat.kserve._model.health import says
+from penstock.compat.kserve._model.model_transfer import Carried
+from penstock.compat.kserve._request.bind import BindingOptions, bind
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._loops import Loops, LoopSetUp
+    from penstock.compat.kserve._server.event_loops import Loops, LoopSetUp
     from penstock.compat.kserve.model_server import ModelServer
 
 __all__ = ["Workers"]

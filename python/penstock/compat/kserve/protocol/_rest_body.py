@@ -76,7 +76,7 @@ def split(
     Raises:
         InvalidInput: it is no JSON object of the protocol's, or a tensor has no elements.
     """
-    said = _json.loads(body[:json_length])
+    said = _json.loads_request(body[:json_length])
     if not isinstance(said, dict) or not isinstance(said.get(field), list):
         raise InvalidInput(f'Expected "{field}" to be a list')
     if model_name is None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any
 
-from penstock.compat.kserve._readiness import Truth, listeners
+from penstock.compat.kserve._model.awaitable_bool import Truth, listeners
 
 __all__ = ["BaseKServeModel", "InferenceModel", "InferenceVerb"]
 

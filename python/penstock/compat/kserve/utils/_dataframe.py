@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve.protocol._rest import leaves, listed
+from penstock.compat.kserve.protocol._rest_body import leaves, listed
 
 __all__ = ["frame", "is_frame", "pandas"]
 

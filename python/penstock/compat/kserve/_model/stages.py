@@ -12,7 +12,7 @@ from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.kserve import _background
+from penstock.compat.kserve._model import background_loop
 from penstock.compat.kserve.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,25 +75,25 @@ class Stages:
         if self.preprocess is not None:
             begun = perf_counter()
             try:
-                body = _background.finished(self.preprocess(body, headers))
+                body = background_loop.finished(self.preprocess(body, headers))
             finally:
                 times.preprocess = perf_counter() - begun
         body = self.checked(body)
         begun = perf_counter()
         if explain:
             try:
-                result = _background.finished(self.explain(body, headers))
+                result = background_loop.finished(self.explain(body, headers))
             finally:
                 times.explain = perf_counter() - begun
         else:
             try:
-                result = _background.finished(self.predict(body, *rest))
+                result = background_loop.finished(self.predict(body, *rest))
             finally:
                 times.predict = perf_counter() - begun
         if self.postprocess is not None:
             begun = perf_counter()
             try:
-                result = _background.finished(self.postprocess(result, *rest))
+                result = background_loop.finished(self.postprocess(result, *rest))
             finally:
                 times.postprocess = perf_counter() - begun
         return result, told

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.compat.kserve.errors import InvalidInput
-from penstock.compat.kserve.protocol._elements import Array
-from penstock.compat.kserve.protocol._rest import leaves, listed
+from penstock.compat.kserve.protocol._bytes_elements import Array
+from penstock.compat.kserve.protocol._rest_body import leaves, listed
 from penstock.compat.kserve.protocol._tensor import InferTensor, Parameters
 from penstock.compat.kserve.utils.numpy_codec import to_np_dtype
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock import Response
-from penstock.compat.kserve import _events, _json
+from penstock.compat.kserve._request import cloud_events
 from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol import _json
 from penstock.compat.kserve.protocol._grpc_bytes import response_bytes
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferResponse
@@ -46,7 +47,7 @@ def rows_answer(model: str, result: Any, told: Mapping[str, str], event: dict[st
     if isinstance(result, InferResponse):
         result, length = _rest(result)
     if event is not None:
-        own, body = _events.answer(model, result, event, binary=_events.is_binary(asked))
+        own, body = cloud_events.answer(model, result, event, binary=cloud_events.is_binary(asked))
         return Response(body, headers={**sent_headers(told), **own})
     headers = sent_headers(told) if told else None
     if type(result) is not dict and isinstance(result, (bytes, str)):
@@ -86,8 +87,8 @@ def tensors_answer(
     if over_grpc:
         if not request.binary or _says_more(model, result):
             return _message(response_bytes(_answering(model, request, result)), headers)
-    elif "ce-specversion" in asked and _events.is_binary(asked):
-        more, body = _events.answer(model, _rest(result)[0], {}, binary=True)
+    elif "ce-specversion" in asked and cloud_events.is_binary(asked):
+        more, body = cloud_events.answer(model, _rest(result)[0], {}, binary=True)
         return Response(body, headers={**(headers or {}), **more})
     elif not request.binary and _says_more(model, result):
         body, length = _rest(_answering(model, request, result))

@@ -11,20 +11,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request, Response
-from penstock.compat.kserve import _background, context
-from penstock.compat.kserve._arriving import rows_of, tensors_of
-from penstock.compat.kserve._carrying import Carried, unpacked
-from penstock.compat.kserve._failures import failed
-from penstock.compat.kserve._kinds import calls_itself, checks_health
-from penstock.compat.kserve._reports import Noted, Reports
-from penstock.compat.kserve._results import is_pieces, one_of, piece_of, rows_answer, tensors_answer
-from penstock.compat.kserve._stages import Stages, Times
+from penstock.compat.kserve import context
+from penstock.compat.kserve._metrics.request_metrics import Noted, Reports
+from penstock.compat.kserve._model import background_loop
+from penstock.compat.kserve._model.handler_kind import calls_itself, checks_health
+from penstock.compat.kserve._model.model_transfer import Carried, unpacked
+from penstock.compat.kserve._model.stages import Stages, Times
+from penstock.compat.kserve._request.errors import failed
+from penstock.compat.kserve._request.request_body import rows_of, tensors_of
+from penstock.compat.kserve._request.response import is_pieces, one_of, piece_of, rows_answer, tensors_answer
 from penstock.compat.kserve.errors import ModelNotReady
 from penstock.compat.kserve.metrics import Keeper, recording
 from penstock.compat.kserve.model import InferenceVerb, Model
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._binding import BindingOptions
+    from penstock.compat.kserve._request.bind import BindingOptions
 
 __all__ = ["Served"]
 
@@ -74,7 +75,7 @@ class Served:
             body, event, explain = self.arrived(request, headers)
             result, told = self.run(body, headers, noted, explain)
             if is_pieces(result):
-                result = one_of(request, _background.collected(result))
+                result = one_of(request, background_loop.collected(result))
             return self.given(request, result, told, event, headers)
         except Exception as raised:
             return failed(raised, over_grpc=request.protocol == "grpc")
@@ -122,11 +123,11 @@ class Served:
 
     def run(self, body: Any, headers: Headers, noted: Noted, explain: bool) -> tuple[Any, Headers]:
         """What the model answers, and the headers that it wants, computed on this thread."""
-        if self._asks_health and not _background.finished(self._model.healthy()):
+        if self._asks_health and not background_loop.finished(self._model.healthy()):
             raise ModelNotReady(self._name)
         stages = self._stages
         if stages is None:
-            return _answered(_background.finished(self._call(body, headers, explain)))
+            return _answered(background_loop.finished(self._call(body, headers, explain)))
         times = Times()
         try:
             answered = stages.run(body, headers, times, explain=explain)

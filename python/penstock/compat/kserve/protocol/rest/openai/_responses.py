@@ -7,8 +7,8 @@ from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
 
-from penstock.compat.kserve import _json
 from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.protocol import _json
 from penstock.compat.kserve.protocol.rest.openai.errors import OpenAIError, create_error_response, response_of
 
 __all__ = ["body_of", "events", "is_error", "is_stream"]

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.compat.kserve._later import Later
+from penstock.compat.kserve._metrics.deferred import Later
 from penstock.compat.kserve.logging import KSERVE_TRACE_LOGGER_FORMAT, trace_logger
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._stages import Times
+    from penstock.compat.kserve._model.stages import Times
 
 __all__ = ["is_wanted", "line_of", "write", "write_now"]
 

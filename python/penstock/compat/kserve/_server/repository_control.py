@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock import NotFound, Unavailable
-from penstock.compat.kserve._background import finished
+from penstock.compat.kserve._model.background_loop import finished
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 
 if TYPE_CHECKING:

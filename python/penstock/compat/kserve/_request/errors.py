@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import PenstockError, Response
-from penstock.compat.kserve import _json, errors
+from penstock.compat.kserve import errors
 from penstock.compat.kserve.logging import logger
+from penstock.compat.kserve.protocol import _json
 
 __all__ = ["CAUGHT", "failed"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Model as Native
 from penstock import Request, Response, model
-from penstock.compat.kserve._exposition import CONTENT_TYPE
+from penstock.compat.kserve._metrics.metrics_page import CONTENT_TYPE
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady, ServerNotReady
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._exposition import Exposition
-    from penstock.compat.kserve._table import Table
+    from penstock.compat.kserve._metrics.metrics_page import Exposition
+    from penstock.compat.kserve._server.model_table import Table
     from penstock.compat.kserve.protocol.dataplane import DataPlane
     from penstock.compat.kserve.protocol.model_repository_extension import ModelRepositoryExtension
 

@@ -6,11 +6,11 @@ import asyncio
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from penstock.compat.kserve import _background
+from penstock.compat.kserve._model import background_loop
 from penstock.compat.kserve.logging import logger
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._table import Table
+    from penstock.compat.kserve._server.model_table import Table
     from penstock.compat.kserve.protocol.dataplane import DataPlane
 
 __all__ = ["Polling"]
@@ -33,7 +33,7 @@ class Polling:
 
     def start(self) -> None:
         """Begins."""
-        self._rounds = asyncio.run_coroutine_threadsafe(self._ask(), _background.loop())
+        self._rounds = asyncio.run_coroutine_threadsafe(self._ask(), background_loop.loop())
 
     def stop(self) -> None:
         """Ends."""

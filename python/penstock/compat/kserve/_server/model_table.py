@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Model as Native
 from penstock import NotFound, Server, Unavailable
-from penstock.compat.kserve._health import says, tells_by_itself
-from penstock.compat.kserve._readiness import listeners
+from penstock.compat.kserve._model.awaitable_bool import listeners
+from penstock.compat.kserve._model.health import says, tells_by_itself
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model_repository import ModelRepository
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._workers import Workers
+    from penstock.compat.kserve._server.model_binder import Workers
     from penstock.compat.kserve.model import BaseKServeModel
 
 __all__ = ["Table"]

@@ -8,8 +8,8 @@ import uuid
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.compat.kserve import _json
 from penstock.compat.kserve.errors import InvalidInput
+from penstock.compat.kserve.protocol import _json
 
 __all__ = ["STRUCTURED", "answer", "is_binary", "of_headers", "of_object"]
 

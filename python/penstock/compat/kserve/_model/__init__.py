@@ -1,0 +1,1 @@
+"""Models: stages, readiness, predictors and transfer to workers."""

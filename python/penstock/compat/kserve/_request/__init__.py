@@ -1,0 +1,1 @@
+"""Requests of models: bodies in, handlers, responses out."""

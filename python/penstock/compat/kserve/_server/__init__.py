@@ -1,0 +1,1 @@
+"""Runs of a model server: settings, tables, event loops and workers."""
