@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._model.model import Model, model
+from penstock._model.option_types import ModelOptions
 from penstock._model.pipeline import Pipeline, Step
 from penstock._serve.serve import serve
 from penstock._server.server import Server
@@ -88,6 +89,7 @@ __all__ = [
     "LoadError",
     "MethodNotAllowed",
     "Model",
+    "ModelOptions",
     "Moved",
     "NotFound",
     "Overloaded",
@@ -125,7 +127,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Loaded at first use: describing models does not need the compiled part.
+    # Imported at first use: declaring models does not need the compiled extension.
     if name in ("Context", "Moved", "Request", "RequestInfo", "Response", "SequenceInfo"):
         from penstock import _core
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from penstock._peers import Peers
+from penstock._runtime.peers import Peers
 from penstock._spec.definition import Definition
 from penstock.client._base import Ask, How
 from penstock.client._call import Call as ClientCall

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from penstock._model.resolve import definitions_of, let_go
 from penstock._repository.manager import Keeper
 from penstock._runtime import at_exit
-from penstock._spec import encoding
+from penstock._runtime import rest_encoding as encoding
 from penstock.config import ServerConfig, load_config
 from penstock.errors import StartupError, by_status
 

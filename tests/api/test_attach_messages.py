@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,13 @@ from penstock import (
     model,
 )
 from penstock._attach import definition_json, messages
-from penstock._attach.session import Channels
 from penstock._spec.definition import Definition
+from penstock._spec.placement import Channels
 
 TOKENS = Tensor("tokens", np.int64, [-1], ragged=True)
 OUT = Tensor("out", np.float32, [2], labels=["no", "yes"])
 NONE = Channels([])
+FIELDS = [field.name for field in fields(Definition)]
 
 
 @dataclass
@@ -109,8 +110,8 @@ def declared(options: dict[str, Any]) -> Definition:
 def crossed(definition: Definition) -> Definition:
     """What the other side makes of a definition."""
     parts: list[bytes] = []
-    text = json.dumps(definition_json.described(definition, parts))
-    return definition_json.read(json.loads(text), parts, NONE)
+    text = json.dumps(definition_json.to_json(definition, parts))
+    return definition_json.from_json(json.loads(text), parts, NONE)
 
 
 def bare(definition: Definition) -> Definition:
@@ -127,17 +128,17 @@ def test_a_fallback_crosses() -> None:
     assert crossed(definition).fallback == fallback
     assert crossed(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
     parts: list[bytes] = []
-    told = definition_json.described(definition, parts)
+    told = definition_json.to_json(definition, parts)
     for wrong in ("b", ["b"], [1, None, []], ["a/b", None, []], ["b", 0, []], ["b", None, [""]], ["b", None, [1]]):
-        with pytest.raises(InvalidInput, match="a model is described that is none"):
-            definition_json.read({**told, "fallback": wrong}, parts, NONE)
+        with pytest.raises(InvalidInput, match="invalid model description"):
+            definition_json.from_json({**told, "fallback": wrong}, parts, NONE)
 
 
 @pytest.mark.parametrize("options", DECLARED.values(), ids=DECLARED)
 def test_all_of_a_declaration_crosses(options: dict[str, Any]) -> None:
     definition = declared(options)
     found = bare(crossed(definition))
-    for name in Definition.__slots__:
+    for name in FIELDS:
         expected = getattr(bare(definition), name)
         if name == "batching" and isinstance(getattr(expected, "cost", None), Cost):
             assert found.batching is not None
@@ -157,8 +158,8 @@ def replace_cost(batching: Batching, cost: Cost) -> Batching:
 
 def test_no_part_of_a_declaration_is_forgotten() -> None:
     local = {"factory", "processes", "concurrency", "explainer", "calls", "opaque", "version_policy", "warmup"}
-    found = definition_json.described(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
-    assert found.keys() - {"samples"} == set(Definition.__slots__) - local
+    found = definition_json.to_json(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
+    assert found.keys() - {"samples"} == set(FIELDS) - local
     tensor = set(Tensor.__slots__) - {"dtype"}
     assert found["inputs"][0].keys() == tensor
 
@@ -179,18 +180,18 @@ def test_samples_cross_once_however_often_they_are_repeated() -> None:
     assert definition is not None
     assert definition.warmup is not None
     parts: list[bytes] = []
-    text = json.dumps(definition_json.described(definition, parts))
+    text = json.dumps(definition_json.to_json(definition, parts))
     assert len(parts) == 2
-    read = definition_json.read(json.loads(text), parts, NONE)
+    read = definition_json.from_json(json.loads(text), parts, NONE)
     assert read.warmup is not None
     assert list(read.warmup.requests(read)) == list(definition.warmup.requests(definition))
 
 
 def test_two_tensors_of_one_name_are_refused() -> None:
-    found = definition_json.described(declared({}), [])
+    found = definition_json.to_json(declared({}), [])
     found["inputs"] *= 2
     with pytest.raises(InvalidInput, match="model 'm': two tensors have one name"):
-        definition_json.read(found, [], NONE)
+        definition_json.from_json(found, [], NONE)
 
 
 JSON = st.recursive(
@@ -205,7 +206,7 @@ JSON = st.recursive(
 def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> None:
     parts: list[bytes] = []
     options = data.draw(st.sampled_from(sorted(DECLARED)))
-    found = json.loads(json.dumps(definition_json.described(declared(DECLARED[options]), parts)))
+    found = json.loads(json.dumps(definition_json.to_json(declared(DECLARED[options]), parts)))
     place: Any = {"all": found}
     key: Any = "all"
     while isinstance(place[key], (dict, list)) and place[key] and (place[key] is found or data.draw(st.booleans())):
@@ -216,7 +217,7 @@ def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> Non
     else:
         place[key] = data.draw(JSON)
     with contextlib.suppress(InvalidInput):
-        assert isinstance(definition_json.read(found, parts, NONE), Definition)
+        assert isinstance(definition_json.from_json(found, parts, NONE), Definition)
 
 
 @settings(max_examples=300, deadline=None)

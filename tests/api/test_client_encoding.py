@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock import PenstockError, Tensor
-from penstock._spec.encoding import decode, encode
+from penstock._runtime.rest_encoding import decode, encode
 from penstock.testing import Response
 
 

@@ -9,8 +9,7 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from penstock._attach import messages, socket_path
-from penstock._attach.definition_json import described
+from penstock._attach import definition_json, messages, socket_path
 from penstock._attach.workers import Workers, attachable
 from penstock._runtime import at_exit
 from penstock.errors import LoadError, PenstockError, Unavailable
@@ -112,7 +111,7 @@ class Attached:
 
         definitions = attachable(models)
         parts: list[bytes] = []
-        found = [described(one, parts) for one in definitions]
+        found = [definition_json.to_json(one, parts) for one in definitions]
         names = [(one.name, one.version) for one in definitions]
         with self._asks:
             pairs = [(one, _core.Channel.pair()) for one in definitions for _ in range(one.instances)]

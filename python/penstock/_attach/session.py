@@ -152,7 +152,7 @@ def _definitions(head: dict[str, Any], parts: list[bytes], channels: list[_core.
         if not isinstance(count, int) or not 1 <= count <= len(left):
             raise InvalidInput("a model is described that has no channels for its instances")
         own, left = left[:count], left[count:]
-        found.append(definition_json.read(one, parts, Channels(own)))
+        found.append(definition_json.from_json(one, parts, Channels(own)))
     return found
 
 

@@ -1,11 +1,11 @@
-"""`model` and `Model`: what turns a function or class into something that can be served."""
+"""`model` and `Model`: a function or class as a servable model."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from penstock._model.call_graph import names_of
@@ -29,14 +29,14 @@ from penstock._model.options import (
     wire_name,
 )
 from penstock._model.routes import read_fallback, read_routes
+from penstock._model.warmup import WarmupRequests, read_warmup
 from penstock._spec.batching import Batching
 from penstock._spec.caching import Cache
-from penstock._spec.definition import BoundHandler, Definition, Handler, nothing_to_close
+from penstock._spec.definition import BoundHandler, Definition, Flags, Handler, nothing_to_close
 from penstock._spec.instances import Processes
 from penstock._spec.resources import Resources
 from penstock._spec.scheduling import Queueing, Sequences
 from penstock._spec.tensor import Tensor
-from penstock._spec.warmup import read_warmup
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -51,48 +51,48 @@ R = TypeVar("R")
 
 
 class Model(Generic[P, R]):
-    """A function, class or callable that can be served. Made by `model`.
+    """A function, class or callable that can be served. Created by `model`.
 
-    Calling it calls what it was made of, so a decorated function can still be tested as a function.
-    The object itself is `__wrapped__`.
+    Calling it calls the wrapped target, so a decorated function can still be tested as a function.
+    The target is `__wrapped__`.
     """
 
     name: str
-    """Its name on the wire."""
+    """Name on the wire."""
     version: str
-    """Its version on the wire."""
+    """Version on the wire."""
     description: str
-    """What it does, as its documentation shows it; empty if nothing is said."""
+    """Description in the API documentation; empty for none."""
     inputs: tuple[Tensor, ...]
-    """Its inputs, in the order of the handler's parameters."""
+    """Inputs, in the order of the handler's parameters."""
     outputs: tuple[Tensor, ...]
-    """Its outputs, in the order of a returned tuple."""
+    """Outputs, in the order of a returned tuple."""
     batching: Batching | None
-    """How requests share a call; None where each is one call."""
+    """Batching of requests; None where each request is one call."""
     instances: int
-    """How many instances there are; each computes one call at a time, or several if its handler is async."""
+    """Number of instances. Each computes one call at a time, or several if the handler is async."""
     processes: Processes | None
-    """How its processes are kept, where its instances are processes; None where they are threads."""
+    """Settings of the processes, where instances are processes; None where they are threads."""
     max_concurrency: int | None
-    """How many calls an instance's event loop runs at once; None where the handler is not async."""
+    """Calls that an instance's event loop runs at once; None where the handler is not async."""
     max_queue: int
-    """The most requests that wait."""
+    """Most requests that wait."""
     streams: bool
-    """Whether its handler gives any number of answers to a request, as an iterator."""
+    """Whether the handler returns any number of responses to a request, as an iterator."""
     queueing: Queueing | None
-    """How they wait; None for one line without a limit."""
+    """Queue settings; None for one priority level without a limit on the wait."""
     resources: Resources | None
-    """What each batch needs of what the server has; None for nothing."""
+    """Shared resources that each batch occupies; None for none."""
     sequences: Sequences | None
-    """How it keeps state between requests; None where it keeps none."""
+    """Sequence settings; None where requests are independent."""
     cache: Cache | None
-    """How its answers are kept; None where each request is computed."""
+    """Response cache; None where each request is computed."""
     calls: tuple[str, ...] | None
-    """The only models that its handler may call; None for any."""
+    """The only models that the handler may call; None for any."""
     open: bool
-    """Whether its handler takes requests as they are: any tensors, or HTTP requests to its routes."""
+    """Whether the handler takes raw requests: any tensors, or HTTP requests to its routes."""
     routes: tuple[str, ...]
-    """Methods and patterns of HTTP paths of its own."""
+    """HTTP methods and path patterns of the model's routes."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -135,12 +135,19 @@ class Model(Generic[P, R]):
         return self.__wrapped__(*args, **kwargs)
 
     def with_options(self, **options: Unpack[ModelOptions]) -> Self:
-        """The same target under other options, for example a second version of one function."""
+        """The same target with other options, for example a second version of one function."""
         merged: ModelOptions = {**self._options, **options}
         return type(self)(self.__wrapped__, **merged)
 
     def definition(self, payload: bytes | None = None) -> Definition:
-        """What the server loads, and what it tells processes of the model to load, if that is to be said."""
+        """The definition that the server loads.
+
+        Args:
+            payload: What the processes of the model load; None to find it out.
+
+        Raises:
+            SignatureError: another process can neither import the model nor receive its code.
+        """
         definition = self.bare_definition()
         if self.processes is None:
             return definition
@@ -149,7 +156,7 @@ class Model(Generic[P, R]):
         return replace(definition, processes=spawning(self.processes, definition, self, payload))
 
     def bare_definition(self) -> Definition:
-        """What each of its instances loads, wherever that runs."""
+        """The definition that each instance loads, without the placement in processes."""
         from penstock._handler.parameters import documents
 
         explainer = None
@@ -181,18 +188,21 @@ class Model(Generic[P, R]):
             resources=self.resources,
             sequences=self.sequences,
             cache=self.cache,
-            warmup=self._warmup,
+            warmup=None if self._warmup is None else WarmupRequests(self._warmup),
             buckets=self._buckets,
             calls=self.calls,
             any_shape=not self._options.get("check_shapes", True),
             open=self.open,
-            lenient=bool(self._options.get("lenient")),
             routes=self.routes,
             fallback=self._fallback,
+            **self._flags(),
         )
 
+    def _flags(self) -> dict[str, Any]:
+        return {flag.name: bool(self._options.get(flag.name, flag.default)) for flag in fields(Flags)}
+
     def examples(self) -> dict[str, str | None]:
-        """A valid JSON document for each input that carries one; None where none can be made."""
+        """An example document for each input that carries JSON; None where the type hint does not suffice."""
         from penstock._handler.parameters import documents
 
         return {name: document.example for name, document in documents(self._signature.inputs).items()}
@@ -201,7 +211,7 @@ class Model(Generic[P, R]):
         return f"Model({self.name!r}, version {self.version!r}, inputs={[*self.inputs]}, outputs={[*self.outputs]})"
 
     def _unbound(self) -> Any:
-        """The handler, as a function or as a method of a class that is not built."""
+        """The handler, as a function or as an unbound method."""
         return getattr(self.__wrapped__, self._method) if self._method else self.__wrapped__
 
     def _read_signature(self, where: str) -> Signature:
@@ -222,7 +232,7 @@ class Model(Generic[P, R]):
         )
 
     def _read_explainer(self, where: str) -> Explainer | None:
-        # Few classes have one. One in another process cannot be reached from here.
+        # Few classes have an explainer. An instance in another process cannot be reached from here.
         if not self._method or not hasattr(self.__wrapped__, "explain") or self.processes is not None or self.open:
             return None
         from penstock._model.explain import read_explainer
@@ -254,38 +264,15 @@ def model(**options: Unpack[ModelOptions]) -> Callable[[Callable[P, R]], Model[P
 def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
     """Makes a function, class or callable servable: `@model`, `@model(...)` or `model(...)(target)`.
 
-    A class is built once per instance, on the instance's own thread; `__call__`, else `predict`, is its
-    handler and `close`, if it has one, is called at shutdown.
+    A class is built once per instance, on the instance's own thread. Its handler is `__call__`, else `predict`.
+    Its method `close`, if there is one, is called at shutdown.
 
     Args:
-        target: What is served, where `model` is used without arguments.
-        name: The name on the wire; else the function's or class's own. One that begins with ':' is of a model with
-            `routes` that is in no list.
-        version: The version on the wire.
-        description: What it does, shown at /docs and in /openapi.json; else the docstring. "" shows none.
-        inputs: What the handler takes, as arrays. Without it, its annotations say. Of a handler of requests as they
-            are: what its metadata says that it takes, which nothing checks.
-        outputs: What it returns, as arrays. Without it, its return annotation says. Likewise.
-        batching: How requests share a call. Without it each request is one call and no axis is added.
-        instances: How many calls may run at once, as a number or `Threads(n)`; or `Processes(n)`.
-        max_concurrency: How many calls of an async handler run at once on each instance's event loop.
-        max_queue: The most requests that wait; one more is refused as `Overloaded`.
-        streams: That the handler returns an iterator of answers; a generator need not say so.
-        queueing: Levels of priority, and how long a request may wait.
-        resources: What each batch needs of what the server has, as numbers by name or a `Resources`.
-        sequences: Makes the model keep state between requests that belong together.
-        cache: Keeps answers for equal requests; see `Cache`.
-        warmup: What each instance answers before it is ready: True for zeros, a list of dicts, a callable, a `Warmup`.
-        buckets: The ascending bounds of the histograms that the handler keeps with `ctx.metrics.observe`, by name.
-        calls: The names of the only models that its handler calls by `ctx.models`, checked at the start.
-        check_shapes: Whether outputs must have the shapes that they declare. False sends what there is, of any rank; a
-            batch must have its rows all the same, unless they come as `Answers`.
-        routes: Methods and paths of its own, such as "POST /score/{customer}", for a handler of requests as they are.
-        fallback: The model that answers requests to them where this one does not; see `Fallback`.
-        lenient: That V2 requests for such a handler may have null for NaN, datatypes in lower case, any gRPC version.
+        target: The function, class or callable, where `model` is used without options.
+        options: See `ModelOptions`.
 
     Raises:
-        SignatureError: it cannot be served so; the message names what is wrong and what to write.
+        SignatureError: the target cannot be served with these options; the message names the problem and a remedy.
 
     Example:
         >>> @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])])

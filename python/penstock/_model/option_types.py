@@ -1,4 +1,4 @@
-"""What `model` can be told."""
+"""`ModelOptions`: the keyword arguments of `model`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,53 @@ __all__ = ["ModelOptions"]
 
 
 class ModelOptions(TypedDict, total=False):
-    """The keyword arguments of `model`; see there."""
+    """Keyword arguments of `model`. All are optional."""
 
     name: str | None
+    """Name on the wire; default: the name of the function or class. A model with `routes` whose name begins with ':'
+    is not listed."""
     version: str | int
+    """Version on the wire; default "1"."""
     description: str | None
+    """Description at /docs and in /openapi.json; default: the docstring. "" shows none."""
     inputs: Iterable[Tensor] | None
+    """Inputs that the handler takes as arrays; default: from its annotations. For a handler of raw requests:
+    metadata, which is not enforced."""
     outputs: Iterable[Tensor] | None
+    """Outputs that the handler returns as arrays; default: from its return annotation. For a handler of raw requests:
+    metadata, which is not enforced."""
     batching: Batching | None
+    """Batching of requests; default: each request is one call, without a batch axis."""
     instances: int | Threads | Processes
+    """Calls that may run at once, as a number or `Threads(n)`, or `Processes(n)`; default 1."""
     max_concurrency: int | None
+    """Calls of an async handler that run at once on each instance's event loop; default 64, with batching 1."""
     max_queue: int
+    """Most requests that wait; one more is refused as `Overloaded`. Default 1024."""
     streams: bool | None
+    """Whether the handler returns an iterator of responses; default: whether it is a generator."""
     queueing: Queueing | None
+    """Priority levels, and limits on the time and size of the queue."""
     resources: Mapping[str, int] | Resources | None
+    """Shared resources that each batch occupies, as amounts by name or `Resources`."""
     sequences: Sequences | None
+    """State between the requests of a sequence; default: none."""
     cache: Cache | None
+    """Response cache; default: each request is computed."""
     warmup: bool | Samples | Warmup | None
+    """Samples that each instance computes before the model is ready: True for zeros, a list of dicts, a callable that
+    returns it, or a `Warmup`."""
     buckets: Mapping[str, Iterable[float]] | None
+    """Ascending bucket bounds of the histograms for `ctx.metrics.observe`, by name."""
     calls: Iterable[str] | None
+    """Names of the only models that the handler calls with `ctx.models`, checked at startup; default: any."""
     check_shapes: bool
+    """Whether outputs must have their declared shapes; default True. With False an output may have any shape and rank;
+    a batch still needs its number of rows, unless the handler returns `Answers`."""
     routes: Iterable[str] | None
+    """HTTP methods and paths, such as "POST /score/{customer}", for a handler of raw requests."""
     fallback: Fallback | None
+    """The model that responds to requests to these routes where this one does not."""
     lenient: bool
+    """Whether V2 requests to a handler of raw requests may contain null for NaN, datatypes in lower case, and any
+    gRPC version; default False."""

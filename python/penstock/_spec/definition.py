@@ -1,54 +1,54 @@
-"""What the server needs to know of a model. Rust reads these attributes by name."""
+"""`Definition`: a checked model as the server loads it. Rust reads the attributes by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._spec.batching import Batching
 from penstock._spec.caching import Cache
 from penstock._spec.fallback import Fallback
+from penstock._spec.placement import Channels, Spawning
 from penstock._spec.resources import Resources
 from penstock._spec.scheduling import Queueing, Sequences
 from penstock._spec.tensor import Tensor
 from penstock._spec.versions import VersionPolicy
-from penstock._spec.warmup import Warmup
 
 if TYPE_CHECKING:
     from penstock._core import SequenceInfo
-    from penstock._spec.placement import Channels, Spawning
 
-__all__ = ["BoundHandler", "Definition", "Document", "Handler", "nothing_to_close"]
+__all__ = ["BoundHandler", "Definition", "Document", "Flags", "Handler", "WarmupSource", "nothing_to_close"]
 
 
 class Handler(Protocol):
-    """One instance of a model, built, called and closed on a thread of its own."""
+    """One instance of a model. It is built, called and closed on the same thread."""
 
     @property
     def call(self) -> Callable[..., Any]:
-        """Takes the inputs in declared order, None for an absent one, then the context if wanted.
+        """Computes one batch.
 
-        Returns an array, a tuple in output order, a dict by output name, or None without outputs; an async
-        handler's returns an awaitable of that.
+        Arguments are the inputs in declared order, None for an absent one, then the context if the definition has
+        `wants_context`. Returns an array, a tuple in output order, a dict by output name, or None without outputs.
+        The call of an async handler returns an awaitable of that.
         """
 
     @property
     def close(self) -> Callable[[], object]:
-        """Called once at shutdown, on the instance's thread."""
+        """Releases the instance. Called once at shutdown, on the instance's thread."""
 
     @property
     def close_sequence(self) -> Callable[[SequenceInfo], object]:
-        """Called when a sequence is over, on the instance's thread, after its last request."""
+        """Ends a sequence. Called on the instance's thread, after the last request of the sequence."""
 
 
 def nothing_to_close(*_: object) -> None:
-    """The `close` and `close_sequence` of a handler that holds nothing."""
+    """Does nothing: the `close` and `close_sequence` of a handler without resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundHandler:
-    """A `Handler` made of callables."""
+    """A `Handler` built from callables."""
 
     call: Callable[..., Any]
     close: Callable[[], object] = nothing_to_close
@@ -57,74 +57,89 @@ class BoundHandler:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The JSON documents that a BYTES tensor carries, for the server's description of itself."""
+    """The JSON documents that a BYTES tensor carries, for the OpenAPI description."""
 
     schema: str
-    """Their JSON Schema, as JSON text. References in it begin with `#` and mean this schema."""
+    """JSON Schema, as JSON text. References in it begin with `#` and are relative to this schema."""
     example: str | None = None
-    """A valid one, as JSON text; None where the hint tells too little to make one."""
+    """A valid document, as JSON text; None where the type hint does not suffice to build one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A model, ready to be loaded. Made by `Model.definition()`; everything in it is checked."""
+class WarmupSource(Protocol):
+    """Requests that each instance computes before its model is ready."""
+
+    def requests(self, definition: Definition) -> Iterable[tuple[str, bytes, int]]:
+        """For each request: a label for messages, the body, and the length of the body's JSON part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """Boolean options of `model`, passed to the server as they are declared.
+
+    An option is a flag if it is declared here and in `ModelOptions`.
+    """
+
+    lenient: bool = False
+    """Whether requests may contain null for NaN, datatypes in lower case, and any gRPC version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition(Flags):
+    """A model, ready to be loaded. Every field is checked."""
 
     name: str
     version: str
     platform: str
-    """The `platform` that metadata shows."""
+    """The `platform` in the model's metadata."""
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     batching: Batching | None
     """None: each request is one call, and there is no batch axis."""
     instances: int
-    """How many calls may run at once, each on its own thread or in its own process."""
+    """Calls that may run at once, each on its own thread or in its own process."""
     max_queue: int
-    """The most requests that wait; one more is refused as `Overloaded`."""
+    """Most requests that wait; one more is refused as `Overloaded`."""
     wants_context: bool
     """Whether `call` takes a `Context` as its last argument."""
     streams: bool
-    """Whether `call` returns an iterator of any number of answers, instead of one."""
+    """Whether `call` returns an iterator of any number of responses, instead of one."""
     factory: Callable[[], Handler]
-    """Builds one instance; called once on each instance's own thread."""
+    """Builds one instance. Called once per instance, on the instance's own thread."""
     explainer: Definition | None = None
-    """What answers `:explain` for this model; loaded and named beside it."""
+    """The model that serves `:explain` for this one. It is loaded and unloaded with it."""
     description: str = ""
-    """What the model does, in its author's words; empty if nothing is said."""
+    """Description by the author; empty for none."""
     input_documents: Mapping[str, Document] = field(default_factory=dict)
-    """Of the inputs that carry a JSON document, by name."""
+    """Documents of the inputs that carry JSON, by name."""
     output_documents: Mapping[str, Document] = field(default_factory=dict)
-    """Of the outputs that carry a JSON document, by name."""
+    """Documents of the outputs that carry JSON, by name."""
     queueing: Queueing | None = None
-    """None: one level, and no limit on the wait."""
+    """None: one priority level, and no limit on the wait."""
     resources: Resources | None = None
-    """What each batch needs of what the server has; None for nothing."""
+    """Shared resources that each batch occupies; None for none."""
     sequences: Sequences | None = None
-    """None: no request belongs to another."""
+    """None: requests are independent of each other."""
     cache: Cache | None = None
     """None: each request is computed."""
     concurrency: int | None = None
-    """How many calls of an async handler run at once on each instance's event loop; None for a plain handler."""
+    """Calls of an async handler that run at once on each instance's event loop; None for a plain handler."""
     version_policy: VersionPolicy | None = None
-    """Which of the model's versions serve, as its repository has it; None for all."""
-    warmup: Warmup | None = None
-    """What each instance answers before the model is ready; None for nothing."""
+    """The versions that serve, as the repository configures them; None for all."""
+    warmup: WarmupSource | None = None
+    """Requests that each instance computes before the model is ready; None for none."""
     processes: Spawning | Channels | None = None
-    """How the instances are started, where each is a process, or where they are, if another process has attached the
-    model; None where each is a thread."""
+    """Placement of the instances: processes to start, channels of an attached process, or None for threads."""
     buckets: Sequence[tuple[str, list[float]]] = ()
-    """Names of histograms that the handler keeps, and the ascending bounds of their buckets."""
+    """Histograms of the handler by name, with the ascending bounds of their buckets."""
     calls: tuple[str, ...] | None = None
-    """The models that it says it calls, by name; None if it does not say."""
+    """Names of the models that the handler calls; None if not declared."""
     any_shape: bool = False
-    """Whether outputs may have other shapes than they declare."""
+    """Whether outputs may differ in shape from their declaration."""
     open: bool = False
-    """Whether `call` takes requests as they are, one or a list of them, in place of inputs."""
-    lenient: bool = False
-    """Whether requests to it may be what V2 does not allow: null for NaN, datatypes in lower case, any version."""
+    """Whether `call` takes raw requests, one or a list of them, in place of inputs."""
     routes: tuple[str, ...] = ()
-    """Methods and patterns of HTTP paths whose requests it takes as they are."""
+    """HTTP methods and path patterns whose requests the model takes as raw requests."""
     fallback: Fallback | None = None
-    """What answers those that it does not; None for its own errors."""
+    """The model that responds to requests which this one does not serve; None to send this model's errors."""
     opaque: bool = False
-    """Whether `call` takes and gives `_core.Held` tensors, as they are, in place of arrays."""
+    """Whether `call` takes and returns `_core.Held` tensors in place of arrays."""
