@@ -119,14 +119,14 @@ def test_every_kind_has_a_status_a_code_an_exception_and_a_row() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, read from where they are registered."""
-    source = text("rust/core/src/metrics.rs")
+    source = text("rust/core/src/metrics/server.rs")
     registered = re.findall(
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
     )
     assert len(registered) == len(re.findall(r"\bregistry\.register\w*\(", source))
     labels = {
-        name: tuple(re.findall(r"^    (\w+):", body, re.MULTILINE))
-        for name, body in re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", source, re.DOTALL)
+        name: tuple(re.findall(r"^    pub\(\w+ [\w:]+\) (\w+):", body, re.MULTILINE))
+        for name, body in re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", text("rust/core/src/metrics/labels.rs"), re.DOTALL)
     }
     found = set()
     for name, unit, field in registered:

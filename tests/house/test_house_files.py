@@ -19,9 +19,6 @@ LONG_FOR_A_REASON = {
     "python/penstock/config.py": "every setting, with its kind and help, and once more as a keyword argument",
     "python/penstock/_repository/manager.py": "all that decides what serves, under one lock",
     "python/penstock/_server/server.py": "one public class: what users can do with a server, each with what it raises",
-    "rust/core/src/metrics.rs": "the one list of metrics, with the handles to each",
-    "rust/core/src/queue.rs": "one lock, and all that is done under it",
-    "rust/core/src/spec.rs": "all that a model declares",
     "rust/server/src/settings/config.rs": "everything that can be set, as plain values",
     "rust/wire/src/json/reader.rs": "one grammar: every token of JSON, and where it is wrong",
 }

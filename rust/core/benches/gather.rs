@@ -2,8 +2,8 @@
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use penstock_core::{
-    Inputs,
-    batch::gather::{Outputs, gather, scatter},
+    Inputs, Outputs,
+    batch::gather::{gather, scatter},
     testing::fp32,
 };
 use smallvec::smallvec;

@@ -3,8 +3,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use penstock_core::{
-    CompletionQueue, Inputs, Model, Result,
-    batch::gather::Outputs,
+    CompletionQueue, Inputs, Model, Outputs, Result,
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, request, run_closure, values},
 };

@@ -1,90 +1,54 @@
 //! Penstock's model of inference. No Python, no sockets, no wire formats.
 //!
-//! A request goes down this list, and its answer comes back the same way:
+//! A request goes down this list, and its response comes back the same way:
 //!
 //! 1. a protocol decodes it into an [`InferRequest`], checked against the [`ModelSpec`];
 //! 2. [`Model::infer`] puts it in the model's [`queue::Queue`], or refuses it;
-//! 3. a free instance pulls a [`Job`]: [`batch::policy`] says when, and of how many rows;
-//! 4. [`Job::gather`] joins the rows, the instance computes, [`Job::finish`] parts the outputs;
-//!    or [`Job::stream`] hands out pieces as they are made;
-//! 5. each [`Reply`] goes home over the [`CompletionQueue`] of the caller's I/O thread.
+//! 3. a free instance pulls a [`Job`]: [`batch::policy`] decides when, and of how many rows;
+//! 4. [`Job::gather`] joins the rows, the instance computes, [`Job::finish`] splits the outputs;
+//!    or [`Job::stream`] sends chunks while they are computed;
+//! 5. each [`Reply`] is completed on the client's I/O thread, through its [`CompletionQueue`].
+//!
+//! The modules below are layers, lowest first: each imports only those above it in this list.
 #![forbid(unsafe_code)]
 
-mod admission;
 pub mod batch;
-pub mod bytes_tensor;
 pub mod cache;
-mod changes;
-pub mod classify;
-mod compatible;
-mod completions;
-pub mod copies;
-mod datatype;
 mod error;
-mod fair;
-pub mod footprint;
-mod handover;
-mod index;
 mod job;
-mod lane;
 pub mod metrics;
 mod model;
-mod priority;
 pub mod queue;
-mod ragged;
-mod raw_request;
-mod registry;
 mod reply;
 mod request;
-mod request_context;
-mod resources;
-mod response_future;
 mod route;
-mod row_cost;
-mod rows;
-mod sequence;
 mod spec;
-pub mod statistics;
-mod stream;
-mod streaming;
 mod tensor;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod trace;
-mod work;
 
-pub use admission::{Bounds, Load};
-pub use batch::gather::Outputs;
-pub use changes::Changes;
-pub use compatible::Window;
-pub use completions::CompletionQueue;
-pub use datatype::Datatype;
+pub use batch::Part;
 pub use error::{Error, Kind, Result};
-pub use fair::{Client, Fairness};
-pub use index::{IndexEntry, Note, State};
-pub use job::{BatchOutput, Job, Part};
-pub use model::{Model, Readiness};
-pub use priority::{Level, Overdue, Queueing};
-pub use ragged::{Ragged, RowLengths};
-pub use raw_request::{Fallback, HttpRequest, RawRequest, RequestOutput, ResponseHead};
-pub use registry::{ErrorTexts, Registry, Routed};
-pub use reply::{CancelProbe, RemoteClient, Reply, Ticket, replies, reply};
+pub use job::{BatchOutput, Job, Pulled, RowChunk, SLOW_READER_TIMEOUT, Streaming, Work};
+pub use metrics::statistics;
+pub use model::{Changes, ErrorTexts, IndexEntry, Model, Note, Readiness, Registry, Routed, State};
+pub use queue::{Bounds, Load, ResourceShare, Resources};
+pub use reply::{
+    CancelProbe, CompletionQueue, RemoteClient, Reply, ResponseChunk, ResponseFuture, ResponseStream, Ticket, replies,
+    reply,
+};
 pub use request::{
-    BodyChunks, DecodedInput, Headers, InferRequest, InferResponse, Inputs, Parameter, Parameters, Protocol,
-    RequestMetadata, RequestedOutput, ResponsePlan, Timings,
+    BodyChunks, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes, Parameter,
+    Parameters, Protocol, RawRequest, Recorder, RequestContext, RequestMetadata, RequestOutput, RequestedOutput,
+    ResponseHead, ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, Step, Timings, TraceText, Traced,
+    TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
 };
-pub use request_context::{RequestContext, enable_request_contexts, request_contexts_enabled};
-pub use resources::{ResourceRequest, ResourceShare, Resources};
-pub use response_future::ResponseFuture;
 pub use route::{Found, Route, RouteTable};
-pub use row_cost::{Dim, RowCost, Term};
-pub use rows::RowFailures;
-pub use sequence::{Schedule, SequenceId, Sequences, Step};
-pub use spec::{Batching, Document, ModelSpec, Oversize, Padding, TensorSpec, VersionPolicy, names, shape_text};
-pub use stream::{ResponseChunk, ResponseStream};
-pub use streaming::{RowChunk, SLOW_READER_TIMEOUT, Streaming};
-pub use tensor::{
-    AlignedBuffer, Buffer, MAX_RANK, Memory, Shape, Tensor, aligned_with_capacity, aligned_zeroed, byte_size,
-    element_count,
+pub use spec::{
+    Batching, Caching, Dim, Document, Fairness, Fallback, Level, ModelSpec, Overdue, Oversize, Padding, Queueing,
+    Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,
 };
-pub use trace::{Recorder, SpanIds, TraceText, Traced, TracedBatch};
+pub use tensor::{
+    AlignedBuffer, Buffer, Datatype, Inputs, MAX_RANK, Memory, Outputs, RowLengths, Shape, Tensor,
+    aligned_with_capacity, aligned_zeroed, byte_size, bytes_tensor, copies, element_count,
+};

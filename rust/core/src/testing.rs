@@ -1,9 +1,8 @@
 //! For tests and benchmarks: an executor that is a closure, and requests in a line.
 
 use crate::{
-    BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, Model, ModelSpec, Protocol, Readiness, Result,
-    Schedule, Tensor, TensorSpec, aligned_with_capacity, batch::gather::Outputs, metrics::InterpreterTimes,
-    queue::Work,
+    BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, InterpreterTimes, Model, ModelSpec, Outputs,
+    Protocol, Readiness, Result, Schedule, Tensor, TensorSpec, Work, aligned_with_capacity,
 };
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};

@@ -1,10 +1,9 @@
 //! Batches whose rows have a cost: never over it, never cut without need, and in order.
 
 use penstock_core::{
-    BatchOutput, Batching, Dim, Kind, Model, Oversize, Readiness, RowCost, Term,
+    BatchOutput, Batching, Dim, Kind, Model, Oversize, Pulled, Readiness, RowCost, Term, Work,
     batch::policy::Reason,
     metrics::Metrics,
-    queue::{Pulled, Work},
     testing::{batching, fp32, fp32_spec, request, values},
 };
 use proptest::{collection::vec, prelude::*};

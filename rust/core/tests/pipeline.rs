@@ -21,7 +21,7 @@ fn model(batching: Option<Batching>, max_queue: usize) -> Arc<Model> {
     Arc::new(Model::new(spec, &Metrics::default()))
 }
 
-fn double(inputs: penstock_core::Inputs, rows: usize) -> penstock_core::Result<penstock_core::batch::gather::Outputs> {
+fn double(inputs: penstock_core::Inputs, rows: usize) -> penstock_core::Result<penstock_core::Outputs> {
     let tensor = inputs[0].as_ref().expect("a required input");
     assert_eq!(tensor.shape()[0], rows);
     let doubled: Vec<f32> = values(tensor).iter().map(|value| value * 2.0).collect();

@@ -1,9 +1,8 @@
 //! Rows of different lengths: joined or filled up, and each caller gets its own back.
 
 use penstock_core::{
-    BatchOutput, Batching, Model, ModelSpec, Ragged, Readiness, Window,
+    BatchOutput, Batching, Model, ModelSpec, Pulled, Ragged, Readiness, Window, Work,
     metrics::Metrics,
-    queue::{Pulled, Work},
     testing::{batching, fp32, fp32_spec, request, values},
 };
 use proptest::{collection::vec, prelude::*};

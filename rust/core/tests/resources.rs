@@ -1,9 +1,8 @@
 //! What the instances of several models share: never more is held than there is, all comes back, and none starves.
 
 use penstock_core::{
-    BatchOutput, Job, Kind, Model, ModelSpec, Readiness, ResourceRequest, Resources,
+    BatchOutput, Job, Kind, Model, ModelSpec, Pulled, Readiness, ResourceRequest, Resources, Work,
     metrics::Metrics,
-    queue::{Pulled, Work},
     testing::{fp32, fp32_spec, request, run_closure},
 };
 use proptest::{collection::vec, prelude::*};

@@ -1,9 +1,8 @@
 //! Sequences through the whole queue: routing, order, drops and lapses, with closures as instances.
 
 use penstock_core::{
-    BatchOutput, InferRequest, Kind, Model, ModelSpec, Queueing, Readiness, SequenceId, Sequences, Step, Ticket,
+    BatchOutput, InferRequest, Kind, Model, ModelSpec, Queueing, Readiness, SequenceId, Sequences, Step, Ticket, Work,
     metrics::Metrics,
-    queue::Work,
     testing::{batching, fp32, fp32_spec, request, values},
 };
 use proptest::prelude::*;

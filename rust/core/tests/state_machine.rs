@@ -6,9 +6,8 @@
 //! all of the crate, for a lock that is held for one replacement and never together with another.
 
 use penstock_core::{
-    BatchOutput, Error, Job, Kind, Model, Readiness, Ticket,
+    BatchOutput, Error, Job, Kind, Model, Readiness, Ticket, Work,
     metrics::Metrics,
-    queue::Work,
     testing::{batching, fp32, fp32_spec, request, values},
 };
 use proptest::{collection::vec, prelude::*};

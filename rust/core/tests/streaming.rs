@@ -1,8 +1,9 @@
 //! Batches that are answered in pieces, with a closure as the handler.
 
 use penstock_core::{
-    Error, InferRequest, Job, Kind, Model, ModelSpec, Parameter, Readiness, ResponseChunk, RowChunk, Streaming,
-    metrics::{InterpreterTimes, Metrics},
+    Error, InferRequest, InterpreterTimes, Job, Kind, Model, ModelSpec, Parameter, Readiness, ResponseChunk, RowChunk,
+    Streaming,
+    metrics::Metrics,
     testing::{batching, fp32, fp32_spec, request, values},
 };
 use smallvec::smallvec;

@@ -1,9 +1,8 @@
 //! Instances that wait for the interpreter before they compute: where batches are to be short, one waits at a time.
 
 use penstock_core::{
-    BatchOutput, Batching, Job, Model, ModelSpec, Readiness, Ticket,
+    BatchOutput, Batching, Job, Model, ModelSpec, Readiness, Ticket, Work,
     metrics::Metrics,
-    queue::Work,
     testing::{batching, fp32, fp32_spec, request},
 };
 use smallvec::smallvec;

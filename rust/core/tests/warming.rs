@@ -1,9 +1,8 @@
 //! Calls before a model takes requests: one instance answers them, and nothing counts them.
 
 use penstock_core::{
-    Error, InferRequest, Model, Queueing, ResponseStream, Result, SequenceId, Sequences, Step,
+    Error, InferRequest, Model, Queueing, ResponseStream, Result, SequenceId, Sequences, Step, Work,
     metrics::Metrics,
-    queue::Work,
     testing::{batching, fp32, fp32_spec, request, run_closure},
 };
 use std::{sync::Arc, thread, time::Duration};

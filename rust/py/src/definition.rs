@@ -13,8 +13,8 @@ use crate::{
 };
 use numpy::PyArrayDescr;
 use penstock_core::{
-    Datatype, Document, Fairness, Level, ModelSpec, Overdue, Queueing, Ragged, ResourceRequest, Sequences, TensorSpec,
-    VersionPolicy, cache::Caching,
+    Caching, Datatype, Document, Fairness, Level, ModelSpec, Overdue, Queueing, Ragged, ResourceRequest, Sequences,
+    TensorSpec, VersionPolicy,
 };
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc, time::Duration};

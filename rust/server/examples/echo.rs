@@ -4,8 +4,7 @@
 //! serves model `m1` (FP32[16] doubled, one call a request) and `m1b` (the same, batched).
 
 use penstock_core::{
-    Inputs, Model, Registry, Result,
-    batch::gather::Outputs,
+    Inputs, Model, Outputs, Registry, Result,
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, run_closure, values},
 };

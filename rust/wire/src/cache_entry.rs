@@ -72,7 +72,7 @@ pub fn decode(
     if take_number(bytes)? != spec.outputs.len() as u64 {
         return None;
     }
-    let mut outputs = penstock_core::batch::gather::Outputs::new();
+    let mut outputs = penstock_core::Outputs::new();
     for index in 0..spec.outputs.len() {
         let datatype = Datatype::from_name(std::str::from_utf8(&take(bytes)?).ok()?)?;
         let rank = usize::try_from(take_number(bytes)?).ok().filter(|&rank| rank <= MAX_RANK)?;

@@ -2,14 +2,12 @@
 //!
 //! This is the one copy that batching adds. It runs on the handler thread without the interpreter.
 
+use super::ragged;
 use crate::{
-    Buffer, Datatype, Error, Inputs, ModelSpec, Padding, Result, Shape, Tensor, aligned_with_capacity, bytes_tensor,
-    copies, element_count, ragged, shape_text,
+    Buffer, Datatype, Error, Inputs, ModelSpec, Outputs, Padding, Result, Shape, Tensor, aligned_with_capacity,
+    bytes_tensor, copies, element_count, shape_text,
 };
 use smallvec::SmallVec;
-
-/// What a handler returned for a whole batch, in declaration order.
-pub type Outputs = SmallVec<[Tensor; 2]>;
 
 /// The sizes of a request's rows: requests with equal keys fit into one batch.
 pub type RowKey = SmallVec<[usize; 6]>;

@@ -4,7 +4,11 @@
 pub mod cost;
 pub mod drain;
 pub mod gather;
+mod part;
 pub mod policy;
+pub(crate) mod ragged;
 mod reason;
 pub mod returns;
 pub mod target;
+
+pub use self::part::Part;

@@ -1,4 +1,4 @@
-//! Why a batch was cut, for people who look.
+//! Reasons for which batches are cut.
 
 /// Why a batch was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -145,7 +145,7 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Datatype, Protocol, RequestMetadata, Schedule, TensorSpec, aligned_zeroed, cache::Caching};
+    use crate::{Buffer, Caching, Datatype, Protocol, RequestMetadata, Schedule, TensorSpec, aligned_zeroed};
     use proptest::prelude::*;
     use smallvec::SmallVec;
     use std::collections::HashSet;

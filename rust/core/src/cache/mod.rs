@@ -1,10 +1,10 @@
 //! Answers that are kept, so that an equal request need not be computed again.
 
 mod key;
-mod response;
+mod lookup;
 mod store;
 
 pub use self::{
     key::{Identity, Key, checksum},
-    response::{Cache, Caching, Lead, Lookup},
+    lookup::{Cache, Lead, Lookup},
 };

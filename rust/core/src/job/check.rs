@@ -2,9 +2,11 @@
 
 use super::{BatchOutput, Job};
 use crate::{
-    Error, Result,
-    batch::gather::{Outputs, check_absent, check_output},
-    ragged,
+    Error, Outputs, Result,
+    batch::{
+        gather::{check_absent, check_output},
+        ragged,
+    },
 };
 
 impl Job {

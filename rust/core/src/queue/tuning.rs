@@ -1,11 +1,7 @@
 //! What a queue has learned and decided, and its knobs while it serves.
 
-use super::Queue;
-use crate::{
-    Batching, Error, Result,
-    admission::{Bounds, Load},
-    batch::policy::Reason,
-};
+use super::{Bounds, Load, Queue};
+use crate::{Batching, Error, Result, batch::policy::Reason};
 use std::{
     collections::VecDeque,
     time::{Duration, SystemTime},
@@ -152,7 +148,7 @@ impl Queue {
         }
         let mut inner = self.lock();
         for lane in &mut inner.lanes {
-            lane.policy.tune(knobs.max_size, knobs.max_delay.map(super::nanoseconds), knobs.hold);
+            lane.policy.tune(knobs.max_size, knobs.max_delay.map(super::queue::nanoseconds), knobs.hold);
         }
         let bounds = &mut inner.bounds;
         bounds.requests = knobs.max_queue.unwrap_or(bounds.requests);

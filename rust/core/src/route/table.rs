@@ -1,6 +1,6 @@
 //! Which route a request is for: a tree of segments.
 
-use super::{Route, Segment};
+use super::{Route, segment::Segment};
 use std::collections::{BTreeSet, HashMap};
 
 /// Routes, each with what it leads to.

@@ -219,9 +219,9 @@ impl EncodedBatch {
 mod tests {
     use super::*;
     use penstock_core::{
-        ModelSpec, Parameter, RawRequest, RequestContext, RequestMetadata, Schedule, Step,
+        ModelSpec, Parameter, Pulled, RawRequest, RequestContext, RequestMetadata, Schedule, Step, Work,
         metrics::Metrics,
-        queue::{Pulled, Queue, Work},
+        queue::Queue,
         testing::{batching, fp32, fp32_spec, request, values},
     };
     use proptest::prelude::*;

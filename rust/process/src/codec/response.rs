@@ -10,8 +10,8 @@ use crate::{
     transport::region::aligned,
 };
 use penstock_core::{
-    BatchOutput, Error, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures, Tensor,
-    metrics::{InterpreterTimes, MetricUpdate},
+    BatchOutput, Error, InterpreterTimes, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures, Tensor,
+    metrics::MetricUpdate,
 };
 use smallvec::SmallVec;
 use std::time::Duration;

@@ -12,10 +12,7 @@ use crate::{
     },
     transport::frame::Kind,
 };
-use penstock_core::{
-    Error, Job, Kind as ErrorKind, SequenceId,
-    queue::{Pulled, Work},
-};
+use penstock_core::{Error, Job, Kind as ErrorKind, Pulled, SequenceId, Work};
 use std::{
     io,
     time::{Duration, Instant},

@@ -12,7 +12,7 @@ use crate::{
         thread_context::Current,
     },
 };
-use penstock_core::{BatchOutput, Error, Job, Kind, ModelSpec, Streaming, TraceText, metrics::InterpreterTimes};
+use penstock_core::{BatchOutput, Error, InterpreterTimes, Job, Kind, ModelSpec, Streaming, TraceText};
 use pyo3::{prelude::*, types::PyTuple};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,7 +1,7 @@
 //! The thread that pulls batches for an event loop. It never holds the interpreter.
 
 use super::shared::{Fed, Shared};
-use penstock_core::queue::{Queue, Work};
+use penstock_core::{Work, queue::Queue};
 use std::{sync::Arc, thread};
 
 /// Pulls batches, at most `most` of them at once, until the queue is closed and empty or the loop has ended.

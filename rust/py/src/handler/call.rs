@@ -7,7 +7,7 @@ use super::{
     thread_context::{Computing, InTrace},
 };
 use crate::{definition::Handling, errors, forks};
-use penstock_core::{BatchOutput, Error, Inputs, Job, Result, metrics::InterpreterTimes};
+use penstock_core::{BatchOutput, Error, Inputs, InterpreterTimes, Job, Result};
 use pyo3::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

@@ -9,10 +9,7 @@ use crate::{
     definition::Handling,
     errors, forks,
 };
-use penstock_core::{
-    Inputs, Job,
-    queue::{Queue, Work},
-};
+use penstock_core::{Inputs, Job, Work, queue::Queue};
 use pyo3::prelude::*;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

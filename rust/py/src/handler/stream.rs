@@ -17,9 +17,7 @@ use crate::{
     errors::{self, class_of},
     forks,
 };
-use penstock_core::{
-    Error, Inputs, Job, ModelSpec, Parameters, Result, RowChunk, Shape, Tensor, metrics::InterpreterTimes,
-};
+use penstock_core::{Error, Inputs, InterpreterTimes, Job, ModelSpec, Parameters, Result, RowChunk, Shape, Tensor};
 use pyo3::{
     intern,
     prelude::*,

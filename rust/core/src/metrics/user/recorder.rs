@@ -3,7 +3,10 @@
 use super::{Change, DEFAULT_BUCKETS, Labels, MAX_SERIES, MetricRejected, MetricUpdate, registry::UserRegistry};
 use crate::{
     ModelSpec,
-    metrics::{CustomLabels, Metrics, ModelLabels, ModelMetrics, Seconds},
+    metrics::{
+        Metrics, ModelMetrics,
+        labels::{CustomLabels, ModelLabels, Seconds},
+    },
 };
 use prometheus_client::metrics::family::Family;
 use std::{

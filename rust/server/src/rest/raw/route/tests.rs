@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use penstock_core::{
     BatchOutput, Fallback, HttpRequest, Model, ModelSpec, Readiness, Registry, RequestOutput, ResponseHead, Result,
-    Route, metrics::Metrics, queue::Work,
+    Route, Work, metrics::Metrics,
 };
 use std::{sync::Arc, thread};
 

@@ -1,0 +1,25 @@
+//! Requests of a batch.
+
+use crate::{CancelProbe, InferRequest, Reply};
+use std::time::Duration;
+
+/// One request within a batch.
+#[derive(Debug)]
+pub struct Part {
+    /// The request; its inputs are moved out when the batch is gathered.
+    pub request: InferRequest,
+    pub(crate) reply: Reply,
+    pub(crate) waited: Duration,
+}
+
+impl Part {
+    /// Whether this caller has left.
+    pub fn has_left(&self) -> bool {
+        self.reply.is_abandoned()
+    }
+
+    /// A handle that tells whether this caller has left.
+    pub fn probe(&self) -> Option<CancelProbe> {
+        self.reply.probe()
+    }
+}

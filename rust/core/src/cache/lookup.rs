@@ -1,0 +1,269 @@
+//! The cache of one model since its load. It goes with the model, so a reload answers nothing from before.
+
+use super::{
+    Key,
+    store::{Found, Gone, Store, cost, owned},
+};
+use crate::{Caching, Error, InferResponse, Kind, Reply, Ticket, metrics::CacheMetrics, reply};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// The answers of one model that are kept.
+#[derive(Debug)]
+pub struct Cache {
+    inner: Mutex<Inner>,
+    metrics: CacheMetrics,
+    /// The most callers that wait for one computation of another's.
+    most_waiting: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    /// What is computed now, and who waits for it.
+    flights: HashMap<Key, Flight>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    level: usize,
+    waiting: Vec<Reply>,
+}
+
+/// What a caller is to do.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub enum Lookup {
+    /// Take this.
+    Answer(InferResponse),
+    /// Compute it, and tell the others.
+    Lead(Lead),
+    /// Await it: another computes it. After an error, compute it alone: that was the other's.
+    Follow(Ticket),
+    /// Compute it.
+    Alone,
+}
+
+/// A computation for which others may wait. Dropped without an answer, it tells them to compute on their own.
+#[derive(Debug)]
+pub struct Lead {
+    cache: Arc<Cache>,
+    key: Key,
+    /// Whether who waited was told.
+    landed: bool,
+}
+
+impl Cache {
+    /// An empty cache. No more than `most_waiting` callers wait for one computation.
+    pub fn new(caching: &Caching, most_waiting: usize, metrics: CacheMetrics) -> Self {
+        let inner = Inner { store: Store::new(caching.max_bytes, caching.ttl), flights: HashMap::new() };
+        Self { inner: Mutex::new(inner), metrics, most_waiting }
+    }
+
+    /// Looks for an answer. `level` is the priority of who asks, counted from 0: nobody waits for a computation that
+    /// is less urgent.
+    pub fn ask(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Lookup {
+        let mut inner = self.lock();
+        match inner.store.find(&key, now) {
+            Found::Fresh(response) => return Lookup::Answer(response),
+            Found::Stale(bytes) => self.gone(Gone { entries: 1, bytes }),
+            Found::Nothing => {}
+        }
+        match inner.flights.get_mut(&key) {
+            None => {
+                inner.flights.insert(key, Flight { level, waiting: Vec::new() });
+                Lookup::Lead(Lead { cache: Arc::clone(self), key, landed: false })
+            }
+            Some(flight) if flight.level <= level && flight.waiting.len() < self.most_waiting => {
+                let (reply, ticket) = reply(None);
+                flight.waiting.push(reply);
+                Lookup::Follow(ticket)
+            }
+            Some(_) => Lookup::Alone,
+        }
+    }
+
+    /// Keeps an answer that is not too large, and gives what is kept.
+    pub fn keep(&self, key: Key, response: &InferResponse, now: Instant) -> Option<InferResponse> {
+        let bytes = cost(response);
+        if !self.lock().store.fits(bytes) {
+            return None;
+        }
+        // Copied without the lock.
+        let kept = owned(response);
+        let mut inner = self.lock();
+        let before = inner.store.bytes();
+        let gone = inner.store.put(key, kept.clone(), bytes, now);
+        // Counted under the lock, so that the gauge is what the store says.
+        self.metrics.bytes.inc_by((inner.store.bytes() + gone.bytes) as i64 - before as i64);
+        self.gone(gone);
+        Some(kept)
+    }
+
+    /// Its metrics.
+    pub fn metrics(&self) -> &CacheMetrics {
+        &self.metrics
+    }
+
+    /// Entries, and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.store.len(), inner.store.bytes())
+    }
+
+    fn gone(&self, gone: Gone) {
+        self.metrics.evictions.inc_by(gone.entries as u64);
+        self.metrics.bytes.dec_by(gone.bytes as i64);
+    }
+
+    fn land(&self, key: &Key) -> Vec<Reply> {
+        self.lock().flights.remove(key).map(|flight| flight.waiting).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        // The metric outlives the model, which may be loaded again.
+        let bytes = self.lock().store.bytes();
+        self.metrics.bytes.dec_by(bytes as i64);
+    }
+}
+
+impl Lead {
+    /// Keeps the answer, and gives it to all who wait for it.
+    pub fn answered(mut self, response: &InferResponse, now: Instant) {
+        let kept = self.cache.keep(self.key, response, now);
+        self.landed = true;
+        let given = kept.as_ref().unwrap_or(response);
+        for waiting in self.cache.land(&self.key) {
+            waiting.send(Ok(given.clone()));
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        // Another may compute it again by now.
+        if self.landed {
+            return;
+        }
+        // Sent without the lock.
+        for waiting in self.cache.land(&self.key) {
+            waiting.send(Err(Error::new(Kind::Cancelled, "who computed this has failed or left")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, Datatype, InferRequest, ModelSpec, Protocol, Schedule, Tensor, Timings, cache::Identity};
+    use bytes::Bytes;
+    use smallvec::smallvec;
+
+    fn key(number: u8) -> Key {
+        let identity: Identity = vec![(String::new(), vec![number])];
+        let (inputs, protocol) = (smallvec![], Protocol::InProcess);
+        let request = InferRequest {
+            inputs,
+            rows: 1,
+            metadata: None,
+            deadline: None,
+            protocol,
+            schedule: Schedule::default(),
+            takes_memory: false,
+            context: None,
+            raw: None,
+        };
+        Key::new(&ModelSpec::default(), &request, &identity)
+    }
+
+    fn answer(length: usize) -> InferResponse {
+        let buffer = Buffer::Shared(Bytes::from(vec![7; length]));
+        let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
+        InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
+    }
+
+    fn cache(max_bytes: usize) -> Arc<Cache> {
+        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None, per_caller: true };
+        Arc::new(Cache::new(&caching, 2, CacheMetrics::default()))
+    }
+
+    fn lead(cache: &Arc<Cache>, number: u8) -> Lead {
+        match cache.ask(key(number), 1, Instant::now()) {
+            Lookup::Lead(lead) => lead,
+            other => panic!("nobody computes it yet, and it is {other:?}"),
+        }
+    }
+
+    fn follow(cache: &Arc<Cache>, number: u8, level: usize) -> Ticket {
+        match cache.ask(key(number), level, Instant::now()) {
+            Lookup::Follow(ticket) => ticket,
+            other => panic!("another computes it, and it is {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_the_same_meanwhile_gets_that_answer() {
+        let cache = cache(1 << 20);
+        let lead = lead(&cache, 1);
+        let (first, left) = (follow(&cache, 1, 1), follow(&cache, 1, 2));
+        drop(left);
+        lead.answered(&answer(3), Instant::now());
+        assert_eq!(first.await.unwrap().outputs[0].as_slice(), [7; 3]);
+        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Answer(_)));
+        assert_eq!(cache.metrics().bytes.get(), cache.size().1 as i64);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_one_that_fails_or_leaves_is_told() {
+        let cache = cache(1 << 20);
+        let lost = lead(&cache, 1);
+        let waiting = follow(&cache, 1, 1);
+        drop(lost);
+        assert!(waiting.await.is_err());
+        // And the next one computes it.
+        drop(lead(&cache, 1));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_to_keep_is_given_all_the_same() {
+        let cache = cache(100);
+        let lead = lead(&cache, 1);
+        let waiting = follow(&cache, 1, 1);
+        lead.answered(&answer(1000), Instant::now());
+        assert_eq!(waiting.await.unwrap().outputs[0].as_slice().len(), 1000);
+        assert_eq!(cache.size(), (0, 0));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_less_urgent_and_few_wait_at_all() {
+        let cache = cache(1 << 20);
+        let _lead = lead(&cache, 1);
+        assert!(matches!(cache.ask(key(1), 0, Instant::now()), Lookup::Alone));
+        let _both = (follow(&cache, 1, 1), follow(&cache, 1, 1));
+        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Alone));
+        assert!(matches!(cache.ask(key(2), 1, Instant::now()), Lookup::Lead(_)));
+    }
+
+    #[test]
+    fn the_gauge_is_what_the_store_holds_and_goes_with_it() {
+        let cache = cache(3 * cost(&answer(100)));
+        let metrics = cache.metrics().clone();
+        for number in 0..10 {
+            cache.keep(key(number), &answer(100), Instant::now());
+            assert_eq!(metrics.bytes.get(), cache.size().1 as i64);
+        }
+        cache.keep(key(9), &answer(1), Instant::now());
+        assert_eq!((metrics.bytes.get(), metrics.evictions.get()), (cache.size().1 as i64, 7));
+        drop(cache);
+        assert_eq!(metrics.bytes.get(), 0);
+    }
+}

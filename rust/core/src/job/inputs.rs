@@ -1,0 +1,74 @@
+//! The inputs that a handler sees, and the second try of a batch for which there was no memory.
+
+use super::Job;
+use crate::{
+    Error, Inputs, Kind,
+    batch::{
+        gather::{gather, gather_copies, pad},
+        ragged,
+    },
+};
+use std::{sync::Arc, time::Duration};
+
+impl Job {
+    /// The inputs of the whole batch. Those of a single request are handed on uncopied.
+    pub fn gather(&mut self) -> Inputs {
+        if self.spec().raw_requests {
+            return Inputs::new();
+        }
+        if self.spec().is_ragged() {
+            let spec = Arc::clone(self.spec());
+            return ragged::gather(&spec, &mut self.parts, self.rows);
+        }
+        let keeps = self.parts.len() > 1 && self.spec().retries_on_oom();
+        let mut inputs = if keeps {
+            gather_copies(self.parts.iter().map(|part| &part.request.inputs), self.rows)
+        } else {
+            gather(self.parts.iter_mut().map(|part| &mut part.request.inputs), self.rows)
+        };
+        if let Some(batching) = &self.queue.spec().batching {
+            pad(&mut inputs, self.rows, batching.padded(self.rows), batching.padding);
+        }
+        inputs
+    }
+
+    /// Fills the batch up to an allowed size, or joins rows that differ in length, for executors that join the rows themselves: the inputs of the first
+    /// request are then those of the whole batch.
+    pub fn fill_up(&mut self) {
+        if self.padded() == self.rows && !self.spec().is_ragged() {
+            return;
+        }
+        let inputs = self.gather();
+        self.parts.iter_mut().for_each(|part| part.request.inputs.clear());
+        if let Some(first) = self.parts.first_mut() {
+            first.request.inputs = inputs;
+        }
+    }
+
+    /// Rows that the handler sees: those of the batch, and what fills it up to an allowed size.
+    pub fn padded(&self) -> usize {
+        self.spec().padded(self.rows)
+    }
+
+    /// Makes the batches after one that was too large smaller. Gives its requests back to the queue if they can run
+    /// again; else returns what their callers are told.
+    pub(super) fn run_again(&mut self, error: Error) -> Option<Error> {
+        let most = self.queue.too_large(self.lane, self.rows);
+        if self.parts.len() == 1 {
+            return Some(error);
+        }
+        if !self.spec().retries_on_oom() {
+            let Self { rows, .. } = *self;
+            let text = format!(
+                "model '{}' had no memory for a batch of {rows} rows, the next ones have {most} at most",
+                self.spec().name
+            );
+            return Some(Error::new(Kind::Overloaded, text).retry_after(Duration::from_secs(1)));
+        }
+        self.metrics().cut(self.reason, self.rows);
+        self.answered = true;
+        let parts = std::mem::take(&mut self.parts);
+        self.queue.take_back(self.lane, parts, self.cut_at);
+        None
+    }
+}

@@ -1,0 +1,80 @@
+//! Outputs that a handler made for each request by itself.
+
+use super::Job;
+use crate::{
+    Error, Outputs, Part, RequestOutput, Result, RowFailures, Tensor,
+    batch::gather::{check_absent, check_datatype, check_output},
+};
+
+impl Job {
+    /// Checks what a handler made of each request. One whose outputs are not as declared fails alone.
+    ///
+    /// # Errors
+    /// `Handler` for another number of answers than of requests.
+    pub(crate) fn checked_apart(
+        &self,
+        apart: Vec<Result<RequestOutput>>,
+    ) -> Result<(Vec<Result<RequestOutput>>, RowFailures)> {
+        self.check_answers(apart.len())?;
+        let (mut first, mut failures) = (0, Vec::new());
+        let mut check = |(own, part): (Result<RequestOutput>, &Part)| {
+            let rows = part.request.rows;
+            let checked = own.and_then(|own| self.checked_own(own, part));
+            if let Err(error) = &checked
+                && rows > 0
+            {
+                failures.push((first, error.clone()));
+            }
+            first += rows;
+            checked
+        };
+        let checked = apart.into_iter().zip(&self.parts).map(&mut check).collect();
+        Ok((checked, RowFailures::new(failures)))
+    }
+
+    /// Checks that there is an answer to each request.
+    ///
+    /// # Errors
+    /// `Handler` for another number.
+    pub(crate) fn check_answers(&self, count: usize) -> Result<()> {
+        if count == self.parts.len() {
+            return Ok(());
+        }
+        let (model, expected) = (&self.spec().name, self.parts.len());
+        Err(Error::handler(format!("model '{model}' returned answers to {count} requests, the batch has {expected}")))
+    }
+
+    /// Checks what was made of one request.
+    pub(crate) fn checked_own(&self, own: RequestOutput, part: &Part) -> Result<RequestOutput> {
+        let own = match self.spec().raw_requests {
+            true => own.select_outputs(&self.spec().name, part.request.raw.as_deref())?,
+            false => {
+                self.check_declared(&own.outputs, part.request.rows)?;
+                own
+            }
+        };
+        if part.request.takes_memory {
+            return Ok(own);
+        }
+        Ok(RequestOutput { outputs: own.outputs.into_iter().map(Tensor::into_shared).collect(), ..own })
+    }
+
+    /// Checks the outputs of a request of `rows` rows against the declaration.
+    fn check_declared(&self, outputs: &Outputs, rows: usize) -> Result<()> {
+        let spec = self.spec();
+        self.check_count(outputs)?;
+        for (index, tensor) in outputs.iter().enumerate() {
+            if tensor.lengths().is_some() {
+                let (model, output) = (&spec.name, &spec.outputs[index].name);
+                let problem = format!("model '{model}' returned output '{output}' ragged, in an answer to one request");
+                return Err(Error::handler(problem));
+            }
+            match spec.check_shapes {
+                _ if tensor.is_absent() => check_absent(spec, index)?,
+                false => check_datatype(spec, index, tensor.datatype())?,
+                true => check_output(spec, index, tensor.datatype(), tensor.shape(), rows)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! What a batch counts as, in metrics and in the protocol's statistics.
+
+use super::Job;
+use crate::{InterpreterTimes, Part, RowFailures, metrics::statistics::Ended, reply::Channel};
+use std::time::Duration;
+
+impl Job {
+    pub(super) fn observe(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+        let metrics = self.metrics();
+        metrics.cut(self.reason, self.rows);
+        for part in &self.parts {
+            metrics.queue.observe(part.waited.as_secs_f64());
+        }
+        if let Some(times) = times {
+            let own = times.handler + times.boundary;
+            metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
+            metrics.compute.observe(times.handler.as_secs_f64());
+            metrics.interpreter(times);
+        }
+        self.count_waste(times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler));
+        self.record_statistics(times, failed);
+    }
+
+    /// A caller that left wasted its rows' share of the time. One that has read the end of its stream did not leave.
+    fn count_waste(&self, computed: Duration) {
+        let left = |part: &&Part| part.reply.is_abandoned() && !part.reply.channel().is_some_and(Channel::has_ended);
+        let rows: usize = self.parts.iter().filter(left).map(|part| part.request.rows).sum();
+        if rows > 0 {
+            self.metrics().wasted(computed.mul_f64(rows as f64 / self.rows as f64));
+        }
+    }
+
+    /// For the protocol's statistics. A caller that has left, or one of whose rows failed, counts as no request.
+    fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+        let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
+        for part in &self.parts {
+            if failed.of(first, &part.request).is_some() {
+                failed_rows += part.request.rows;
+            } else if !part.reply.is_abandoned() {
+                requests += 1;
+                waited += part.waited;
+            }
+            first += part.request.rows;
+        }
+        let ended = Ended { rows: self.rows, failed_rows, requests, waited, elapsed: self.cut_at.elapsed(), times };
+        self.metrics().statistics.ended(&ended);
+    }
+}

@@ -1,0 +1,63 @@
+//! A batch of which some requests are traced.
+
+use super::Job;
+use crate::{Error, InterpreterTimes, Part, SpanIds, TraceText, TracedBatch, request::traced};
+use std::time::Instant;
+
+/// What a batch has of the trace of its first traced request.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchTrace {
+    /// `None` in another process than the server's, which records it.
+    pub(crate) ids: Option<SpanIds>,
+    pub(crate) text: TraceText,
+}
+
+impl BatchTrace {
+    /// Nothing, if none of the requests is traced.
+    pub(crate) fn of(parts: &[Part]) -> Option<Box<Self>> {
+        let traced = parts.iter().find_map(|part| traced(part.request.context.as_deref()))?;
+        let ids = SpanIds { trace: traced.ids.trace, span: traced.recorder.new_span() };
+        Some(Box::new(Self {
+            ids: Some(ids),
+            text: TraceText { parent: ids.traceparent(), state: traced.state.clone() },
+        }))
+    }
+}
+
+impl Job {
+    /// The span that the batch is computed in, if it is traced.
+    pub fn trace(&self) -> Option<&TraceText> {
+        self.trace.as_ref().map(|trace| &trace.text)
+    }
+
+    /// The same, computed in a span of another process.
+    #[must_use = "it is the job"]
+    pub fn under(mut self, trace: Option<TraceText>) -> Self {
+        self.trace = trace.map(|text| Box::new(BatchTrace { ids: None, text }));
+        self
+    }
+
+    /// Tells the trace what became of it.
+    pub(super) fn record(&self, result: Result<InterpreterTimes, &Error>) {
+        let Some(BatchTrace { ids: Some(ids), .. }) = self.trace.as_deref() else { return };
+        let requests: Vec<_> = self
+            .parts
+            .iter()
+            .filter_map(|part| Some((&**traced(part.request.context.as_deref())?, part.waited)))
+            .collect();
+        let Some((first, _)) = requests.first() else { return };
+        let recorder = &first.recorder;
+        recorder.batch(&TracedBatch {
+            ids: *ids,
+            spec: self.spec(),
+            cut: self.cut_at,
+            ended: Instant::now(),
+            times: result.ok(),
+            rows: self.rows,
+            size: self.parts.len(),
+            reason: self.reason.name(),
+            error: result.err().map(|error| (error.kind(), error.message().to_owned())),
+            requests,
+        });
+    }
+}

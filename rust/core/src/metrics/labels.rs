@@ -1,0 +1,44 @@
+//! Labels of metrics.
+
+use crate::Protocol;
+use prometheus_client::{encoding::EncodeLabelSet, metrics::counter::Counter};
+use std::sync::atomic::AtomicU64;
+
+pub(in crate::metrics) type Seconds = Counter<f64, AtomicU64>;
+
+pub(in crate::metrics) const PROTOCOLS: [Protocol; 3] = [Protocol::Http, Protocol::Grpc, Protocol::InProcess];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct ModelLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct RequestLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) protocol: &'static str,
+    pub(in crate::metrics) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct BatchLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct RestartLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct CustomLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) name: String,
+}

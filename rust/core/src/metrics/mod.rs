@@ -1,0 +1,16 @@
+//! Metrics: the server's, each model's, and those that handlers define.
+
+mod labels;
+mod model;
+mod server;
+pub mod statistics;
+mod user;
+
+pub use self::{
+    model::{CacheMetrics, ModelMetrics},
+    server::Metrics,
+    user::{
+        Change, DEFAULT_BUCKETS, Labels, MAX_LABELS, MAX_SERIES, MetricRejected, MetricUpdate, Observations,
+        check_increment,
+    },
+};

@@ -1,0 +1,285 @@
+//! Counts and durations of one model version since its load, as the protocol's statistics have them.
+//!
+//! One short lock a batch, and none a request, so that a reader sees counts that fit together.
+
+use crate::InterpreterTimes;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Places in a stream of responses that are told apart; what comes later counts for the last of them.
+const RESPONSE_PLACES: usize = 256;
+
+/// How often something happened, and how long it took in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// How often.
+    pub count: u64,
+    /// Nanoseconds in sum.
+    pub ns: u64,
+}
+
+/// Where the time of batches went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComputeTotals {
+    /// From the cut of a batch to its handler: joining rows, making arrays, waiting for the interpreter.
+    pub input: Total,
+    /// The handler.
+    pub infer: Total,
+    /// Taking the handler's arrays.
+    pub output: Total,
+}
+
+/// The responses at one place of their streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResponseTotals {
+    /// The handler's time for the response.
+    pub infer: Total,
+    /// Taking its arrays.
+    pub output: Total,
+    /// Sent with outputs.
+    pub success: Total,
+    /// Errors.
+    pub fail: Total,
+    /// Ends of streams without a response.
+    pub empty: Total,
+    /// Not wanted any more by their callers.
+    pub cancel: Total,
+}
+
+/// What became of one response of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseOutcome {
+    /// It was sent with outputs.
+    Success,
+    /// It is an error.
+    Fail,
+    /// The stream ended without a further response.
+    Empty,
+    /// Its caller had left.
+    Cancel,
+}
+
+/// One model version's numbers at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When the last batch ended, in milliseconds since 1970; 0 before the first.
+    pub last_inference_ms: u64,
+    /// Rows computed.
+    pub inferences: u64,
+    /// Calls of the handler.
+    pub executions: u64,
+    /// Requests answered well, from their arrival in the queue to their answer.
+    pub success: Total,
+    /// Requests refused or failed once their model was known.
+    pub fail: Total,
+    /// The waiting of the requests that were answered well.
+    pub queue: Total,
+    /// The computing of the requests that were answered well: each counts its whole batch.
+    pub compute: ComputeTotals,
+    /// Requests answered from the cache: the search.
+    pub cache_hit: Total,
+    /// Requests whose answer was not in the cache: the search, and putting it there.
+    pub cache_miss: Total,
+    /// Batches that were computed well, by rows.
+    pub batches: BTreeMap<usize, ComputeTotals>,
+    /// The responses of models that stream, by their place in the stream from 0.
+    pub responses: BTreeMap<usize, ResponseTotals>,
+}
+
+/// A batch that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) rows: usize,
+    /// Those whose callers got an error, in a batch that was computed.
+    pub(crate) failed_rows: usize,
+    /// Requests whose callers still wait for the answer.
+    pub(crate) requests: u64,
+    /// How long those waited in sum.
+    pub(crate) waited: Duration,
+    /// Since the cut.
+    pub(crate) elapsed: Duration,
+    /// `None` if it failed.
+    pub(crate) times: Option<InterpreterTimes>,
+}
+
+/// The running numbers of one model version.
+#[derive(Debug, Default)]
+pub struct Statistics(Mutex<Snapshot>);
+
+impl Statistics {
+    /// The numbers now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.lock().clone()
+    }
+
+    /// One request was refused or failed.
+    pub fn failed(&self, duration: Duration) {
+        self.lock().fail.add(1, ns(duration));
+    }
+
+    /// One request was answered from the cache. It waited for no instance, and nothing was computed for it.
+    pub fn cache_hit(&self, duration: Duration) {
+        let mut now = self.lock();
+        now.cache_hit.add(1, ns(duration));
+        now.success.add(1, ns(duration));
+        now.queue.add(1, 0);
+    }
+
+    /// The answer to a request was not in the cache.
+    pub fn cache_miss(&self, search: Duration) {
+        self.lock().cache_miss.add(1, ns(search));
+    }
+
+    /// That answer was put there.
+    pub fn cache_kept(&self, duration: Duration) {
+        self.lock().cache_miss.add(0, ns(duration));
+    }
+
+    /// One response of a stream: the `place`-th from 0, and the times for it.
+    pub fn responded(&self, place: usize, infer: Duration, output: Duration, outcome: ResponseOutcome) {
+        let mut now = self.lock();
+        let totals = now.responses.entry(place.min(RESPONSE_PLACES - 1)).or_default();
+        let all = ns(infer).saturating_add(ns(output));
+        match outcome {
+            ResponseOutcome::Success | ResponseOutcome::Fail => {
+                totals.infer.add(1, ns(infer));
+                totals.output.add(1, ns(output));
+                let total = if outcome == ResponseOutcome::Success { &mut totals.success } else { &mut totals.fail };
+                total.add(1, all);
+            }
+            ResponseOutcome::Empty => totals.empty.add(1, all),
+            ResponseOutcome::Cancel => totals.cancel.add(1, all),
+        }
+    }
+
+    /// One batch ended.
+    pub(crate) fn ended(&self, batch: &Ended) {
+        let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let mut now = self.lock();
+        now.last_inference_ms = u64::try_from(millis).unwrap_or(u64::MAX);
+        now.executions += 1;
+        let Some(times) = batch.times else { return };
+        let (infer, output) = (ns(times.handler), ns(times.hand_out));
+        let input = ns(batch.elapsed).saturating_sub(infer + output);
+        now.inferences += batch.rows.saturating_sub(batch.failed_rows) as u64;
+        now.success.add(batch.requests, ns(batch.waited).saturating_add(ns(batch.elapsed) * batch.requests));
+        now.queue.add(batch.requests, ns(batch.waited));
+        now.compute.add(batch.requests, [input, infer, output]);
+        now.batches.entry(batch.rows).or_default().add(1, [input, infer, output]);
+    }
+
+    /// `parts` requests of ours were one request of a caller, with more rows than a batch holds.
+    pub(crate) fn were_one(&self, parts: usize) {
+        let more = (parts as u64).saturating_sub(1);
+        let mut now = self.lock();
+        let Snapshot { success, queue, compute: ComputeTotals { input, infer, output }, .. } = &mut *now;
+        for total in [success, queue, input, infer, output] {
+            total.count = total.count.saturating_sub(more);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Total {
+    fn add(&mut self, count: u64, ns: u64) {
+        self.count += count;
+        self.ns = self.ns.saturating_add(ns);
+    }
+}
+
+impl ComputeTotals {
+    /// Adds `count` times the durations of one batch: input, infer, output.
+    fn add(&mut self, count: u64, durations: [u64; 3]) {
+        for (total, ns) in [&mut self.input, &mut self.infer, &mut self.output].into_iter().zip(durations) {
+            total.add(count, ns.saturating_mul(count));
+        }
+    }
+}
+
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn ended(rows: usize, requests: u64) -> Ended {
+        let ms = Duration::from_millis;
+        let times = InterpreterTimes { handler: ms(3), hand_out: ms(1), ..InterpreterTimes::default() };
+        let waited = ms(2) * u32::try_from(requests).unwrap();
+        Ended { rows, failed_rows: 0, requests, waited, elapsed: ms(10), times: Some(times) }
+    }
+
+    #[test]
+    fn a_batch_counts_for_each_of_its_requests() {
+        let statistics = Statistics::default();
+        statistics.ended(&ended(8, 2));
+        let now = statistics.snapshot();
+        assert_eq!((now.inferences, now.executions), (8, 1));
+        assert_eq!(now.success, Total { count: 2, ns: 24 * MS });
+        assert_eq!(now.queue, Total { count: 2, ns: 4 * MS });
+        let parts = [now.compute.input, now.compute.infer, now.compute.output];
+        assert_eq!(parts, [12, 6, 2].map(|ms| Total { count: 2, ns: ms * MS }));
+        let parts = [now.batches[&8].input, now.batches[&8].infer, now.batches[&8].output];
+        assert_eq!(parts, [6, 3, 1].map(|ms| Total { count: 1, ns: ms * MS }));
+        assert!(now.last_inference_ms > 0);
+    }
+
+    #[test]
+    fn what_the_cache_answers_is_computed_by_nobody() {
+        let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
+        statistics.cache_miss(ms);
+        statistics.ended(&ended(8, 1));
+        statistics.cache_kept(ms);
+        statistics.cache_hit(ms);
+        let now = statistics.snapshot();
+        assert_eq!((now.cache_hit, now.cache_miss), (Total { count: 1, ns: MS }, Total { count: 1, ns: 2 * MS }));
+        assert_eq!((now.success.count, now.queue.count, now.compute.infer.count), (2, 2, 1));
+        assert_eq!((now.inferences, now.executions), (8, 1));
+    }
+
+    #[test]
+    fn a_failed_batch_was_executed_and_no_more() {
+        let statistics = Statistics::default();
+        statistics.ended(&Ended { times: None, ..ended(8, 2) });
+        statistics.failed(Duration::from_millis(1));
+        let now = statistics.snapshot();
+        assert_eq!((now.inferences, now.executions, now.success.count), (0, 1, 0));
+        assert_eq!(now.fail, Total { count: 1, ns: MS });
+        assert!(now.batches.is_empty());
+    }
+
+    #[test]
+    fn the_parts_of_one_request_count_once() {
+        let statistics = Statistics::default();
+        (0..3).for_each(|_| statistics.ended(&ended(8, 1)));
+        statistics.were_one(3);
+        let now = statistics.snapshot();
+        assert_eq!((now.success.count, now.queue.count, now.compute.infer.count), (1, 1, 1));
+        assert_eq!((now.inferences, now.executions, now.compute.infer.ns), (24, 3, 9 * MS));
+    }
+
+    #[test]
+    fn responses_count_by_their_place_and_places_are_bounded() {
+        let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
+        statistics.responded(0, ms, ms, ResponseOutcome::Success);
+        statistics.responded(1, ms, Duration::ZERO, ResponseOutcome::Fail);
+        statistics.responded(2, ms, Duration::ZERO, ResponseOutcome::Empty);
+        (0..2000).for_each(|place| statistics.responded(place, ms, ms, ResponseOutcome::Cancel));
+        let now = statistics.snapshot();
+        assert_eq!(now.responses[&0].success, Total { count: 1, ns: 2 * MS });
+        assert_eq!(now.responses[&1].fail, Total { count: 1, ns: MS });
+        assert_eq!((now.responses[&2].empty.count, now.responses[&2].infer.count), (1, 0));
+        assert_eq!(now.responses.len(), RESPONSE_PLACES);
+        assert_eq!(now.responses[&(RESPONSE_PLACES - 1)].cancel.count, 2000 - RESPONSE_PLACES as u64 + 1);
+    }
+}

@@ -1,0 +1,136 @@
+//! Inference on a model: one response, a stream, or a request that is split over batches.
+
+use super::Model;
+use crate::{
+    CompletionQueue, Error, InferRequest, InferResponse, Kind, ResponseFuture, ResponseStream, Result, Ticket,
+    batch::gather::{concatenate_outputs, split},
+};
+
+impl Model {
+    /// Computes any number of answers, for models that stream. Dropping the pieces abandons the request.
+    ///
+    /// # Errors
+    /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
+    pub fn stream(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseStream> {
+        self.spec.check_whole(&request, "streams")?;
+        match self.spec.sequences.is_some().then(|| self.holder(&request)).transpose()?.flatten() {
+            Some(holder) => holder.queue.submit_stream(request, desk),
+            None => self.queue.submit_stream(request, desk),
+        }
+    }
+
+    /// Computes an answer; of a model that streams, the only one that it gives. Dropping the future
+    /// abandons the request.
+    ///
+    /// # Errors
+    /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
+    pub async fn infer(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<InferResponse> {
+        self.begin(request, desk)?.await
+    }
+
+    /// As [`Model::infer`]; the request is in the queue when this returns.
+    ///
+    /// # Errors
+    /// What the queue refuses.
+    pub fn begin(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
+        if self.spec.streams {
+            let pieces = self.stream(request, desk)?;
+            return Ok(ResponseFuture::Other(Box::pin(self.only_answer(pieces))));
+        }
+        // A step of a sequence is never parted; the queue says that it has too many rows.
+        if self.spec.sequences.is_some() {
+            if self.spec.row_cost().is_some() {
+                self.spec.check_whole(&request, "computes")?;
+            }
+            let Some(holder) = self.holder(&request)? else {
+                return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
+            };
+            let ticket = holder.queue.submit(request, desk)?;
+            // Its instances end with the last who holds it.
+            return Ok(ResponseFuture::Other(Box::pin(async move { (ticket.await, holder).0 })));
+        }
+        let max_rows = self.spec.most_rows(&request)?;
+        if max_rows == 0 || request.rows <= max_rows {
+            return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
+        }
+        let tickets = self.submit_parts(request, max_rows, desk)?;
+        Ok(ResponseFuture::Other(Box::pin(self.joined(tickets))))
+    }
+
+    /// Parts a request that is larger than a batch.
+    fn submit_parts(
+        &self,
+        request: InferRequest,
+        max_rows: usize,
+        desk: Option<&CompletionQueue>,
+    ) -> Result<Vec<Ticket>> {
+        let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));
+        if request.rows > most {
+            return Err(Error::invalid(format!(
+                "the request has a batch of {} rows, model '{}' accepts at most {most}",
+                request.rows, self.spec.name
+            )));
+        }
+        let InferRequest {
+            inputs,
+            rows,
+            metadata: caller,
+            deadline,
+            protocol,
+            schedule,
+            takes_memory,
+            context: origin,
+            ..
+        } = request;
+        split(inputs, rows, max_rows)
+            .into_iter()
+            .zip((0..).step_by(max_rows))
+            .map(|((inputs, rows), before)| {
+                let (caller, mut schedule, origin) = (caller.clone(), schedule.clone(), origin.clone());
+                schedule.rows_before = Some(before);
+                let part = InferRequest {
+                    inputs,
+                    rows,
+                    metadata: caller,
+                    deadline,
+                    protocol,
+                    schedule,
+                    takes_memory,
+                    context: origin,
+                    raw: None,
+                };
+                self.queue.submit(part, desk)
+            })
+            .collect()
+    }
+
+    /// The one answer of the parts of a request.
+    async fn joined(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
+        let batches = tickets.len();
+        let mut answer: Option<InferResponse> = None;
+        let mut outputs = Vec::with_capacity(tickets.len());
+        for ticket in tickets {
+            let mut part = ticket.await?;
+            outputs.push(std::mem::take(&mut part.outputs));
+            answer.get_or_insert(part);
+        }
+        self.metrics().statistics.were_one(batches);
+        let mut answer = answer.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
+        answer.outputs = concatenate_outputs(outputs)?;
+        Ok(answer)
+    }
+
+    async fn only_answer(&self, mut pieces: ResponseStream) -> Result<InferResponse> {
+        let wrong = |count: &str| {
+            Error::handler(format!(
+                "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",
+                self.spec.name
+            ))
+        };
+        let only = pieces.next().await.ok_or_else(|| wrong("none"))??;
+        match pieces.next().await {
+            None => Ok(only.response),
+            Some(second) => second.and_then(|_| Err(wrong("more"))),
+        }
+    }
+}

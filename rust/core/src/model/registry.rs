@@ -1,0 +1,294 @@
+//! The table of all models: what serves, what is on its way out, and what is known of the rest.
+
+use super::{
+    Changes, ErrorTexts, IndexEntry, Model, Note, Readiness,
+    error_texts::printable,
+    index::{self, version_key},
+    routes,
+};
+use crate::{Error, Kind, Result, queue::Queue};
+use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// All models, by name and version.
+///
+/// The table and the requests under way are all that holds a [`Model`]. One that is taken out of the
+/// table is found by nobody any more, serves those who found it before, and ends with the last of them.
+#[derive(Debug, Default)]
+pub struct Registry {
+    table: RwLock<Table>,
+    /// Whether any model that serves has routes.
+    pub(super) routed: AtomicBool,
+    /// Whether any of their routes has a path of V2's inference.
+    pub(super) infers: AtomicBool,
+    changes: Arc<Changes>,
+    error_texts: Arc<ErrorTexts>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) models: BTreeMap<Arc<str>, Entry>,
+    leaving: Vec<Leaving>,
+    pub(super) routes: routes::Routes,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// In ascending order of their versions.
+    pub(super) serving: Vec<Arc<Model>>,
+    /// By version: what is to be said of it beside, or instead of, that it serves.
+    notes: BTreeMap<Arc<str>, Note>,
+}
+
+/// A version that was taken out of the table. Its instances hold the queue until they have closed.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    name: Arc<str>,
+    version: Arc<str>,
+    queue: Weak<Queue>,
+}
+
+impl Registry {
+    /// A table without models, of which is said what `error_texts` has.
+    #[must_use]
+    pub fn with_error_texts(error_texts: ErrorTexts) -> Self {
+        Self { error_texts: Arc::new(error_texts), ..Self::default() }
+    }
+
+    /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
+    ///
+    /// # Errors
+    /// `InvalidInput` if that version is there already, or if another model has one of its routes.
+    pub fn insert(&self, model: Arc<Model>) -> Result<()> {
+        let spec = Arc::clone(model.spec());
+        let mut table = self.write();
+        table.check_routes(&spec)?;
+        let serving = &mut table.models.entry(Arc::clone(&spec.name)).or_default().serving;
+        if serving.iter().any(|known| known.spec().version == spec.version) {
+            return Err(Error::invalid(format!("model '{}' version '{}' is given twice", spec.name, spec.version)));
+        }
+        self.adopt(&model);
+        serving.push(Arc::clone(&model));
+        sort(serving);
+        if !spec.routes.is_empty() {
+            table.add_routes(&model);
+            self.routed.store(true, Ordering::Relaxed);
+            self.infers.fetch_or(routes::infers(&spec), Ordering::Relaxed);
+        }
+        drop(table);
+        self.changes.tell();
+        Ok(())
+    }
+
+    /// In one step, makes the versions of `name` these `models`, and those that serve and `keep` names.
+    /// All others leave: they finish what they have, and end.
+    pub fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
+        let mut table = self.write();
+        let entry = table.models.entry(name.into()).or_default();
+        models.iter().for_each(|model| self.adopt(model));
+        let (kept, left): (Vec<_>, Vec<_>) = std::mem::take(&mut entry.serving).into_iter().partition(|model| {
+            let version = &model.spec().version;
+            keep.iter().any(|kept| **kept == **version) && !models.iter().any(|new| new.spec().version == *version)
+        });
+        entry.serving = kept;
+        entry.serving.extend(models);
+        sort(&mut entry.serving);
+        let changes_routes = left.iter().chain(&entry.serving).any(|model| !model.spec().routes.is_empty());
+        for model in &left {
+            let same = entry.serving.iter().find(|new| new.spec().version == model.spec().version);
+            if let Some(successor) = same.or_else(|| entry.serving.last()) {
+                successor.take_over(model);
+            }
+        }
+        table.leaving.retain(|leaving| leaving.queue.strong_count() > 0);
+        table.leaving.extend(left.iter().map(|model| Leaving {
+            name: Arc::clone(&model.spec().name),
+            version: Arc::clone(&model.spec().version),
+            queue: Arc::downgrade(model.queue()),
+        }));
+        if changes_routes {
+            let (any, infers) = table.rebuild_routes();
+            self.routed.store(any, Ordering::Relaxed);
+            self.infers.store(infers, Ordering::Relaxed);
+        }
+        drop(table);
+        self.changes.tell();
+        // What nobody uses ends here, without the lock.
+        drop(left);
+    }
+
+    /// Makes a model known whose versions may not serve, and says what is known of each.
+    pub fn describe(&self, name: &str, notes: impl IntoIterator<Item = (String, Note)>) {
+        let notes = notes.into_iter().map(|(version, note)| (version.into(), note)).collect();
+        self.write().models.entry(name.into()).or_default().notes = notes;
+        self.changes.tell();
+    }
+
+    /// Forgets a model of which nothing serves.
+    pub fn forget(&self, name: &str) {
+        let mut table = self.write();
+        if let Some(entry) = table.models.get_mut(name) {
+            entry.notes.clear();
+            if entry.serving.is_empty() {
+                table.models.remove(name);
+            }
+        }
+        drop(table);
+        self.changes.tell();
+    }
+
+    /// A model by name, and by version or else its highest ready one.
+    ///
+    /// # Errors
+    /// `NotFound` that names the model or version; `Unavailable` for one that is known and does not serve.
+    pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+        let table = self.read();
+        let Some(entry) = table.models.get(name) else {
+            return Err(self.error_texts.unknown(name));
+        };
+        let found = match version {
+            Some(version) => entry.serving.iter().find(|model| &*model.spec().version == version),
+            None => {
+                let ready = entry.serving.iter().rev().find(|model| model.readiness() == Readiness::Ready);
+                ready.or_else(|| entry.serving.last())
+            }
+        };
+        found.cloned().ok_or_else(|| entry.missing(name, version))
+    }
+
+    /// As [`Registry::find`], but that a lenient model answers for versions that it does not have.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn find_leniently(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+        let found = self.find(name, version);
+        if found.is_err() && version.is_some() {
+            return self.find(name, None).ok().filter(|model| model.spec().lenient).map_or(found, Ok);
+        }
+        found
+    }
+
+    /// Why a model, or one of its versions, takes no requests; `None` if it takes them.
+    ///
+    /// # Errors
+    /// `NotFound` that names the model or version.
+    pub fn why_not_ready(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
+        Self::reason(self.find(name, version))
+    }
+
+    /// Why what was found, or was not, takes no requests; `None` if it takes them.
+    ///
+    /// # Errors
+    /// `NotFound` of what is unknown.
+    pub fn reason(found: Result<Arc<Model>>) -> Result<Option<String>> {
+        match found {
+            Ok(model) => Ok(match model.readiness() {
+                Readiness::Ready => None,
+                Readiness::Loading => Some("the model is loading".to_owned()),
+                Readiness::Unavailable => {
+                    let told = model.refusal().filter(|why| !why.is_empty());
+                    Some(told.as_deref().unwrap_or("the model is not available").to_owned())
+                }
+            }),
+            Err(error) if error.kind() == Kind::Unavailable => Ok(Some(error.message().to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the named version of a model, or else all of its versions, refuse requests for a `reason`; `None`: no more.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn set_refusal(&self, name: &str, version: Option<&str>, reason: Option<&str>) -> Result<()> {
+        self.select(name, version)?.iter().for_each(|model| model.set_refusal(reason));
+        Ok(())
+    }
+
+    /// The named version of a model, or else all of its versions.
+    ///
+    /// # Errors
+    /// As [`Registry::find`].
+    pub fn select(&self, name: &str, version: Option<&str>) -> Result<Vec<Arc<Model>>> {
+        let found = self.find(name, version)?;
+        Ok(if version.is_some() { vec![found] } else { self.versions(name) })
+    }
+
+    /// Who is told of each change.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The versions of a model in ascending order; empty if it is unknown.
+    pub fn versions(&self, name: &str) -> Vec<Arc<Model>> {
+        self.read().models.get(name).map(|entry| entry.serving.clone()).unwrap_or_default()
+    }
+
+    /// The versions of a model that take requests, in ascending order.
+    pub fn ready_versions(&self, name: &str) -> Vec<Arc<str>> {
+        let versions = self.versions(name);
+        let ready = versions.iter().filter(|model| model.readiness() == Readiness::Ready);
+        ready.map(|model| Arc::clone(&model.spec().version)).collect()
+    }
+
+    /// Every version of every model in the table.
+    pub fn all(&self) -> Vec<Arc<Model>> {
+        self.read().models.values().flat_map(|entry| &entry.serving).cloned().collect()
+    }
+
+    /// Lets go of versions that were taken out of the table for others, and whose sequences are over.
+    pub fn drop_drained(&self) {
+        self.all().iter().for_each(|model| model.drop_drained());
+    }
+
+    /// The queues of versions that were taken out of the table and have not ended yet.
+    pub fn leaving(&self) -> Vec<Arc<Queue>> {
+        self.read().leaving.iter().filter_map(|leaving| leaving.queue.upgrade()).collect()
+    }
+
+    /// What is known of every version of every model, by name and version.
+    pub fn index(&self) -> Vec<IndexEntry> {
+        let table = self.read();
+        let serving = table.models.iter().map(|(name, entry)| (name, &*entry.serving, &entry.notes));
+        let leaving = table.leaving.iter().filter(|leaving| leaving.queue.strong_count() > 0);
+        index::index(serving, leaving.map(|leaving| (&leaving.name, &leaving.version)))
+    }
+
+    fn adopt(&self, model: &Model) {
+        model.belongs_to(Arc::clone(&self.changes), Arc::clone(&self.error_texts));
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Why a version, or any version, is not found.
+    fn missing(&self, name: &str, version: Option<&str>) -> Error {
+        let unavailable = |text: String| Error::new(Kind::Unavailable, text).retry_after(Duration::from_secs(1));
+        let is_loading = |note: Option<&Note>| note.is_some_and(|note| note.loading);
+        match version {
+            Some(version) => match self.notes.get(version) {
+                note if is_loading(note) => unavailable(format!("model '{name}' version '{version}' is loading")),
+                Some(_) => unavailable(format!("model '{name}' version '{version}' is not loaded")),
+                None => Error::new(Kind::NotFound, format!("model '{name}' has no version '{}'", printable(version))),
+            },
+            None if self.notes.values().any(|note| note.loading) => unavailable(format!("model '{name}' is loading")),
+            None => unavailable(format!("model '{name}' is not loaded")),
+        }
+    }
+}
+
+fn sort(models: &mut [Arc<Model>]) {
+    models.sort_by(|a, b| version_key(&a.spec().version).cmp(&version_key(&b.spec().version)));
+}

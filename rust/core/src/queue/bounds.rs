@@ -1,0 +1,204 @@
+//! Who may wait: the bounds, and the dead who make room.
+
+use super::{Queue, queue::Inner};
+use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
+use std::{
+    ops::{Add, AddAssign, SubAssign},
+    time::Duration,
+};
+
+/// Requests, their rows, and the bytes of their tensors and bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests.
+    pub requests: usize,
+    /// Rows; a request without a batch axis has one.
+    pub rows: usize,
+    /// Bytes of inputs.
+    pub bytes: usize,
+}
+
+/// What may wait at most. It can be changed while the model serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Requests.
+    pub requests: usize,
+    /// Rows; `None` for as many as the requests have.
+    pub rows: Option<usize>,
+    /// Bytes of inputs; `None` for as many as the requests have.
+    pub bytes: Option<usize>,
+}
+
+/// A request that wants to wait, as the bounds see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) load: Load,
+    /// Counted from 0.
+    pub(crate) level: usize,
+    pub(crate) client: Client,
+}
+
+impl Load {
+    /// That of one request.
+    pub(crate) fn of(request: &InferRequest) -> Self {
+        let tensors: usize = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
+        let body = request.raw.as_ref().and_then(|asked| asked.http.as_ref()).map_or(0, |http| http.body.len());
+        Self { requests: 1, rows: request.rows, bytes: tensors + body }
+    }
+}
+
+impl Bounds {
+    /// Those that a model declares.
+    pub(crate) fn new(spec: &ModelSpec) -> Self {
+        Self { requests: spec.max_queue, rows: spec.queueing.max_rows, bytes: spec.queueing.max_bytes }
+    }
+
+    /// Why nothing more may wait, or not this newcomer, where `waiting` waits.
+    ///
+    /// A request that is larger than a bound may wait alone, or nobody would ever answer it.
+    pub(crate) fn refusal(&self, waiting: Load, newcomer: Option<Load>) -> Option<String> {
+        if waiting.requests >= self.requests {
+            return Some(format!("has its maximum of {} requests waiting", self.requests));
+        }
+        if waiting.requests == 0 {
+            return None;
+        }
+        let brings = newcomer.unwrap_or_default();
+        over("rows", waiting.rows, brings.rows, self.rows)
+            .or_else(|| over("bytes", waiting.bytes, brings.bytes, self.bytes))
+    }
+}
+
+fn over(what: &str, waiting: usize, brings: usize, most: Option<usize>) -> Option<String> {
+    let most = most?;
+    if waiting >= most {
+        return Some(format!("has its maximum of {most} {what} waiting"));
+    }
+    (waiting.saturating_add(brings) > most)
+        .then(|| format!("has {waiting} of its maximum of {most} {what} waiting, and the request has {brings}"))
+}
+
+impl Queue {
+    /// Refuses what is sure to be refused. RawRequest before a body is read.
+    ///
+    /// # Errors
+    /// `Overloaded`, with a hint when to retry.
+    pub fn check_room(&self) -> Result<()> {
+        self.admit(&mut self.lock(), None)
+    }
+
+    /// Answers those who have waited for too long, without waiting for an instance to come by.
+    pub fn expire(&self) {
+        self.sweep(&mut self.lock());
+    }
+
+    /// Drops the dead.
+    fn sweep(&self, inner: &mut Inner) {
+        let now_ns = self.now_ns();
+        for lane in 0..inner.lanes.len() {
+            let dropped = inner.lanes[lane].sweep(now_ns);
+            self.reject_dropped(inner, dropped, now_ns);
+        }
+    }
+
+    /// Refuses what the bounds do not allow: anything more, or this newcomer. The dead make room first.
+    pub(super) fn admit(&self, inner: &mut Inner, newcomer: Option<Candidate>) -> Result<()> {
+        if self.why_not(inner, newcomer).is_none() {
+            return Ok(());
+        }
+        self.sweep(inner);
+        self.why_not(inner, newcomer).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
+    }
+
+    fn why_not(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
+        let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
+        whole
+            .or_else(|| self.late(inner, newcomer))
+            .or_else(|| {
+                let level = newcomer?.level;
+                let most = self.spec.queueing.policy(level).max_size?;
+                let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
+                (waiting >= most)
+                    .then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
+            })
+            .or_else(|| {
+                let (newcomer, most) = (newcomer?, self.spec.queueing.fair.as_ref()?.max_rows?);
+                let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(newcomer.client)).sum();
+                // As for the model's bound, one that is larger may wait alone.
+                (waiting > 0 && waiting + newcomer.load.rows > most).then(|| {
+                    let rows = newcomer.load.rows;
+                    format!(
+                        "has {waiting} of its maximum of {most} rows of one client waiting, and the request has {rows}"
+                    )
+                })
+            })
+    }
+
+    /// Why this newcomer cannot be answered within the model's target, if that is to be refused. Anyone may wait alone.
+    fn late(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
+        let batching = self.spec.batching.as_ref().filter(|batching| batching.reject_late)?;
+        let (target, waiting) = (batching.target_ns?, inner.waiting().rows);
+        let rows = waiting + newcomer.map_or(1, |newcomer| newcomer.load.rows);
+        let takes = inner.lanes[0].policy.at_best_ns(rows);
+        (waiting > 0 && takes > target).then(|| {
+            let [takes, target] = [takes, target].map(|time| Duration::from_micros(time / 1000));
+            format!("would answer after {takes:?} at best, its target is {target:?}")
+        })
+    }
+
+    fn overloaded(&self, inner: &Inner, why: &str) -> Error {
+        let waiting = inner.waiting();
+        let retry = inner.drain.retry_after(self.now_ns(), waiting.rows.max(waiting.requests));
+        Error::new(Kind::Overloaded, format!("model '{}' {why}", self.spec.name)).retry_after(retry)
+    }
+}
+
+impl Add for Load {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Load {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+impl SubAssign for Load {
+    fn sub_assign(&mut self, other: Self) {
+        self.requests -= other.requests;
+        self.rows -= other.rows;
+        self.bytes -= other.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_refuses_with_its_own_number() {
+        let bounds = Bounds { requests: 4, rows: Some(8), bytes: Some(100) };
+        let load = |requests, rows, bytes| Load { requests, rows, bytes };
+        let told = |waiting, newcomer| bounds.refusal(waiting, newcomer).unwrap_or_default();
+        assert_eq!(told(load(4, 4, 4), None), "has its maximum of 4 requests waiting");
+        assert_eq!(told(load(1, 8, 4), None), "has its maximum of 8 rows waiting");
+        assert_eq!(
+            told(load(1, 6, 4), Some(load(1, 3, 4))),
+            "has 6 of its maximum of 8 rows waiting, and the request has 3"
+        );
+        assert_eq!(
+            told(load(1, 1, 60), Some(load(1, 1, 41))),
+            "has 60 of its maximum of 100 bytes waiting, and the request has 41"
+        );
+        assert_eq!(told(load(1, 6, 60), Some(load(1, 2, 40))), "");
+        // Alone it may be as large as it is.
+        assert_eq!(told(Load::default(), Some(load(1, 1000, 1000))), "");
+    }
+}

@@ -1,0 +1,190 @@
+//! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
+
+use super::{Bounds, Load, Note, ResourceShare, lane::Lane, pending::Pending, sequences::Table, tuning::Notes};
+use crate::{
+    Error, ModelSpec, SequenceId,
+    batch::{drain::Drain, policy::Reason},
+    metrics::ModelMetrics,
+    reply::Notify,
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+/// The waiting requests of one model.
+#[derive(Debug)]
+pub struct Queue {
+    pub(super) spec: Arc<ModelSpec>,
+    pub(super) metrics: Arc<ModelMetrics>,
+    /// Times inside are nanoseconds since then, so that the policy needs no clock.
+    pub(super) epoch: Instant,
+    pub(super) fixed_rows: bool,
+    pub(super) inner: Mutex<Inner>,
+    /// One for each lane. Shared, so that an I/O thread can wake a lane without holding the queue.
+    pub(super) notifiers: Box<[Arc<Notify>]>,
+    /// The model's share of the server's resources, if its batches need any.
+    pub(super) share: OnceLock<ResourceShare>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) lanes: Box<[Lane]>,
+    /// For a model with sequences: the lane of each.
+    pub(super) sequences: Option<Table>,
+    /// Warm-up calls by instance, each in a queue of its own. An instance answers them before all else.
+    pub(super) warmups: Vec<(usize, Arc<Queue>)>,
+    pub(super) bounds: Bounds,
+    pub(super) drain: Drain,
+    pub(super) notes: Notes,
+    pub(super) draining: bool,
+    pub(super) closed: bool,
+}
+
+/// A batch that was answered.
+pub(crate) struct Answered<'a> {
+    pub(crate) lane: usize,
+    pub(crate) requests: usize,
+    pub(crate) rows: usize,
+    /// What they cost, where rows have a cost.
+    pub(crate) cost: Option<u64>,
+    pub(crate) duration: Duration,
+    pub(crate) reason: Reason,
+    /// The longest wait of its requests.
+    pub(crate) waited: Duration,
+    /// The sequences of its requests.
+    pub(crate) steps: &'a [SequenceId],
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(spec: Arc<ModelSpec>, metrics: Arc<ModelMetrics>) -> Self {
+        let lanes = if spec.sequences.is_some() { spec.instances.max(1) } else { 1 };
+        Self {
+            fixed_rows: spec.has_fixed_rows(),
+            metrics,
+            epoch: Instant::now(),
+            inner: Mutex::new(Inner {
+                lanes: (0..lanes).map(|_| Lane::new(&spec)).collect(),
+                sequences: spec.sequences.as_ref().map(|limits| Table::new(limits, lanes)),
+                warmups: Vec::new(),
+                bounds: Bounds::new(&spec),
+                drain: Drain::default(),
+                notes: Notes::default(),
+                draining: false,
+                closed: false,
+            }),
+            notifiers: (0..lanes).map(|_| Arc::default()).collect(),
+            share: OnceLock::new(),
+            spec,
+        }
+    }
+
+    /// The model that it feeds.
+    pub fn spec(&self) -> &Arc<ModelSpec> {
+        &self.spec
+    }
+
+    /// That model's metrics.
+    pub fn metrics(&self) -> &Arc<ModelMetrics> {
+        &self.metrics
+    }
+
+    /// A batch was answered: the policy learns from it, its instance is free again, and its sequences go on.
+    pub(crate) fn answered(&self, answered: &Answered<'_>) {
+        let now_ns = self.now_ns();
+        let mut inner = self.lock();
+        let lane = &mut inner.lanes[answered.lane];
+        let Answered { reason, requests, rows, cost, waited, duration, .. } = *answered;
+        let own_ns = lane.policy.own_ns(nanoseconds(duration), lane.busy - lane.entering.min(lane.busy));
+        lane.busy = lane.busy.saturating_sub(1);
+        lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), own_ns);
+        inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });
+        let idle = inner.is_idle();
+        inner.drain.answered(now_ns, answered.rows.max(answered.requests), idle);
+        let Inner { lanes, sequences, .. } = &mut *inner;
+        let lane = &mut lanes[answered.lane];
+        if let Some(table) = sequences {
+            let over = answered.steps.iter().filter(|id| table.computed(now_ns, id).is_some());
+            lane.over.extend(over.cloned());
+            self.metrics.sequences.set(table.len() as i64);
+        }
+    }
+
+    /// From now on nothing waits for company, and no sequence begins.
+    pub fn drain(&self) {
+        self.lock().draining = true;
+        self.notify_all();
+    }
+
+    /// Refuses new requests; instances end when what waits is computed.
+    pub fn close(&self) {
+        let mut inner = self.lock();
+        (inner.draining, inner.closed) = (true, true);
+        let unanswered = std::mem::take(&mut inner.warmups);
+        drop(inner);
+        drop(unanswered);
+        self.notify_all();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Answers everything that waits with `error`, and closes. Returns how many there were.
+    pub fn cut_off(&self, error: &Error) -> usize {
+        self.close();
+        let waiting: Vec<Pending> = self.lock().lanes.iter_mut().flat_map(|lane| lane.waiting.clear()).collect();
+        self.metrics.queue_depth.dec_by(waiting.len() as i64);
+        let count = waiting.len();
+        for pending in waiting {
+            pending.reply.send(Err(error.clone()));
+        }
+        count
+    }
+
+    /// What the policy has learned so far: fixed cost, cost a row or unit of cost (both in nanoseconds), returning share.
+    pub fn learned(&self) -> (u64, u64, f64) {
+        let inner = self.lock();
+        let policy = &inner.lanes[0].policy;
+        (policy.cost.fixed_ns(), policy.cost.per_unit_ns(), policy.returns.share())
+    }
+
+    /// Wakes an idle instance of a lane.
+    pub(super) fn notify(&self, lane: usize) {
+        self.notifiers[lane].notify_one();
+    }
+
+    pub(super) fn notify_all(&self) {
+        self.notifiers.iter().for_each(|lane| lane.notify_all());
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.to_ns(Instant::now())
+    }
+
+    pub(super) fn to_ns(&self, time: Instant) -> u64 {
+        nanoseconds(time.saturating_duration_since(self.epoch))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// What waits.
+    pub(super) fn waiting(&self) -> Load {
+        self.lanes.iter().fold(Load::default(), |sum, lane| sum + lane.waiting.load())
+    }
+
+    /// Whether nothing waits and nothing is computed.
+    fn is_idle(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.waiting.is_empty() && lane.busy == 0)
+    }
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

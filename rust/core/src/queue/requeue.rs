@@ -1,0 +1,39 @@
+//! What follows a batch that was too large for the memory: smaller ones, and its requests once more.
+
+use super::{
+    Queue,
+    bounds::{Candidate, Load},
+};
+use crate::{
+    Part,
+    batch::gather::{RowKey, row_key},
+};
+use std::time::Instant;
+
+impl Queue {
+    /// A batch of `rows` was too large. Returns the most rows of the next ones.
+    pub(crate) fn too_large(&self, lane: usize, rows: usize) -> usize {
+        let mut inner = self.lock();
+        let policy = &mut inner.lanes[lane].policy;
+        policy.too_large(rows);
+        policy.max_size()
+    }
+
+    /// Puts the requests of a batch that was cut at that time back where they were, in front of their levels.
+    pub(crate) fn take_back(&self, lane: usize, parts: Vec<Part>, cut_at: Instant) {
+        let cut_ns = self.to_ns(cut_at);
+        let mut inner = self.lock();
+        let lane_of = &mut inner.lanes[lane];
+        lane_of.busy = lane_of.busy.saturating_sub(1);
+        for Part { request, reply, waited } in parts.into_iter().rev() {
+            let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
+            let level = self.spec.queueing.level(request.schedule.priority);
+            let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
+            let arrived_ns = cut_ns.saturating_sub(super::queue::nanoseconds(waited));
+            lane_of.put_back(self.pending(request, reply, (key, newcomer), arrived_ns));
+            self.metrics.queue_depth.inc();
+        }
+        drop(inner);
+        self.notify(lane);
+    }
+}

@@ -1,0 +1,102 @@
+//! How a request gets into the queue.
+
+use super::{
+    Queue,
+    bounds::{Candidate, Load},
+    pending::Pending,
+    turns::Share,
+};
+use crate::{
+    CompletionQueue, Error, InferRequest, Kind, Level, Overdue, Reply, ResponseStream, Result, Ticket,
+    batch::gather::{RowKey, row_key},
+    replies, reply,
+};
+use std::sync::Arc;
+
+impl Queue {
+    /// Puts a request in the queue.
+    ///
+    /// With a `desk`, an idle instance is rung when that desk's thread has queued all that is ready.
+    ///
+    /// # Errors
+    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
+    /// model with sequences also `InvalidInput` if the request is no step of an active one.
+    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<Ticket> {
+        let (reply, ticket) = reply(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(ticket)
+    }
+
+    /// As [`Queue::submit`], for a model that gives any number of answers.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    pub fn submit_stream(
+        self: &Arc<Self>,
+        request: InferRequest,
+        desk: Option<&CompletionQueue>,
+    ) -> Result<ResponseStream> {
+        let (reply, pieces) = replies(desk.cloned());
+        self.enqueue(request, reply, desk)?;
+        Ok(pieces)
+    }
+
+    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&CompletionQueue>) -> Result<()> {
+        let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
+        let now_ns = self.now_ns();
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
+        }
+        let level = self.spec.queueing.level(request.schedule.priority);
+        let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
+        self.admit(&mut inner, Some(newcomer))?;
+        inner.drain.began(now_ns);
+        let index = self.route(&mut inner, &request, now_ns)?;
+        let lane = &mut inner.lanes[index];
+        lane.policy.arrival(now_ns);
+        lane.push(self.pending(request, reply, (key, newcomer), now_ns));
+        self.metrics.queue_depth.inc();
+        let notify = lane.wants_notify();
+        drop(inner);
+        if notify {
+            match desk {
+                Some(desk) => desk.notify_deferred(&self.notifiers[index]),
+                None => self.notify(index),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn pending(
+        &self,
+        request: InferRequest,
+        reply: Reply,
+        (key, Candidate { load, level, client }): (RowKey, Candidate),
+        arrived_ns: u64,
+    ) -> Pending {
+        let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
+        let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
+        let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(super::queue::nanoseconds(limit)));
+        let (expires_ns, falls_back_ns) = match overdue {
+            Overdue::Reject => (limit_ns, u64::MAX),
+            Overdue::Delay => (u64::MAX, limit_ns),
+        };
+        let share = Share { client, rows: request.rows, level };
+        let (cost, lengths) = (self.spec.cost_of(&request), self.spec.lengths_of(&request.inputs));
+        Pending {
+            request,
+            reply,
+            key,
+            arrived_ns,
+            deadline_ns,
+            expires_ns,
+            falls_back_ns,
+            load,
+            share,
+            turn: 0,
+            cost,
+            lengths,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Requests and responses, as plain data of no protocol.
+
+pub mod classify;
+pub mod footprint;
+mod headers;
+mod infer_request;
+mod parameter;
+mod raw_request;
+mod request_context;
+mod response;
+mod row_failures;
+mod schedule;
+mod size;
+mod trace;
+
+pub use self::{
+    headers::Headers,
+    infer_request::{DecodedInput, InferRequest, Protocol, RequestMetadata},
+    parameter::{Parameter, Parameters},
+    raw_request::{HttpRequest, RawRequest, RequestOutput, ResponseHead},
+    request_context::{RequestContext, enable_request_contexts, request_contexts_enabled},
+    response::{BodyChunks, InferResponse, InterpreterTimes, RequestedOutput, ResponsePlan, Timings},
+    row_failures::RowFailures,
+    schedule::{Client, Schedule, SequenceId, Step},
+    trace::{Recorder, SpanIds, TraceText, Traced, TracedBatch},
+};
+pub(crate) use self::{schedule::LONGEST_ID, size::Lengths, trace::traced};
