@@ -124,10 +124,8 @@ def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
     )
     assert len(registered) == len(re.findall(r"\bregistry\.register\w*\(", source))
-    labels = {
-        name: tuple(re.findall(r"^    pub\(\w+ [\w:]+\) (\w+):", body, re.MULTILINE))
-        for name, body in re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", text("rust/core/src/metrics/labels.rs"), re.DOTALL)
-    }
+    structs = re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", text("rust/core/src/metrics/labels.rs"), re.DOTALL)
+    labels = {name: tuple(re.findall(r"^    pub\(\w+ [\w:]+\) (\w+):", body, re.MULTILINE)) for name, body in structs}
     found = set()
     for name, unit, field in registered:
         family = re.search(rf"\b{field}: (?:Family<(\w+), )?(Counter|Seconds|Gauge|Histogram)\b", source)
