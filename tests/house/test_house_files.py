@@ -27,7 +27,7 @@ LONG_FOR_A_REASON = {
 UNPICKLERS_ALLOWED_IN = {
     "python/penstock/_runtime/pickling.py",
     "python/penstock/compat/kserve/_model/model_transfer.py",
-    "python/penstock/compat/modelbit/_pickled.py",
+    "python/penstock/compat/modelbit/_function/pickles.py",
 }
 """Reads what its own parent process has written, or what lies beside the user's code; nothing of the network."""
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}

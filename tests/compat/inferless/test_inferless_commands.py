@@ -9,10 +9,10 @@ from inferless_apps import ANY, app_class, served, tensor, written
 
 from penstock import StartupError
 from penstock.compat import inferless
-from penstock.compat.inferless._curl import curl_of
+from penstock.compat.inferless._examples import curl_of
 from penstock.compat.inferless._image import runtime_of_cog
-from penstock.compat.inferless._runtime import read_runtime
-from penstock.compat.inferless._schema import Schema, Tensor
+from penstock.compat.inferless._spec.runtime import read_runtime
+from penstock.compat.inferless._spec.schema import Schema, Tensor
 
 ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
 RUNTIME = """

@@ -11,8 +11,8 @@ import pytest
 from inferless_apps import Caller, app_class, served, tensor, written
 
 from penstock import InvalidInput
-from penstock.compat.inferless._schema import Schema, SchemaError, Tensor, read_inputs
-from penstock.compat.inferless._values import Given, Reader
+from penstock.compat.inferless._app.input_reader import Given, Reader
+from penstock.compat.inferless._spec.schema import Schema, SchemaError, Tensor, read_inputs
 
 TELL = app_class(
     """

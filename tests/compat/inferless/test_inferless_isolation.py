@@ -111,7 +111,7 @@ def test_i24_what_takes_too_long_is_504_and_the_app_goes_on(tmp_path: Path, form
 
 def test_an_interrupt_that_comes_late_harms_nobody() -> None:
     from penstock import Timeout
-    from penstock.compat.inferless._streams import AppThread
+    from penstock.compat.inferless._app.streams import AppThread
 
     thread = AppThread()
     late = 0

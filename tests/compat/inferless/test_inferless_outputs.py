@@ -10,8 +10,8 @@ import pytest
 from inferless_apps import app_class, served, written
 
 from penstock import HandlerError
-from penstock.compat.inferless._outputs import array_of, arrays_of
-from penstock.compat.inferless._schema import Schema, Tensor
+from penstock.compat.inferless._response import array_of, arrays_of
+from penstock.compat.inferless._spec.schema import Schema, Tensor
 
 KINDS: dict[str, tuple[str, str, list[int], list[Any]]] = {
     "str": ("'aü'", "BYTES", [1], ["aü"]),

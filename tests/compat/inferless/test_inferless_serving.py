@@ -99,7 +99,7 @@ VERSION_2 = "version: 2.0.0\nname: shop-two\nimport_source: GIT\nsource_framewor
 
 
 def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
-    from penstock.compat.inferless._loading import read, settings_of
+    from penstock.compat.inferless._load import read, settings_of
 
     home = written(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
     found = read(home)

@@ -16,7 +16,7 @@ from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit
-from penstock.compat.modelbit import _webhooks
+from penstock.compat.modelbit._gateway import webhooks
 
 SLEEPS = Written(
     "import os, time\n"
@@ -99,16 +99,16 @@ def test_m19_webhooks(served: Asker) -> None:
 
 
 def test_m19_webhooks_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_webhooks, "PAUSE", 0.01)
+    monkeypatch.setattr(webhooks, "PAUSE", 0.01)
     with receiving(lambda number, _: (500 if number < 3 else 204, {})) as receiver:
-        assert _webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False)
+        assert webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False)
         assert len(receiver.got) == 3
-    assert not _webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
+    assert not webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
 
 
 def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_webhooks, "PAUSE", 0.01)
-    monkeypatch.setattr(_webhooks, "SECONDS", 0.1)
+    monkeypatch.setattr(webhooks, "PAUSE", 0.01)
+    monkeypatch.setattr(webhooks, "SECONDS", 0.1)
 
     def slow(number: int, _: Got) -> tuple[int, Any]:
         time.sleep(0.3 if number == 1 else 0)
@@ -116,7 +116,7 @@ def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for ignores, times in ((True, 1), (False, 2)):
         with receiving(slow) as receiver:
-            assert _webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=ignores)
+            assert webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=ignores)
             assert len(receiver.got) == times
 
 

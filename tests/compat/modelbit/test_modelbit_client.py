@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from modelbit_receiving import Got, echo_rows, receiving
 
-from penstock.compat.modelbit import UserFacingError, _posting, get_inference
+from penstock.compat.modelbit import UserFacingError, get_inference
+from penstock.compat.modelbit._client import http_retry
 
 OFFICIAL = [
     *("deployment", "data", "region", "outpost", "workspace", "branch", "version", "api_key", "timeout_seconds"),
@@ -73,7 +74,7 @@ def test_m12_a_frame() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_m12_asked_again(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_posting, "PAUSE", 0.001)
+    monkeypatch.setattr(http_retry, "PAUSE", 0.001)
     with receiving(lambda number, _: (status, {"error": "busy"}) if number < 4 else (200, {"data": 1})) as receiver:
         assert get_inference("f", 1, base_url=receiver.url) == {"data": 1}
         assert len(receiver.got) == 4
@@ -85,7 +86,7 @@ def test_m12_asked_again(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_m12_as_late_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(_posting.time, "sleep", waited.append)
+    monkeypatch.setattr(http_retry.time, "sleep", waited.append)
     with receiving(lambda number, _: (503, {"error": "busy"}) if number == 1 else (200, {"data": 1})) as receiver:
         receiver.headers["Retry-After"] = "7"
         get_inference("f", 1, base_url=receiver.url)
@@ -101,7 +102,7 @@ def test_m12_not_asked_again(status: int) -> None:
 
 
 def test_m12_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_posting, "PAUSE", 0.001)
+    monkeypatch.setattr(http_retry, "PAUSE", 0.001)
     with pytest.raises(UserFacingError, match=r"Unable to connect to 'http://127.0.0.1:1/v1/f/main/latest'"):
         get_inference("f", 1, base_url="http://127.0.0.1:1")
 
@@ -155,7 +156,7 @@ def test_m12_what_cannot_be_sent(given: dict[str, Any], said: str, monkeypatch: 
 
 
 def test_m12_hosts_of_the_vendor() -> None:
-    from penstock.compat.modelbit._inference import _host
+    from penstock.compat.modelbit._client.inference import _host
 
     assert _host(None, "us-east-2.aws", None, "acme") == "https://acme.us-east-2.aws.modelbit.com"
     assert _host(None, "us-east-2.aws", "out", "acme") == "https://acme.out.us-east-2.aws.modelbit.com"

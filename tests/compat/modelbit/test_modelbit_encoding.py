@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from penstock.compat.modelbit import _encoding
-from penstock.compat.modelbit._encoding import dumps, loads
+from penstock.compat.modelbit._function import json_codec
+from penstock.compat.modelbit._function.json_codec import dumps, loads
 
 
 @pytest.fixture(params=["orjson", "json"], autouse=True)
 def with_and_without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test, with orjson and where it is not installed: both must give the same."""
     if request.param == "json":
-        monkeypatch.setattr(_encoding, "orjson", None)
+        monkeypatch.setattr(json_codec, "orjson", None)
     else:
         pytest.importorskip("orjson")
 

@@ -12,8 +12,8 @@ from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit
-from penstock.compat.modelbit._frames import frame_of
-from penstock.compat.modelbit._metadata import Column
+from penstock.compat.modelbit._function.frames import frame_of
+from penstock.compat.modelbit._spec.metadata import Column
 from penstock.compat.modelbit.errors import BadCall
 
 SOURCE = """

@@ -88,7 +88,7 @@ def test_m25_states(served: Asker) -> None:
 
 
 def test_m21_splits_by_weight() -> None:
-    from penstock.compat.modelbit._endpoints import Backend, Endpoint
+    from penstock.compat.modelbit._spec.endpoints import Backend, Endpoint
 
     endpoint = Endpoint("e", (Backend("a", "f", weight=3), Backend("b", "f", weight=1)))
     counts = Counter(endpoint.choose(None).label for _ in range(20_000))

@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.compat.inferless._calls import call, call_async
-    from penstock.compat.inferless._checking import check
+    from penstock.compat.inferless._check import check
+    from penstock.compat.inferless._client import call, call_async
     from penstock.compat.inferless._decorators import Cls, config, local_entry_point, method, request, response
+    from penstock.compat.inferless._detect import detect
     from penstock.compat.inferless._image import describe
-    from penstock.compat.inferless._layout import detect
-    from penstock.compat.inferless._loading import greeting, load
+    from penstock.compat.inferless._load import greeting, load
     from penstock.compat.inferless._scaffold import scaffold
 
 __all__ = [
@@ -38,12 +38,12 @@ __all__ = [
 __penstock_integration__ = "inferless"
 
 _MODULES = {
-    "_calls": ("call", "call_async"),
-    "_checking": ("check",),
+    "_client": ("call", "call_async"),
+    "_check": ("check",),
     "_decorators": ("Cls", "config", "local_entry_point", "method", "request", "response"),
     "_image": ("describe",),
-    "_layout": ("detect",),
-    "_loading": ("greeting", "load"),
+    "_detect": ("detect",),
+    "_load": ("greeting", "load"),
     "_scaffold": ("scaffold",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

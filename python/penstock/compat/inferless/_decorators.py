@@ -88,8 +88,8 @@ def _exported(cls: Any) -> Any:
 
 
 def _marked(cls: Any) -> Any:
-    from penstock.compat.inferless._pydantic import tensors_of
-    from penstock.compat.inferless._schema import SchemaError
+    from penstock.compat.inferless._spec.pydantic_schema import tensors_of
+    from penstock.compat.inferless._spec.schema import SchemaError
 
     try:
         tensors = tensors_of(cls)

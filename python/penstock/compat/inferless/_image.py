@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from penstock.compat.inferless._loading import name_of, read
-from penstock.compat.inferless._runtime import IMAGES, cuda_of_cog
-from penstock.compat.inferless._yaml import read_yaml
+from penstock.compat.inferless._load import name_of, read
+from penstock.compat.inferless._spec.runtime import IMAGES, cuda_of_cog
+from penstock.compat.inferless._spec.yaml_file import read_yaml
 from penstock.images import ImageSpec
 
 __all__ = ["describe", "runtime_of_cog"]

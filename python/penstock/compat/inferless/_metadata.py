@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from penstock import Model, Request, Response
-from penstock.compat.inferless._schema import Tensor
+from penstock.compat.inferless._app.state import StateFile
 from penstock.compat.inferless._settings import Settings
-from penstock.compat.inferless._state import StateFile
+from penstock.compat.inferless._spec.schema import Tensor
 
 __all__ = ["metadata_model"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.compat.modelbit._door import check, describe, detect, load, scaffold
-from penstock.compat.modelbit._greeting import greeting
-from penstock.compat.modelbit._inference import get_inference
+from penstock.compat.modelbit._check import check
+from penstock.compat.modelbit._client.inference import get_inference
+from penstock.compat.modelbit._detect import detect
+from penstock.compat.modelbit._examples import greeting, scaffold
+from penstock.compat.modelbit._image import describe
+from penstock.compat.modelbit._load import load
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit.errors import ModelbitError, UserFacingError
 from penstock.compat.modelbit.runtime import (

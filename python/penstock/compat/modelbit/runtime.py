@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.modelbit import _captured, _pickled
-from penstock.compat.modelbit._deployment import MAIN, Deployment
+from penstock.compat.modelbit._function import capture, pickles
+from penstock.compat.modelbit._spec.deployment import MAIN, Deployment
 from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = [
@@ -79,7 +79,7 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
     here = Deployment.current()
     try:
         path = here.inside(name) if here else _beside_main(name)
-        return _pickled.read(path)
+        return pickles.read(path)
     except ValueError as error:
         raise UserFacingError(str(error)) from None
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
 
 def save_value(obj: Any, filepath: str) -> None:
     """Pickles an object to a file, for `load_value`: in a deployment below its folder, if no other is named."""
-    _pickled.write(obj, _where(filepath))
+    pickles.write(obj, _where(filepath))
 
 
 def get_secret(
@@ -160,7 +160,7 @@ def log_image(obj: Any) -> None:
     Args:
         obj: Anything with a `save` (of Pillow) or a `savefig` (of matplotlib), or a path of an image.
     """
-    here, captured = Deployment.current(), _captured.current()
+    here, captured = Deployment.current(), capture.current()
     if here is None or not here.images:
         return
     home = Path(here.images)
@@ -217,7 +217,7 @@ def _secret(path: Path, name: str) -> str | None:
     if path.suffix == ".json":
         found = json.loads(text)
     else:
-        from penstock.compat.modelbit._metadata import read_yaml
+        from penstock.compat.modelbit._spec.metadata import read_yaml
 
         found = read_yaml(path)
     value = found.get(name) if isinstance(found, dict) else None

@@ -12,15 +12,15 @@ from typing import Any
 
 from penstock import Model, Server
 from penstock.compat.modelbit import runtime
-from penstock.compat.modelbit._binding import gate_model, model_of
-from penstock.compat.modelbit._deployment import Deployment
-from penstock.compat.modelbit._folders import fill
-from penstock.compat.modelbit._gate import Gate
-from penstock.compat.modelbit._greeting import to_greet
-from penstock.compat.modelbit._own_folder import own_folder
+from penstock.compat.modelbit._bind import gate_model, model_of
+from penstock.compat.modelbit._examples import to_greet
+from penstock.compat.modelbit._gateway.gateway import Gate
 from penstock.compat.modelbit._settings import Settings
-from penstock.compat.modelbit._table import Table, check_name
-from penstock.compat.modelbit._writing import Wanted, name_of, write
+from penstock.compat.modelbit._spec.deployment import Deployment
+from penstock.compat.modelbit._spec.folders import fill
+from penstock.compat.modelbit._spec.table import Table, check_name
+from penstock.compat.modelbit._spec.temporary_folder import own_folder
+from penstock.compat.modelbit._spec.write_folder import Wanted, name_of, write
 from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = ["Deployed", "Workspace", "current", "deploy", "use"]
@@ -247,7 +247,7 @@ def _wanted(
 
 
 def _read(folder: Path, name: str, version: int, branch: str, workspace: Workspace) -> Deployment:
-    from penstock.compat.modelbit._folders import Found, deployment_of
+    from penstock.compat.modelbit._spec.folders import Found, deployment_of
 
     found = Found(name, version, branch, folder, workspace.folder)
     return deployment_of(found, workspace._settings, workspace._token)

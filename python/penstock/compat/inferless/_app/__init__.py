@@ -1,0 +1,1 @@
+"""A loaded app and calls of it."""

@@ -1,0 +1,1 @@
+"""Files and declarations of an app, read without running it."""

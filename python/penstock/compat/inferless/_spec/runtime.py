@@ -1,0 +1,91 @@
+"""The file that says what an app's environment has, such as `inferless-runtime-config.yaml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import StartupError
+from penstock.compat.inferless._spec.yaml_file import read_yaml
+
+__all__ = ["IMAGES", "Runtime", "cuda_of_cog", "read_runtime"]
+
+IMAGES = {
+    "11.8.0": ("nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04", "3.10"),
+    "12.1.1": ("nvidia/cuda:12.1.1-cudnn8-runtime-ubuntu22.04", "3.10"),
+    "12.4.1": ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", "3.10"),
+    "12.9.0": ("nvidia/cuda:12.9.0-cudnn-runtime-ubuntu24.04", "3.12"),
+}
+"""The base image, and the Python in it, for each version of CUDA that a runtime may ask for."""
+_KEYS = {"cuda_version", "base_image", "system_packages", "python_packages", "run", "run_commands"}
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What an app's environment has."""
+
+    cuda: str = ""
+    """The version of CUDA; empty for none."""
+    system_packages: tuple[str, ...] = ()
+    python_packages: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Shell commands, run after the packages are installed."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_runtime(path: Path | None) -> Runtime:
+    """Reads a runtime file; None gives what counts without one.
+
+    Raises:
+        StartupError: it cannot be read, or says what cannot be.
+    """
+    if path is None:
+        return Runtime()
+    told, warnings = read_yaml(path), []
+    build = told.get("build")
+    if "build" not in told and _KEYS & told.keys():
+        build = told
+        warnings.append(f"{path.name} has no 'build:' above its keys; it is read as if it had")
+    if build in (None, "", "null"):
+        build = {}
+    if not isinstance(build, dict):
+        raise StartupError(f"{path.name}: 'build' must hold names with values")
+    warnings += [f"{path.name}: the key {key!r} is not known" for key in build if key not in _KEYS]
+    cuda = str(build.get("cuda_version") or "")
+    if cuda and cuda not in IMAGES:
+        raise StartupError(f"{path.name}: cuda_version must be one of {', '.join(IMAGES)}, not {cuda!r}")
+    base = str(build.get("base_image") or "triton")
+    if base not in ("triton", "fastapi"):
+        warnings.append(f"{path.name}: base_image is 'triton' or 'fastapi', not {base!r}; it does not count")
+    return Runtime(
+        cuda=cuda,
+        system_packages=_texts(path, build, "system_packages"),
+        python_packages=_texts(path, build, "python_packages"),
+        commands=_texts(path, build, "run") + _texts(path, build, "run_commands"),
+        warnings=tuple(warnings),
+    )
+
+
+def cuda_of_cog(version: str) -> str:
+    """The version of CUDA here that stands for one of a `cog.yaml`.
+
+    Raises:
+        StartupError: there is none.
+    """
+    try:
+        number = float(".".join(version.split(".")[:2]))
+    except ValueError:
+        number = 0.0
+    if number < 11:
+        raise StartupError(f"cog.yaml: cuda must be 11 or newer, not {version!r}")
+    return "11.8.0" if number < 12 else "12.1.1"
+
+
+def _texts(path: Path, build: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = build.get(key)
+    if found in (None, "", "null", "~"):
+        return ()
+    if not isinstance(found, list):
+        raise StartupError(f"{path.name}: {key} must be a list, not {found!r}")
+    return tuple(str(one) for one in found if one not in (None, "", "null"))

@@ -1,0 +1,1 @@
+"""REST routes: authentication, options, links, webhooks and the request log."""

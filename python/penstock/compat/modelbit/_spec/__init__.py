@@ -1,0 +1,1 @@
+"""Deployments on disk: folders, metadata, endpoints and versions."""
