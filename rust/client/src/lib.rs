@@ -6,6 +6,9 @@
 //!   thread uses meanwhile ([`blocking::drive`]). There is no runtime, no wake-up and no other thread.
 //! - [`Mode::Async`]: the one runtime of the process ([`runtime::spawn`]), for many calls at once; or an event
 //!   loop on its own thread, as far as it can ([`InlineCall`]).
+//!
+//! HTTP/1.1 is written here: with hyper's client the p50 of small calls is 6 % higher, 4 MiB calls take 7 % longer and
+//! eight tasks make 5 % fewer. The sockets below it would stay: they carry signals, deadlines and event loops.
 #![forbid(unsafe_code)]
 
 mod admin_request;

@@ -1,5 +1,6 @@
 //! Times of log lines.
 
+use chrono::{DateTime, SecondsFormat};
 use penstock_wire::settings::LogFormat;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,25 +36,8 @@ impl Stamp {
 
     /// UTC, for example `2026-11-21T13:00:00.000Z`.
     fn iso(&self) -> String {
-        let (mut days, of_day) = (self.millis / 86_400_000, self.millis % 86_400_000);
-        let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let mut year = 1970;
-        while days >= 365 + u64::from(is_leap(year)) {
-            days -= 365 + u64::from(is_leap(year));
-            year += 1;
-        }
-        let february = 28 + u64::from(is_leap(year));
-        let mut month = 1;
-        for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-            if days < length {
-                break;
-            }
-            days -= length;
-            month += 1;
-        }
-        let (seconds, millis) = (of_day / 1000, of_day % 1000);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z", days + 1)
+        let time = i64::try_from(self.millis).ok().and_then(DateTime::from_timestamp_millis);
+        time.unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 }
 

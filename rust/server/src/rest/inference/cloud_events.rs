@@ -15,6 +15,7 @@ use crate::{
     state::Context,
 };
 use bytes::Bytes;
+use chrono::{DateTime, SecondsFormat, Utc};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode,
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
@@ -23,15 +24,8 @@ use http_body_util::{BodyExt as _, Full};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::rest::cloud_event::{Event, REQUIRED, ResponseAttributes, STRUCTURED};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
-use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher as _,
-    sync::{
-        LazyLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::SystemTime;
+use uuid::Uuid;
 
 const PREFIX: &str = "ce-";
 
@@ -153,13 +147,8 @@ async fn structured<B: Incoming>(
 fn answering(event: &Event, settings: &CloudEvents, model: &str) -> Event {
     let source = settings.source.clone().unwrap_or_else(|| format!("io.kserve.inference.{model}"));
     let kind = settings.kind.as_deref().unwrap_or("io.kserve.inference.response");
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let fresh = ResponseAttributes {
-        id: &new_id(),
-        time: &timestamp(since.as_secs(), since.subsec_micros()),
-        source: &source,
-        kind,
-    };
+    let (id, time) = (Uuid::new_v4().to_string(), timestamp(SystemTime::now()));
+    let fresh = ResponseAttributes { id: &id, time: &time, source: &source, kind };
     event.answer(settings.merge, fresh)
 }
 
@@ -174,59 +163,28 @@ fn put(headers: &mut HeaderMap, event: &Event) {
     }
 }
 
-/// A random UUID. It need not be secret, only new.
-fn new_id() -> String {
-    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let [high, low] = KEYS.each_ref().map(|key| key.hash_one(next));
-    let high = high & !0xF000 | 0x4000;
-    let low = low & !(0xC << 60) | 0x8 << 60;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xFFFF,
-        high & 0xFFFF,
-        low >> 48,
-        low & 0xFFFF_FFFF_FFFF
-    )
-}
-
-/// A time of the Unix clock as RFC 3339 has it, in UTC.
-fn timestamp(seconds: u64, micros: u32) -> String {
-    let (days, second) = (seconds / 86400, seconds % 86400);
-    // Counted from 0000-03-01, so that a leap day is the last of its year.
-    let day = days + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = year + era * 400 + next;
-    format!(
-        "{year:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}.{micros:06}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+/// Formats a time as RFC 3339 in UTC, with microseconds.
+fn timestamp(time: SystemTime) -> String {
+    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{new_id, timestamp};
+    use super::timestamp;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn times_are_dates_of_the_calendar() {
-        assert_eq!(timestamp(0, 0), "1970-01-01T00:00:00.000000Z");
-        assert_eq!(timestamp(951_782_400, 5), "2000-02-29T00:00:00.000005Z");
-        assert_eq!(timestamp(4_107_542_399, 999_999), "2100-02-28T23:59:59.999999Z");
-        assert_eq!(timestamp(1_798_761_599, 0), "2026-12-31T23:59:59.000000Z");
+        let text = |seconds, micros: u32| timestamp(UNIX_EPOCH + Duration::new(seconds, micros * 1000));
+        assert_eq!(text(0, 0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(text(951_782_400, 5), "2000-02-29T00:00:00.000005Z");
+        assert_eq!(text(4_107_542_399, 999_999), "2100-02-28T23:59:59.999999Z");
+        assert_eq!(text(1_798_761_599, 0), "2026-12-31T23:59:59.000000Z");
     }
 
     #[test]
     fn ids_are_new_and_have_the_form_of_a_random_uuid() {
-        let ids: std::collections::HashSet<String> = (0..1000).map(|_| new_id()).collect();
+        let ids: std::collections::HashSet<String> = (0..1000).map(|_| uuid::Uuid::new_v4().to_string()).collect();
         assert_eq!(ids.len(), 1000);
         for id in ids {
             let parts: Vec<&str> = id.split('-').collect();

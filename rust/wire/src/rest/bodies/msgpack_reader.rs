@@ -1,7 +1,7 @@
 //! msgpack, item by item, as it lies in the body.
 
 use penstock_core::{Error, Result};
-use rmp::Marker;
+use rmp::{Marker, decode};
 
 /// A value, or the head of one that has more in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,91 +64,56 @@ impl<'b> Reader<'b> {
         Error::invalid(format!("request msgpack at byte {at}: expected {expected}"))
     }
 
-    /// The next item.
+    /// Takes the next item.
     pub(super) fn item(&mut self) -> Result<Item<'b>> {
-        let (&first, rest) = self.rest.split_first().ok_or_else(|| self.fault("a value"))?;
-        let before = std::mem::replace(&mut self.rest, rest);
-        let item = self.after(Marker::from_u8(first));
-        item.ok_or_else(|| {
+        let &first = self.rest.first().ok_or_else(|| self.fault("a value"))?;
+        let before = self.rest;
+        self.value(Marker::from_u8(first)).ok_or_else(|| {
             self.rest = before;
             self.fault("a whole value of msgpack")
         })
     }
 
-    fn after(&mut self, marker: Marker) -> Option<Item<'b>> {
+    /// Takes the value that begins with `marker`; `None` if it is cut short.
+    fn value(&mut self, marker: Marker) -> Option<Item<'b>> {
+        let rest = &mut self.rest;
         Some(match marker {
-            Marker::FixPos(value) => Item::Uint(value.into()),
-            Marker::FixNeg(value) => Item::Int(value.into()),
-            Marker::Null => Item::Nil,
-            Marker::True => Item::Bool(true),
-            Marker::False => Item::Bool(false),
-            Marker::U8 => Item::Uint(self.fixed::<1>().map(u8::from_be_bytes)?.into()),
-            Marker::U16 => Item::Uint(self.fixed().map(u16::from_be_bytes)?.into()),
-            Marker::U32 => Item::Uint(self.fixed().map(u32::from_be_bytes)?.into()),
-            Marker::U64 => Item::Uint(self.fixed().map(u64::from_be_bytes)?),
-            Marker::I8 => Item::Int(self.fixed().map(i8::from_be_bytes)?.into()),
-            Marker::I16 => Item::Int(self.fixed().map(i16::from_be_bytes)?.into()),
-            Marker::I32 => Item::Int(self.fixed().map(i32::from_be_bytes)?.into()),
-            Marker::I64 => Item::Int(self.fixed().map(i64::from_be_bytes)?),
-            Marker::F32 => Item::Float(self.fixed().map(f32::from_be_bytes)?.into()),
-            Marker::F64 => Item::Float(self.fixed().map(f64::from_be_bytes)?),
-            Marker::FixStr(length) => Item::Str(self.bytes(length.into())?),
-            Marker::Str8 => Item::Str(self.sized(Self::length8)?),
-            Marker::Str16 => Item::Str(self.sized(Self::length16)?),
-            Marker::Str32 => Item::Str(self.sized(Self::length32)?),
-            Marker::Bin8 => Item::Bin(self.sized(Self::length8)?),
-            Marker::Bin16 => Item::Bin(self.sized(Self::length16)?),
-            Marker::Bin32 => Item::Bin(self.sized(Self::length32)?),
-            Marker::FixArray(length) => Item::Array(length.into()),
-            Marker::Array16 => Item::Array(self.length16()?),
-            Marker::Array32 => Item::Array(self.length32()?),
-            Marker::FixMap(length) => Item::Map(length.into()),
-            Marker::Map16 => Item::Map(self.length16()?),
-            Marker::Map32 => Item::Map(self.length32()?),
-            Marker::FixExt1 => self.extension(1)?,
-            Marker::FixExt2 => self.extension(2)?,
-            Marker::FixExt4 => self.extension(4)?,
-            Marker::FixExt8 => self.extension(8)?,
-            Marker::FixExt16 => self.extension(16)?,
-            Marker::Ext8 => self.length8().and_then(|length| self.extension(length))?,
-            Marker::Ext16 => self.length16().and_then(|length| self.extension(length))?,
-            Marker::Ext32 => self.length32().and_then(|length| self.extension(length))?,
+            Marker::Null => decode::read_nil(rest).map(|()| Item::Nil).ok()?,
+            Marker::True | Marker::False => Item::Bool(decode::read_bool(rest).ok()?),
+            Marker::FixPos(_) | Marker::U8 | Marker::U16 | Marker::U32 | Marker::U64 => {
+                Item::Uint(decode::read_int(rest).ok()?)
+            }
+            Marker::FixNeg(_) | Marker::I8 | Marker::I16 | Marker::I32 | Marker::I64 => {
+                Item::Int(decode::read_int(rest).ok()?)
+            }
+            Marker::F32 => Item::Float(decode::read_f32(rest).ok()?.into()),
+            Marker::F64 => Item::Float(decode::read_f64(rest).ok()?),
+            Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32 => {
+                let length = decode::read_str_len(rest).ok()?;
+                Item::Str(self.bytes(length)?)
+            }
+            Marker::Bin8 | Marker::Bin16 | Marker::Bin32 => {
+                let length = decode::read_bin_len(rest).ok()?;
+                Item::Bin(self.bytes(length)?)
+            }
+            Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => {
+                Item::Array(usize::try_from(decode::read_array_len(rest).ok()?).ok()?)
+            }
+            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => {
+                Item::Map(usize::try_from(decode::read_map_len(rest).ok()?).ok()?)
+            }
             Marker::Reserved => return None,
+            _ => {
+                let size = decode::read_ext_meta(rest).ok()?.size;
+                self.bytes(size).map(|_| Item::Ext)?
+            }
         })
     }
 
-    fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (value, rest) = self.rest.split_first_chunk::<N>()?;
-        self.rest = rest;
-        Some(*value)
-    }
-
-    fn bytes(&mut self, length: usize) -> Option<&'b [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
+    fn bytes(&mut self, length: u32) -> Option<&'b [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(usize::try_from(length).ok()?)?;
         self.rest = rest;
         Some(bytes)
-    }
-
-    fn sized(&mut self, length: impl FnOnce(&mut Self) -> Option<usize>) -> Option<&'b [u8]> {
-        let length = length(self)?;
-        self.bytes(length)
-    }
-
-    fn length8(&mut self) -> Option<usize> {
-        self.fixed::<1>().map(|[length]| length.into())
-    }
-
-    fn length16(&mut self) -> Option<usize> {
-        self.fixed().map(u16::from_be_bytes).map(usize::from)
-    }
-
-    fn length32(&mut self) -> Option<usize> {
-        usize::try_from(self.fixed().map(u32::from_be_bytes)?).ok()
-    }
-
-    fn extension(&mut self, length: usize) -> Option<Item<'b>> {
-        // Its type comes first.
-        self.bytes(length.checked_add(1)?).map(|_| Item::Ext)
     }
 
     /// Text: a string, or bytes as older writers have it.
