@@ -1,7 +1,7 @@
-"""Model repository: registration of folder kinds, and `Control` to load models that no folder has.
+"""Model repository: registration of folder kinds, and `Control` to load models without folders.
 
 A repository is a folder with one folder for each model; see docs/repository.md. Penstock's own kind,
-`<version>/model.py`, is known from the start.
+`<version>/model.py`, is always registered.
 
 Example:
     >>> class Onnx:

@@ -224,7 +224,7 @@ def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> Non
 @given(st.binary(max_size=60) | JSON.map(lambda value: _framed(json.dumps(value).encode())))
 def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
     try:
-        head, parts = messages._parsed(message)
+        head, parts = messages._unpack(message)
     except ValueError:
         return
     assert isinstance(head, dict)
@@ -249,4 +249,4 @@ def _framed(text: bytes) -> bytes:
 )
 def test_a_message_that_is_not_what_it_says_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="a message"):
-        messages._parsed(_framed(text))
+        messages._unpack(_framed(text))

@@ -329,8 +329,8 @@ def test_a_socket_that_is_left_over_is_taken_over_and_a_live_one_is_not(place: s
     ("address", "error", "problem"),
     [
         ("unix:", ConfigError, "has no path"),
-        ("ftp://localhost:1", ConfigError, "is no address: expected http://HOST:PORT"),
-        ("http://localhost:port", ConfigError, "is no address"),
+        ("ftp://localhost:1", ConfigError, "is not an address: expected http://HOST:PORT"),
+        ("http://localhost:port", ConfigError, "is not an address"),
         ("http://192.0.2.1:8000", ConfigError, "is not on this machine"),
         ("unix:/nowhere/attach.sock", Unavailable, "no server is there that was started with attach"),
         ("http://localhost:1", Unavailable, "no server is there that was started with attach"),

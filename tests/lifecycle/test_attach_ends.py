@@ -290,8 +290,8 @@ def _asked(place: str, asked: dict[str, Any]) -> dict[str, Any]:
     from penstock._attach import messages
 
     line = _core.Line.connect(place.removeprefix("unix:"))
-    messages.say(line, asked)
-    heard = messages.hear(line, 10.0)
+    messages.send(line, asked)
+    heard = messages.receive(line, 10.0)
     assert heard is not None
     return heard[0]
 
@@ -363,8 +363,8 @@ def test_the_command_attaches_a_file_until_it_is_told_to_end(place: str) -> None
 def test_the_command_heeds_signals_while_a_handler_holds_the_interpreter(
     timeout: float, signals: int, server: Server, place: str, tmp_path: Path
 ) -> None:
-    code = "import sys; from penstock import cli; from penstock._attach import command; command._DRAIN = {}; {}"
-    command = [sys.executable, "-c", code.format(timeout, "sys.exit(cli.main(sys.argv[1:]))"), "attach", place]
+    code = "import sys; from penstock._cli import attach, main; attach._DRAIN = {}; {}"
+    command = [sys.executable, "-c", code.format(timeout, "sys.exit(main.main(sys.argv[1:]))"), "attach", place]
     (gate := tmp_path / "gate").mkdir()
     with subprocess.Popen(
         [*command, "holding.py"],

@@ -148,7 +148,7 @@ def test_broken_code_changes_nothing_and_is_told(app: App, kind: str) -> None:
         assert caller.factor("times") == 2
         assert caller.states("times") == {"1": "READY"}
         reason = caller.reason("times")
-        assert reason.startswith("the models could not be loaded anew: ")
+        assert reason.startswith("the models could not be reloaded: ")
         assert told in reason or re.search(told, reason), reason
         assert "secret" not in reason
         assert str(app.folder) not in reason
@@ -212,7 +212,7 @@ def test_changed_files_are_seen_when_asked_for(app: App) -> None:
         app.write("FACTOR = 3\n", "own.py")
         until(lambda: caller.factor("times") == 3, "the changed file beside the app")
         app.put("own.FACTOR + new.MORE", before="import own, new")
-        server.said("reload failed, what serves goes on: the models could not be loaded anew: ModuleNotFoundError")
+        server.said("reload failed, what serves goes on: the models could not be reloaded: ModuleNotFoundError")
         app.write("MORE = 4\n", "new.py")
         until(lambda: caller.factor("times") == 7, "the file that was missing")
         app.write("MORE = (\n", "new.py")
@@ -313,7 +313,7 @@ def test_python_may_reload_too() -> None:
         assert server.reload(lambda: [times(3)]) == ["a"]
         assert caller.factor("a") == 3
         fails: Callable[[], list[Any]] = lambda: [1 / 0]  # noqa: E731
-        with pytest.raises(PenstockError, match="the models could not be loaded anew: ZeroDivisionError"):
+        with pytest.raises(PenstockError, match="the models could not be reloaded: ZeroDivisionError"):
             server.reload(fails)
         assert caller.factor("a") == 3
     with pytest.raises(PenstockError, match="the server is not started"):

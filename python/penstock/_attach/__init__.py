@@ -1,1 +1,1 @@
-"""Models that another process of this machine attaches: how both sides meet, and what they say."""
+"""Models that another process of the same machine attaches to a server: both sides and their protocol."""

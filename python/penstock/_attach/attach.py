@@ -1,4 +1,4 @@
-"""`attach`: serves models of this process behind a server that runs in another one on the same machine."""
+"""`attach`: serves models of this process behind a server that runs in another process of the same machine."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["Attached", "attach"]
 
 _log = logging.getLogger("penstock.attach")
 
-_LOOKS_EVERY = 0.05
-"""Seconds between two looks at whether a server is there."""
+_CONNECT_INTERVAL = 0.05
+"""Seconds between two attempts to connect."""
 
-_TOLD_WITHIN = 1.0
-"""Seconds in which a server that has hung up says why, or is seen to be gone."""
+_END_TIMEOUT = 1.0
+"""Seconds in which a server that closes a channel also reports the end of the connection."""
 
-_END_WITHIN = 5.0
-"""Seconds that what is under way has when the interpreter ends."""
+_EXIT_TIMEOUT = 5.0
+"""Seconds that requests have to finish when the interpreter ends."""
 
 
 def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) -> Attached:
@@ -43,26 +43,25 @@ def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) 
     must have been started with the setting `attach`.
 
     Args:
-        address: Where it is: `unix:/path` as in its setting, or with `attach="auto"` the address of its HTTP or
-            gRPC port, as clients are given it.
-        models: What to serve, as `Server` takes it; more can be added later.
-        timeout: How many seconds to wait for the server to be there. Models load for as long as they need.
+        address: `unix:/path` as in the server's setting, or with `attach="auto"` the server's HTTP or gRPC address.
+        models: The models, as `Server` takes them; more can be added later.
+        timeout: Seconds to wait for the server. Loading the models is not limited.
 
     Returns:
-        What has been attached, when all of it is ready: a context manager that detaches on exit.
+        The attached models, once all of them are ready: a context manager that detaches on exit.
 
     Raises:
-        Unavailable: no server is there, or it stops.
+        Unavailable: no server listens there, or it stops.
         AlreadyExists: a model of that name and version is served already.
         LoadError: a model failed while it was built; `__cause__` is its own exception.
         SignatureError: a model cannot be attached as it is declared.
-        ConfigError: the address is none of this machine.
+        ConfigError: not an address of this machine.
 
     Example:
         >>> with attach("http://localhost:8000", double) as attached:
         ...     attached.wait()
     """
-    attached = Attached(_line(address, timeout))
+    attached = Attached(_connect(address, timeout))
     try:
         if models:
             attached.add(*models)
@@ -73,32 +72,32 @@ def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) 
 
 
 class Attached:
-    """Models of this process that a server in another one serves. Made by `attach`."""
+    """Models of this process that a server in another process serves. Created by `attach`."""
 
-    def __init__(self, line: _core.Line) -> None:
-        self._line = line
-        self._asks = threading.Lock()
-        self._answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    def __init__(self, connection: _core.Line) -> None:
+        self._connection = connection
+        self._request_lock = threading.Lock()
+        self._responses: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._workers = Workers()
         self._names: list[tuple[str, str]] = []
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._reason: str | None = None
-        threading.Thread(target=self._listen, name="penstock-line", daemon=True).start()
+        threading.Thread(target=self._read_messages, name="penstock-attached", daemon=True).start()
         at_exit.watch(self)
 
     @property
     def alive(self) -> bool:
-        """Whether the server still serves them."""
-        return not self._over.is_set()
+        """Whether the server still serves the models."""
+        return not self._ended.is_set()
 
     @property
     def reason(self) -> str | None:
-        """Why it has ended; None while it has not."""
+        """The reason for the end; None while the models are served."""
         return self._reason
 
     @property
     def models(self) -> list[tuple[str, str]]:
-        """Name and version of each model that was attached."""
+        """Name and version of each attached model."""
         return list(self._names)
 
     def add(self, *models: Model[..., Any] | Any) -> None:
@@ -111,50 +110,56 @@ class Attached:
 
         definitions = attachable(models)
         parts: list[bytes] = []
-        found = [definition_json.to_json(one, parts) for one in definitions]
-        names = [(one.name, one.version) for one in definitions]
-        with self._asks:
-            pairs = [(one, _core.Channel.pair()) for one in definitions for _ in range(one.instances)]
-            asked = {"do": "attach", "penstock": _core.version, "models": found}
-            self._say(asked, parts, [theirs for _, (theirs, _) in pairs])
-            self._answer()
-            # The names are free: it is worth while to load.
-            started = self._workers.start([(one, ours) for one, (_, ours) in pairs], self._lost)
+        descriptions = [definition_json.to_json(definition, parts) for definition in definitions]
+        with self._request_lock:
+            # For each instance the server's end of a channel, and the end of this process.
+            channels = [
+                (definition, *_core.Channel.pair()) for definition in definitions for _ in range(definition.instances)
+            ]
+            message = {"do": "attach", "penstock": _core.version, "models": descriptions}
+            self._send(message, parts, [server_end for _, server_end, _ in channels])
+            self._await_response()
+            # The names are reserved now, so instances are not built in vain.
+            group = self._workers.start([(definition, own_end) for definition, _, own_end in channels], self._lost)
             try:
-                self._answer()
+                self._await_response()
             except LoadError as error:
-                raise error from started.failure()
-            self._names += names
+                raise error from group.failure()
+            self._names += [(definition.name, definition.version) for definition in definitions]
 
     def detach(self, timeout: float | None = 30.0) -> bool:
-        """Takes all models back: no new request finds them, and those under way are finished.
+        """Withdraws all models: new requests do not reach them, and those under way are finished.
 
         Args:
-            timeout: Seconds until what still runs is cut off; None for as long as it needs.
+            timeout: Seconds until requests that still run are cut off; None for no limit.
 
         Returns:
-            Whether all of it has ended well. A second call does nothing.
+            Whether all requests have finished. A second call does nothing.
         """
         if self.alive:
-            # A server that goes meanwhile is as good.
-            with contextlib.suppress(PenstockError), self._asks:
-                self._say({"do": "detach"})
-                self._answer()
+            # If the server stops meanwhile, the models are withdrawn too.
+            with contextlib.suppress(PenstockError), self._request_lock:
+                self._send({"do": "detach"})
+                self._await_response()
         ended = self._workers.join(timeout)
         self._end("it was detached")
         return ended
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Blocks until the server has stopped, or it was detached; at most `timeout` seconds. Whether it is over."""
+        """Blocks until the server has stopped or the models are detached.
+
+        Returns:
+            False if neither happened within `timeout` seconds.
+        """
         until = None if timeout is None else time.monotonic() + timeout
-        if not self._over.wait(timeout):
+        if not self._ended.wait(timeout):
             return False
         return self._workers.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Detaches when the interpreter ends, within a few seconds, whatever the timeout. What is cut off."""
+        """Detaches at interpreter exit, within 5 seconds. Ignores `timeout`. Returns the models that were cut off."""
         del timeout
-        return [] if self.detach(_END_WITHIN) else self.stuck()
+        return [] if self.detach(_EXIT_TIMEOUT) else self.stuck()
 
     def stuck(self) -> list[str]:
         """The models whose handlers have not returned."""
@@ -168,38 +173,38 @@ class Attached:
     ) -> None:
         self.detach()
 
-    def _say(self, head: dict[str, Any], parts: list[bytes] | None = None, channels: Any = ()) -> None:
+    def _send(self, message: dict[str, Any], parts: list[bytes] | None = None, channels: Any = ()) -> None:
         if not self.alive:
             raise Unavailable(f"nothing can be attached any more: {self._reason}")
         try:
-            messages.say(self._line, head, parts or [], channels)
+            messages.send(self._connection, message, parts or [], channels)
         except OSError as error:
             raise Unavailable(f"the server does not listen any more: {error}") from None
 
-    def _answer(self) -> None:
-        if "error" in (answer := self._answers.get()):
-            raise messages.refused(answer)
+    def _await_response(self) -> None:
+        if "error" in (response := self._responses.get()):
+            raise messages.error_from_message(response)
 
-    def _listen(self) -> None:
+    def _read_messages(self) -> None:
         reason = "the server is gone"
         try:
             while True:
-                if (heard := messages.hear(self._line)) is None:
+                if (received := messages.receive(self._connection)) is None:
                     continue
-                head = heard[0]
-                if "end" in head:
-                    reason = str(head["end"])
+                message = received[0]
+                if "end" in message:
+                    reason = str(message["end"])
                     break
-                self._answers.put(head)
+                self._responses.put(message)
         except (EOFError, OSError, ValueError):
             pass
         finally:
             self._end(reason)
 
     def _lost(self, model: str, error: BaseException | None) -> None:
-        """An instance is lost. Its model would serve with fewer, or none, so all is given up."""
-        # Of a server that is gone, the line tells as well.
-        if not self._over.wait(_TOLD_WITHIN):
+        """Detaches everything after the loss of an instance: its model would serve with fewer instances, or none."""
+        # If the server is gone, the connection reports the better reason.
+        if not self._ended.wait(_END_TIMEOUT):
             reason = "the server has hung up on an instance of"
             if error is not None and not isinstance(error, OSError):
                 _log.error("model '%s': an instance has ended", model, exc_info=error)
@@ -209,13 +214,13 @@ class Attached:
     def _end(self, reason: str) -> None:
         if self._reason is None:
             self._reason = reason
-        self._line.hang_up()
-        self._over.set()
-        # Whoever waits for an answer gets none.
-        self._answers.put(messages.refusal(Unavailable(self._reason)))
+        self._connection.hang_up()
+        self._ended.set()
+        # Wakes a thread that waits for a response.
+        self._responses.put(messages.error_message(Unavailable(self._reason)))
 
 
-def _line(address: str, timeout: float) -> _core.Line:
+def _connect(address: str, timeout: float) -> _core.Line:
     from penstock import _core
 
     until = time.monotonic() + timeout
@@ -223,15 +228,15 @@ def _line(address: str, timeout: float) -> _core.Line:
         problem = "no server is there that was started with attach"
         for path in socket_path.candidates(address):
             try:
-                line = _core.Line.connect(path)
+                connection = _core.Line.connect(path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 continue
             except OSError as error:
                 problem = f"it cannot be reached: {error}"
                 continue
-            if socket_path.check_partner(line):
-                return line
+            if socket_path.check_peer(connection):
+                return connection
             problem = "the server there is of another user"
         if time.monotonic() >= until:
             raise Unavailable(f"attach: {address}: {problem}")
-        time.sleep(_LOOKS_EVERY)
+        time.sleep(_CONNECT_INTERVAL)

@@ -1,4 +1,4 @@
-"""The server's side of attaching: it listens for processes that come with models."""
+"""Server side of attaching: accepts the connections of attaching processes."""
 
 from __future__ import annotations
 
@@ -7,89 +7,91 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock._attach import socket_path
-from penstock._attach.session import Guest
-from penstock._attach.table import Table
+from penstock._attach.session import Session
+from penstock._attach.table import AttachedModels
 from penstock.errors import BindError
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._repository.manager import Keeper
+    from penstock._repository.model_table import ModelTable
 
-__all__ = ["Host"]
+__all__ = ["Listener"]
 
-_WITHIN = 5.0
-"""Seconds that guests have to be gone when the server has stopped."""
+_STOP_TIMEOUT = 5.0
+"""Seconds that each session has to end when the server has stopped."""
+
+_ACCEPT_TIMEOUT = 60.0
 
 
-class Host:
-    """Lets processes attach models to a running server.
+class Listener:
+    """Accepts processes that attach models to a running server.
 
     Args:
-        setting: Where: `auto`, or `unix:/path`.
-        addresses: Where the server listens for HTTP and gRPC, by whose ports it is found with `auto`.
-        models: The server's.
-        keeper: Of the server's own models.
+        setting: `auto`, or `unix:/path`.
+        addresses: The server's HTTP and gRPC addresses. With `auto`, their ports name the sockets.
+        models: The server's models.
+        own: The server's own models, whose names cannot be attached.
 
     Raises:
-        BindError: it cannot be listened there.
+        BindError: a socket cannot be listened on.
     """
 
-    def __init__(self, setting: str, addresses: list[str | None], models: _core.Models, keeper: Keeper) -> None:
+    def __init__(self, setting: str, addresses: list[str | None], models: _core.Models, own: ModelTable) -> None:
         from penstock import _core
 
-        self._table = Table(models, keeper)
-        self._doors: list[_core.Door] = []
+        self._table = AttachedModels(models, own)
+        self._sockets: list[_core.Door] = []
         self._closed = False
-        places = _places(setting, addresses)
-        self.address = f"unix:{places[0]}"
-        """Where it is."""
+        paths = _socket_paths(setting, addresses)
+        self.address = f"unix:{paths[0]}"
+        """Address of the first socket."""
         try:
-            for path in places:
+            for path in paths:
                 try:
-                    self._doors.append(_core.Door(path))
+                    self._sockets.append(_core.Door(path))
                 except OSError as error:
                     raise BindError(f"attach: cannot listen on unix:{path}: {error}") from None
         except BaseException:
             self.close()
             raise
-        for integration in self._doors:
-            threading.Thread(target=self._let_in, args=(integration,), name="penstock-integration", daemon=True).start()
+        for socket in self._sockets:
+            threading.Thread(target=self._accept, args=(socket,), name="penstock-listener", daemon=True).start()
 
     def close(self) -> None:
-        """Lets nobody in any more."""
+        """Stops accepting connections."""
         self._closed = True
-        for integration in self._doors:
-            integration.close()
+        for socket in self._sockets:
+            socket.close()
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Says to all that the server has stopped, and waits a few seconds, whatever the timeout, until they know."""
+        """Ends all sessions, and waits up to 5 seconds for each. Ignores `timeout`."""
         del timeout
         self.close()
-        guests = list(self._table.guests)
-        for guest in guests:
-            guest.end("the server has stopped")
-        for guest in guests:
-            guest.thread.join(_WITHIN)
+        sessions = list(self._table.sessions)
+        for session in sessions:
+            session.end("the server has stopped")
+        for session in sessions:
+            session.thread.join(_STOP_TIMEOUT)
         return []
 
     def stuck(self) -> list[str]:
-        """Nothing: whoever does not leave is left behind."""
+        """Empty: a session that does not end is abandoned."""
         return []
 
-    def _let_in(self, integration: _core.Door) -> None:
+    def _accept(self, socket: _core.Door) -> None:
         while not self._closed:
-            # A process that is gone again, or descriptors that have run out, are no reason to end.
+            # A process that is already gone, or a lack of descriptors, must not end the listener.
             with suppress(OSError):
-                line = integration.next(60.0)
-                if line is not None and socket_path.check_partner(line):
-                    self._table.guests.add(Guest(line, self._table))
+                connection = socket.next(_ACCEPT_TIMEOUT)
+                if connection is not None and socket_path.check_peer(connection):
+                    self._table.sessions.add(Session(connection, self._table))
 
 
-def _places(setting: str, addresses: list[str | None]) -> list[str]:
+def _socket_paths(setting: str, addresses: list[str | None]) -> list[str]:
     if setting != "auto":
         return [setting.removeprefix("unix:")]
-    texts = [address for address in addresses if address is not None and not address.startswith("unix:")]
-    ports = dict.fromkeys(int(address.rpartition(":")[2]) for address in texts)
+    tcp = [address for address in addresses if address is not None and not address.startswith("unix:")]
+    ports = dict.fromkeys(int(address.rpartition(":")[2]) for address in tcp)
     if not ports:
         raise BindError("attach: auto is found by a port, and the server listens on none; give attach=unix:/path")
-    return [socket_path.made(port) for port in ports]
+    return [socket_path.create(port) for port in ports]

@@ -1,4 +1,4 @@
-"""What goes over a line: a JSON object, and bytes that it speaks of. Nothing in it is code."""
+"""Messages between a server and an attaching process: a JSON object and binary parts. They never contain code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock import errors
 if TYPE_CHECKING:
     from penstock._core import Channel, Line
 
-__all__ = ["hear", "packed", "refusal", "refused", "say"]
+__all__ = ["error_from_message", "error_message", "pack", "receive", "send"]
 
 _LENGTH = struct.Struct("<Q")
 
 _KINDS: dict[str, type[errors.PenstockError]] = {
-    one.__name__: one
-    for one in (
+    kind.__name__: kind
+    for kind in (
         errors.AlreadyExists,
         errors.InternalError,
         errors.InvalidInput,
@@ -29,62 +29,64 @@ _KINDS: dict[str, type[errors.PenstockError]] = {
 }
 
 
-def say(line: Line, head: Mapping[str, Any], parts: Iterable[bytes] = (), channels: Iterable[Channel] = ()) -> None:
-    """Says something, with parts that do not fit into JSON.
+def send(
+    connection: Line, message: Mapping[str, Any], parts: Iterable[bytes] = (), channels: Iterable[Channel] = ()
+) -> None:
+    """Sends a message with its binary parts, and passes the channels to the other process.
 
     Raises:
-        OSError: the other end is gone, or does not listen.
+        OSError: the other end is gone, or does not read.
     """
-    line.say(packed(head, parts), list(channels))
+    connection.say(pack(message, parts), list(channels))
 
 
-def packed(head: Mapping[str, Any], parts: Iterable[bytes] = ()) -> bytes:
-    """The bytes of a message."""
+def pack(message: Mapping[str, Any], parts: Iterable[bytes] = ()) -> bytes:
+    """The bytes of a message: the length of the JSON, the JSON, and the parts."""
     parts = list(parts)
-    text = json.dumps({**head, "parts": [len(part) for part in parts]}).encode()
+    text = json.dumps({**message, "parts": [len(part) for part in parts]}).encode()
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
-def hear(line: Line, timeout: float | None = None) -> tuple[dict[str, Any], list[bytes], list[Channel]] | None:
-    """What is said next; None if nothing is within so many seconds.
+def receive(connection: Line, timeout: float | None = None) -> tuple[dict[str, Any], list[bytes], list[Channel]] | None:
+    """The next message, its parts and its channels; None if none arrives within `timeout` seconds.
 
     Raises:
-        EOFError: the line has ended.
-        ValueError, OSError: what came is no message of ours.
+        EOFError: the connection is closed.
+        ValueError, OSError: not a valid message.
     """
-    heard = line.hear(timeout)
-    if heard is None:
+    received = connection.hear(timeout)
+    if received is None:
         return None
-    message, channels = heard
-    return (*_parsed(message), channels)
+    message, channels = received
+    return (*_unpack(message), channels)
 
 
-def _parsed(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    if len(message) < _LENGTH.size:
+def _unpack(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    if len(data) < _LENGTH.size:
         raise ValueError("a message that is cut short")
-    start = _LENGTH.size + _LENGTH.unpack_from(message)[0]
+    start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
     try:
-        head = json.loads(message[_LENGTH.size : start])
+        message = json.loads(data[_LENGTH.size : start])
     except RecursionError:
         raise ValueError("a message that is nested too deeply") from None
-    lengths = head.get("parts") if isinstance(head, dict) else None
-    if not isinstance(lengths, list) or not all(type(one) is int and one >= 0 for one in lengths):
-        raise ValueError("a message that is no object")
-    if start + sum(lengths) != len(message):
-        raise ValueError("a message that is not as long as it says")
+    lengths = message.get("parts") if isinstance(message, dict) else None
+    if not isinstance(lengths, list) or not all(type(length) is int and length >= 0 for length in lengths):
+        raise ValueError("a message that is not an object with the lengths of its parts")
+    if start + sum(lengths) != len(data):
+        raise ValueError(f"a message of {len(data)} bytes, expected {start + sum(lengths)}")
     parts = []
     for length in lengths:
-        parts.append(message[start : start + length])
+        parts.append(data[start : start + length])
         start += length
-    return head, parts
+    return message, parts
 
 
-def refusal(error: BaseException) -> dict[str, str]:
-    """An error as an answer."""
-    kind = next((name for name, one in _KINDS.items() if isinstance(error, one)), "InternalError")
+def error_message(error: BaseException) -> dict[str, str]:
+    """The message that reports an error to the other process."""
+    kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), "InternalError")
     return {"error": kind, "message": str(error)}
 
 
-def refused(head: Mapping[str, Any]) -> errors.PenstockError:
-    """The error that an answer is."""
-    return _KINDS.get(str(head.get("error")), errors.InternalError)(str(head.get("message")))
+def error_from_message(message: Mapping[str, Any]) -> errors.PenstockError:
+    """The error that a message reports."""
+    return _KINDS.get(str(message.get("error")), errors.InternalError)(str(message.get("message")))

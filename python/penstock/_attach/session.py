@@ -1,4 +1,4 @@
-"""One process that has come with models, from the server's side: what it asks, and what is left when it goes."""
+"""Server side of one attaching process: its messages, its models, and cleanup when it disconnects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock._attach import definition_json, messages
-from penstock._attach.table import Key, Table
+from penstock._attach.table import AttachedModels, Key
 from penstock._spec.placement import Channels
 from penstock.errors import InvalidInput, LoadError, PenstockError, Unavailable
 
@@ -17,144 +17,146 @@ if TYPE_CHECKING:
     from penstock import _core
     from penstock._spec.definition import Definition
 
-__all__ = ["Guest"]
+__all__ = ["Session"]
 
 _log = logging.getLogger("penstock.attach")
 
 
-class Guest:
-    """Serves one process until it leaves, on a thread of its own.
+class Session:
+    """Serves one process until it disconnects, on a thread of its own.
 
     Args:
-        line: What is said to it and heard of it.
-        table: The models that are attached, of all guests.
+        connection: The connection to the process.
+        table: The attached models of all sessions.
     """
 
-    def __init__(self, line: _core.Line, table: Table) -> None:
-        self._line, self._table = line, table
-        self._says = threading.Lock()
+    def __init__(self, connection: _core.Line, table: AttachedModels) -> None:
+        self._connection, self._table = connection, table
+        self._send_lock = threading.Lock()
         self._channels: list[_core.Channel] = []
         self._keys: list[Key] = []
-        """What it has attached, or is about to."""
-        self._left = False
+        """Models that it has attached, or that are being attached."""
+        self._disconnected = False
         self.thread = threading.Thread(target=self._run, name="penstock-attached", daemon=True)
         self.thread.start()
 
     def end(self, reason: str) -> None:
-        """Says that it is over, and why."""
+        """Reports the reason to the process, and closes the connection."""
         with suppress(OSError):
-            self._say({"end": reason})
-        self._line.hang_up()
+            self._send({"end": reason})
+        self._connection.hang_up()
 
     def _run(self) -> None:
         reason = "it has left"
         try:
             while True:
-                if (heard := messages.hear(self._line)) is not None:
-                    self._carry_out(*heard)
+                if (received := messages.receive(self._connection)) is not None:
+                    self._carry_out(*received)
         except EOFError:
             pass
         except Exception as error:
-            reason = f"it said what is no message of Penstock's ({type(error).__name__})"
+            reason = f"it sent an invalid message ({type(error).__name__})"
         finally:
-            self._leave(reason)
+            self._disconnect(reason)
 
-    def _carry_out(self, head: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
-        if head.get("do") == "attach":
+    def _carry_out(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+        command = message.get("do")
+        if command == "attach":
             with self._table.lock:
                 self._channels += channels
-            # Whoever builds its instances for ever, or dies over it, is heard of meanwhile.
-            work = (head, parts, channels)
-            threading.Thread(target=self._attach, args=work, name="penstock-attaching", daemon=True).start()
-        elif head.get("do") in ("withdraw", "detach"):
+            # On a thread of its own: this one must notice when the process dies or hangs while it builds instances.
+            arguments = (message, parts, channels)
+            threading.Thread(target=self._attach, args=arguments, name="penstock-attaching", daemon=True).start()
+        elif command in ("withdraw", "detach"):
             if names := self._withdraw():
                 _log.info("models are detached by their process: %s", names)
-            if head["do"] == "detach":
-                self._say({"do": "end"})
+            if command == "detach":
+                self._send({"do": "end"})
         else:
-            raise ValueError("it asks for what there is not")
+            raise ValueError(f"unknown command {command!r}")
 
-    def _attach(self, head: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+    def _attach(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
         try:
-            self._bring(head, parts, channels)
+            self._publish(message, parts, channels)
         except BaseException as error:
             if not isinstance(error, PenstockError):
                 _log.exception("models could not be attached")
             for channel in channels:
                 channel.hang_up()
-            answer = messages.refusal(error)
+            response = messages.error_message(error)
         else:
-            answer = {"do": "serve"}
+            response = {"do": "serve"}
         with suppress(OSError):
-            self._say(answer)
+            self._send(response)
 
-    def _bring(self, head: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
-        definitions = _definitions(head, parts, channels)
-        keys = [(one.name, one.version) for one in definitions]
+    def _publish(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+        definitions = _read_definitions(message, parts, channels)
+        keys = [(definition.name, definition.version) for definition in definitions]
         self._table.reserve(keys)
         try:
-            # Nothing is built there before its name is free.
-            self._say({"do": "build"})
-            ready = [(key, self._table.models.prepare(one)) for key, one in zip(keys, definitions, strict=True)]
+            # The process builds instances only once the names are reserved.
+            self._send({"do": "build"})
+            models = self._table.models
+            ready = [(key, models.prepare(definition)) for key, definition in zip(keys, definitions, strict=True)]
             with self._table.lock:
-                if self._left:
+                if self._disconnected:
                     raise Unavailable("the process that attaches it is gone")
-                self._table.models.check_routes([model for _, model in ready], [])
+                models.check_routes([model for _, model in ready], [])
                 self._table.publish(ready)
                 self._keys += keys
         except LoadError as error:
             self._table.release(keys)
-            # Its process knows more of what it raised.
+            # Without the cause: the process itself has the traceback.
             raise LoadError(str(error)) from None
         except BaseException:
             self._table.release(keys)
             raise
-        _log.info("models are attached by another process: %s", _named(keys))
+        _log.info("models are attached by another process: %s", _shown(keys))
 
     def _withdraw(self) -> str:
-        """Takes its models away, which finish what they have."""
+        """Withdraws the process's models; they finish the requests that they have. Returns their names."""
         with self._table.lock:
             keys, self._keys = self._keys, []
             self._table.withdraw(keys)
-        return _named(keys)
+        return _shown(keys)
 
-    def _leave(self, reason: str) -> None:
+    def _disconnect(self, reason: str) -> None:
         with self._table.lock:
-            self._left = True
+            self._disconnected = True
             lost = bool(self._keys)
         names = self._withdraw()
-        # What they compute now fails, if they have not ended by themselves.
+        # Batches that have not finished fail now.
         for channel in self._channels:
             channel.hang_up()
-        self._line.hang_up()
+        self._connection.hang_up()
         if lost and not self._table.models.closed:
             _log.warning("the process that attached models is gone (%s): %s", reason, names)
-        self._table.guests.discard(self)
+        self._table.sessions.discard(self)
 
-    def _say(self, head: Mapping[str, str]) -> None:
-        with self._says:
-            messages.say(self._line, head)
+    def _send(self, message: Mapping[str, str]) -> None:
+        with self._send_lock:
+            messages.send(self._connection, message)
 
 
-def _definitions(head: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> list[Definition]:
+def _read_definitions(message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> list[Definition]:
     from penstock import _core
 
-    if (theirs := head.get("penstock")) != _core.version:
+    if (version := message.get("penstock")) != _core.version:
         raise InvalidInput(
-            f"the server runs Penstock {_core.version}, this process Penstock {theirs}: both must be the same"
+            f"the server runs Penstock {_core.version}, this process Penstock {version}: both must be the same"
         )
-    if not isinstance(models := head.get("models"), list):
-        raise InvalidInput("no models are described")
-    left = list(channels)
-    found = []
-    for one in models:
-        count = one.get("instances") if isinstance(one, dict) else None
-        if not isinstance(count, int) or not 1 <= count <= len(left):
-            raise InvalidInput("a model is described that has no channels for its instances")
-        own, left = left[:count], left[count:]
-        found.append(definition_json.from_json(one, parts, Channels(own)))
-    return found
+    if not isinstance(models := message.get("models"), list):
+        raise InvalidInput("invalid message: got no list of models")
+    remaining = list(channels)
+    definitions = []
+    for model in models:
+        count = model.get("instances") if isinstance(model, dict) else None
+        if not isinstance(count, int) or not 1 <= count <= len(remaining):
+            raise InvalidInput(f"invalid model description: {count!r} instances, {len(remaining)} channels")
+        own, remaining = remaining[:count], remaining[count:]
+        definitions.append(definition_json.from_json(model, parts, Channels(own)))
+    return definitions
 
 
-def _named(keys: list[Key]) -> str:
+def _shown(keys: list[Key]) -> str:
     return ", ".join(f"'{name}' version '{version}'" for name, version in keys)

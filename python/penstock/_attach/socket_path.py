@@ -1,6 +1,6 @@
-"""Where a server and those that attach models to it meet: a socket that only one user can reach.
+"""Path of the socket between a server and attaching processes, in a folder that only one user can open.
 
-`auto` is a place that both sides find by the server's port: `attach-PORT.sock` in a folder of the user's own.
+With `auto`, both sides derive the path from the server's port: `attach-PORT.sock` in a private folder of the user.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from penstock.errors import BindError, ConfigError, Unavailable
 if TYPE_CHECKING:
     from penstock._core import Line
 
-__all__ = ["candidates", "check_partner", "made"]
+__all__ = ["candidates", "check_peer", "create"]
 
 _CREDENTIALS = struct.Struct("iII")
 """The kernel's `struct ucred`: process, user, group."""
 
 
-def made(port: int) -> str:
-    """Where the server of that port listens, in a folder that is made if need be.
+def create(port: int) -> str:
+    """The socket path of a server on `port`. Creates its folder if it does not exist.
 
     Raises:
-        BindError: the folder is not this user's alone.
+        BindError: the folder cannot be created, or other users have access to it.
     """
     folder = _folders()[0]
     try:
@@ -35,18 +35,18 @@ def made(port: int) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise BindError(f"attach: the folder {folder} cannot be made: {error.strerror}") from None
+        raise BindError(f"attach: the folder {folder} cannot be created: {error.strerror}") from None
     if (problem := _problem(folder)) is not None:
         raise BindError(f"attach: {problem}")
     return _socket(folder, port)
 
 
 def candidates(address: str) -> list[str]:
-    """Where the server may listen that an address names: `unix:/path`, or what HTTP or gRPC clients are given.
+    """Socket paths that an address may stand for: `unix:/path`, or the HTTP or gRPC address of the server.
 
     Raises:
-        ConfigError: it is no address, or one of another machine.
-        Unavailable: the folder where it would be is not this user's alone.
+        ConfigError: not an address, or an address of another machine.
+        Unavailable: other users have access to every folder that may hold the socket.
     """
     if address.startswith("unix:"):
         if not (path := address.removeprefix("unix:")):
@@ -56,40 +56,43 @@ def candidates(address: str) -> list[str]:
     if not _is_here(host):
         raise ConfigError(f"attach: {address!r} is not on this machine; models are attached by its own processes")
     problems = {folder: _problem(folder) for folder in _folders() if os.path.lexists(folder)}
-    # Somebody else's server is not to be talked to, and somebody else's folder not to be in the way.
-    found = [_socket(folder, port) for folder, problem in problems.items() if problem is None]
-    if not found and problems:
+    # A folder of another user is skipped: it must neither be trusted nor block the private one.
+    paths = [_socket(folder, port) for folder, problem in problems.items() if problem is None]
+    if not paths and problems:
         raise Unavailable(f"attach: {next(filter(None, problems.values()))}")
-    return found
+    return paths
 
 
-def check_partner(line: Line) -> bool:
-    """Whether the other end is of this user too, as the kernel knows it. Its end is watched from now on."""
-    with socket.socket(fileno=os.dup(line.fileno())) as end:
-        said = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(said)
+def check_peer(connection: Line) -> bool:
+    """Whether the process at the other end belongs to this user, by the kernel's credentials.
+
+    If it does, the connection ends when that process ends.
+    """
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
     if user != os.geteuid():
         return False
-    line.watch(process)
+    connection.watch(process)
     return True
 
 
 def _folders() -> list[str]:
-    """Folders where it may be, the best one first."""
-    own = os.environ.get("XDG_RUNTIME_DIR", "")
-    # Whoever has no such variable still finds what lies in the second one.
-    ours = [os.path.join(own, "penstock")] if os.path.isabs(own) and os.path.isdir(own) else []
-    return [*ours, f"/tmp/penstock-{os.geteuid()}"]  # noqa: S108 - looked at by `_problem`
+    """Folders that may hold the socket, in order of preference."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    folders = [os.path.join(runtime, "penstock")] if os.path.isabs(runtime) and os.path.isdir(runtime) else []
+    # The second one is for processes without the variable.
+    return [*folders, f"/tmp/penstock-{os.geteuid()}"]  # noqa: S108 - checked by `_problem`
 
 
 def _problem(folder: str) -> str | None:
-    """Why a folder is not this user's alone; None if it is."""
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode):
+    """The reason why other users may have access to a folder; None if they have not."""
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is not a folder"
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return f"the folder {folder} belongs to another user"
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         return f"the folder {folder} is open to other users; its mode must be 0700"
     return None
 
@@ -105,20 +108,20 @@ def _host_and_port(address: str) -> tuple[str, int]:
     except ValueError:
         host, port = None, None
     if host is None or parts.scheme not in ("", "http", "grpc"):
-        raise ConfigError(f"attach: {address!r} is no address: expected http://HOST:PORT, HOST:PORT or unix:/path")
+        raise ConfigError(f"attach: {address!r} is not an address: expected http://HOST:PORT, HOST:PORT or unix:/path")
     return host, port or (8001 if parts.scheme == "grpc" else 8000)
 
 
 def _is_here(host: str) -> bool:
-    """Whether an address is one of this machine's: only these can be listened on."""
+    """Whether an address belongs to this machine: only these can be bound."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
     except OSError:
         return False
-    for family, kind, protocol, _, where in found:
+    for family, kind, protocol, _, address in addresses:
         try:
             with socket.socket(family, kind, protocol) as probe:
-                probe.bind(where)
+                probe.bind(address)
                 return True
         except OSError:
             continue

@@ -1,4 +1,4 @@
-"""The models of a server that other processes have attached: whose a name is, and what serves under it."""
+"""Attached models of a server: which names are reserved, and which versions serve."""
 
 from __future__ import annotations
 
@@ -10,64 +10,64 @@ from penstock.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._attach.session import Guest
-    from penstock._repository.manager import Keeper
+    from penstock._attach.session import Session
+    from penstock._repository.model_table import ModelTable
 
-__all__ = ["Key", "Table"]
+__all__ = ["AttachedModels", "Key"]
 
 Key = tuple[str, str]
 """A model's name and version."""
 
 
-class Table:
-    """What is attached now, by whom ever.
+class AttachedModels:
+    """The attached models of all sessions.
 
     Args:
-        models: The server's.
-        keeper: Of the models that the server itself has, whose names nobody else may take.
+        models: The server's models.
+        own: The server's own models, whose names cannot be attached.
     """
 
-    def __init__(self, models: _core.Models, keeper: Keeper) -> None:
-        self.models, self._keeper = models, keeper
+    def __init__(self, models: _core.Models, own: ModelTable) -> None:
+        self.models, self._own = models, own
         self.lock = threading.RLock()
-        """Held by whoever changes what is attached."""
-        self.guests: set[Guest] = set()
+        """Guards all changes of the attached models."""
+        self.sessions: set[Session] = set()
         self._reserved: set[Key] = set()
         self._serving: set[Key] = set()
 
     def reserve(self, keys: Sequence[Key]) -> None:
-        """Keeps names and versions for models that are being built: all of them, or none.
+        """Reserves names and versions for models that are being built: all of them, or none.
 
         Raises:
-            AlreadyExists: one is taken.
+            AlreadyExists: a name and version is taken.
         """
         with self.lock:
-            for place, (name, version) in enumerate(keys):
-                if (name, version) in self._reserved or (name, version) in keys[:place]:
+            for index, (name, version) in enumerate(keys):
+                if (name, version) in self._reserved or (name, version) in keys[:index]:
                     raise AlreadyExists(f"model '{name}' version '{version}' is attached already")
-            # First said, then looked: the keeper does so too, and one of both sees the other.
+            # Reserve first, check afterwards: `ModelTable.claim` does the same, so one of the two sees the other.
             self._reserved.update(keys)
-            self._tell()
+            self._share_names()
             for name, _ in keys:
-                if self._keeper.has(name):
+                if self._own.has(name):
                     self.release(keys)
                     raise AlreadyExists(f"the server has a model '{name}' of its own; attach it under another name")
 
     def release(self, keys: Iterable[Key]) -> None:
-        """Lets go of names that were kept."""
+        """Releases reserved names and versions."""
         with self.lock:
             self._reserved.difference_update(keys)
-            self._tell()
+            self._share_names()
 
     def publish(self, ready: Sequence[tuple[Key, _core.Prepared]]) -> None:
-        """Makes models serve that are built."""
+        """Lets models serve whose instances are built."""
         for name in dict.fromkeys(name for (name, _), _ in ready):
-            own = [model for (one, _), model in ready if one == name]
-            self.models.swap(name, own, self._versions(name))
+            versions = [model for (other, _), model in ready if other == name]
+            self.models.swap(name, versions, self._versions(name))
             self._serving.update(key for key, _ in ready if key[0] == name)
 
     def withdraw(self, keys: Sequence[Key]) -> None:
-        """Takes models away; they finish what they have."""
+        """Withdraws models; they finish the requests that they have."""
         self._serving.difference_update(keys)
         for name in dict.fromkeys(name for name, _ in keys):
             self.models.swap(name, [], self._versions(name))
@@ -75,7 +75,7 @@ class Table:
         self.release(keys)
 
     def _versions(self, name: str) -> list[str]:
-        return [version for one, version in self._serving if one == name]
+        return [version for other, version in self._serving if other == name]
 
-    def _tell(self) -> None:
-        self._keeper.attached = frozenset(name for name, _ in self._reserved)
+    def _share_names(self) -> None:
+        self._own.attached = frozenset(name for name, _ in self._reserved)

@@ -1,4 +1,4 @@
-"""The threads of a process that compute for models that it has attached."""
+"""Worker threads of a process that has attached models: one for each instance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._model.checks import check_batching
-from penstock._model.options import check_processes, is_of_another
+from penstock._model.options import belongs_to_model, check_processes
 from penstock._runtime import tracebacks
 from penstock._runtime.instance import alone
 from penstock._spec.instances import Processes
@@ -20,44 +20,49 @@ if TYPE_CHECKING:
     from penstock import _core
     from penstock._spec.definition import Definition
 
-__all__ = ["Started", "Workers", "attachable"]
+__all__ = ["Group", "Workers", "attachable"]
 
 
 def attachable(models: Iterable[Any]) -> list[Definition]:
-    """The definitions of models, as `Server` takes them, that can be computed in another process than the server's.
+    """The definitions of models that can run in another process than the server's.
 
     Raises:
-        StartupError: there is none, or one cannot; the message says why.
+        StartupError: there are no models, or one of them cannot be attached; the message gives the reason.
     """
     from penstock._model.resolve import definitions_of
 
-    # What explains a model would have to be asked here, and is not.
-    found = [replace(one, explainer=None) for one in definitions_of(models) if not is_of_another(one.name)]
-    for one in found:
-        where = f"model {one.name!r}"
-        if one.opaque or one.calls:
+    # Explainers share the model's instance, which the server cannot reach here.
+    definitions = [
+        replace(definition, explainer=None)
+        for definition in definitions_of(models)
+        if not belongs_to_model(definition.name)
+    ]
+    for definition in definitions:
+        where = f"model {definition.name!r}"
+        if definition.opaque or definition.calls:
             raise SignatureError(f"{where} calls other models, which only a model of the server's own process can")
-        if one.processes is not None:
+        if definition.processes is not None:
             raise SignatureError(f"{where}: an attached model has threads; attach it from several processes instead")
-        check_processes(Processes(1), one.batching, None, where)
-        check_batching(one.batching, (one.inputs, one.outputs), where, streams=one.streams, processes=True)
-    return found
+        check_processes(Processes(1), definition.batching, None, where)
+        tensors = (definition.inputs, definition.outputs)
+        check_batching(definition.batching, tensors, where, streams=definition.streams, processes=True)
+    return definitions
 
 
-class Started:
-    """Threads that were started together."""
+class Group:
+    """Worker threads that were started together."""
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
         self.failures: list[BaseException] = []
 
     def failure(self) -> BaseException | None:
-        """What was raised first while a handler was built."""
+        """The first exception of building a handler."""
         return self.failures[0] if self.failures else None
 
 
 class Workers:
-    """All of them."""
+    """All worker threads of the process."""
 
     def __init__(self) -> None:
         self._threads: list[tuple[str, threading.Thread]] = []
@@ -66,27 +71,27 @@ class Workers:
         self,
         instances: Sequence[tuple[Definition, _core.Channel]],
         failed: Callable[[str, BaseException | None], object],
-    ) -> Started:
+    ) -> Group:
         """Starts a thread for each instance, which builds its handler there.
 
         Args:
-            instances: What each computes, and where it gets its batches.
-            failed: Told of a model of which an instance has ended that should not have, and of what it raised, if so.
+            instances: The definition of each instance, and the channel that brings its batches.
+            failed: Called with the model's name and the exception, if any, when an instance ends unexpectedly.
         """
-        started = Started()
+        group = Group()
         for definition, channel in instances:
             thread = threading.Thread(
                 target=_work,
-                args=(definition, channel, started, failed),
+                args=(definition, channel, group, failed),
                 name=f"penstock-{definition.name}",
                 daemon=True,
             )
             self._threads.append((f"{definition.name} (version {definition.version})", thread))
             thread.start()
-        return started
+        return group
 
     def join(self, timeout: float | None) -> bool:
-        """Waits until all have ended. Whether they have."""
+        """Waits up to `timeout` seconds until all threads have ended. Returns whether they have."""
         until = None if timeout is None else time.monotonic() + timeout
         for _, thread in self._threads:
             if thread is not threading.current_thread():
@@ -94,14 +99,14 @@ class Workers:
         return not self.stuck()
 
     def stuck(self) -> list[str]:
-        """The models of which one has not."""
+        """The models of threads that have not ended."""
         return list(dict.fromkeys(name for name, thread in self._threads if thread.is_alive()))
 
 
 def _work(
     definition: Definition,
     channel: _core.Channel,
-    started: Started,
+    group: Group,
     failed: Callable[[str, BaseException | None], object],
 ) -> None:
     from penstock import _core
@@ -116,7 +121,7 @@ def _work(
         if worker.is_ready:
             failed(definition.name, error)
             return
-        started.failures.append(error)
-        # A server that is gone, or does not want it any more, does not hear of it.
+        group.failures.append(error)
+        # The server may be gone, or may have closed the channel.
         with contextlib.suppress(OSError):
             worker.failed(tracebacks.summary(error), tracebacks.user_traceback(error))

@@ -66,7 +66,7 @@ def wire_name(given: object, target: object, *, routes: bool) -> str:
     return checked_name("name", name)
 
 
-def is_of_another(name: str) -> bool:
+def belongs_to_model(name: str) -> bool:
     """Whether a model comes and goes with the one that it belongs to, as explainers do."""
     return ":" in name[1:]
 

@@ -1,8 +1,9 @@
-"""What a server is given, as definitions: models, pipelines, and plain functions and classes."""
+"""Definitions of models, pipelines, and plain functions and classes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from penstock._model import call_graph
@@ -10,69 +11,73 @@ from penstock._model.pipeline import Pipeline
 from penstock._spec.definition import Definition
 from penstock.errors import StartupError
 
-__all__ = ["definitions_of", "let_go", "made"]
+__all__ = ["as_model", "definitions_of", "for_inspection"]
 
 
 def definitions_of(models: Iterable[Any], *, required: bool = True) -> list[Definition]:
-    """The definitions of models, pipelines, definitions, and plain functions or classes; no two alike.
+    """The definitions of models, pipelines, definitions, and plain functions or classes.
 
-    Each stands behind those that it says it calls.
+    A definition comes after those that it calls.
+
+    Args:
+        models: The models.
+        required: Whether at least one is required, and all that they call must be among them.
 
     Raises:
         StartupError: there is none, or two have the same name and version.
-        SignatureError: what they say of each other does not fit.
+        SignatureError: a pipeline or a declared call does not fit the other models.
     """
-    found: dict[tuple[str, str], Definition] = {}
+    definitions: dict[tuple[str, str], Definition] = {}
     models = list(models)
-    pipelines = [one for one in models if isinstance(one, Pipeline)]
-    for one in models:
-        if not isinstance(one, Pipeline):
-            _add(found, _definition_of(one))
-    # One may be a step of another.
-    for one in call_graph.ordered(pipelines, lambda one: one.name, lambda one: [step.model for step in one.steps]):
-        _add(found, one.definition(found.values()))
-    if required and not found:
+    pipelines = [model for model in models if isinstance(model, Pipeline)]
+    for model in models:
+        if not isinstance(model, Pipeline):
+            _add(definitions, _definition_of(model))
+    # A pipeline may be a step of another one.
+    for pipeline in call_graph.ordered(
+        pipelines, lambda pipeline: pipeline.name, lambda pipeline: [step.model for step in pipeline.steps]
+    ):
+        _add(definitions, pipeline.definition(definitions.values()))
+    if required and not definitions:
         raise StartupError("there is no model to serve; give at least one")
-    return call_graph.check([*found.values()], all_known=required)
+    return call_graph.check([*definitions.values()], all_known=required)
 
 
-def _add(found: dict[tuple[str, str], Definition], definition: Definition) -> None:
-    if (key := (definition.name, definition.version)) in found:
+def _add(definitions: dict[tuple[str, str], Definition], definition: Definition) -> None:
+    if (key := (definition.name, definition.version)) in definitions:
         raise StartupError(
             f"model {definition.name!r} version {definition.version!r} is given twice; "
             "give one of them another name= or version="
         )
-    found[key] = definition
+    definitions[key] = definition
     if (explainer := definition.explainer) is not None:
-        found[explainer.name, explainer.version] = explainer
+        definitions[explainer.name, explainer.version] = explainer
 
 
-def made(one: Any) -> Any:
-    """What a server is given, with a name and a version: a model of a plain function or class, all else as it is."""
-    if isinstance(one, Pipeline | Definition):
-        return one
-    return _definition_of(one)
+def as_model(target: Any) -> Any:
+    """A pipeline or definition unchanged, and the definition of anything else: each has a name and a version."""
+    if isinstance(target, Pipeline | Definition):
+        return target
+    return _definition_of(target)
 
 
-def let_go() -> Any:
-    """The factory of what a started server says that it was started with.
-
-    Raises:
-        StartupError: always.
-    """
-    # What was loaded is the compiled part's to keep: it may be replaced, and must then not be held here.
-    raise StartupError("a started server's definitions say what it was started with, and build nothing")
+def for_inspection(definitions: Iterable[Definition]) -> list[Definition]:
+    """The definitions of a started server, without factories: a model that is replaced must not be retained here."""
+    return [replace(definition, factory=_unloadable_factory, explainer=None) for definition in definitions]
 
 
-def _definition_of(one: Any) -> Definition:
-    if isinstance(one, Definition):
-        return one
-    # A class may have a method of that name; only an object that is ready can define.
-    if not isinstance(one, type) and callable(getattr(one, "definition", None)):
-        made = one.definition()
-        if isinstance(made, Definition):
-            return made
+def _unloadable_factory() -> Any:
+    raise StartupError("the definitions of a started server are for inspection, and cannot be loaded")
+
+
+def _definition_of(target: Any) -> Definition:
+    if isinstance(target, Definition):
+        return target
+    # A class may have a method of that name for its instances.
+    if not isinstance(target, type) and callable(getattr(target, "definition", None)):
+        definition = target.definition()
+        if isinstance(definition, Definition):
+            return definition
     from penstock._model.model import model
 
-    made = model(one).definition()
-    return made
+    return model(target).definition()

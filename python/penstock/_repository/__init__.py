@@ -1,1 +1,1 @@
-"""Folders of models: what is in them, which versions serve, and who changes that while the server runs."""
+"""Model repository: folders of models, version policies, and loads and unloads while the server runs."""

@@ -1,4 +1,4 @@
-"""Adds models to those that a server was given, and removes them: one change of what serves, or none."""
+"""Adds models to a running server, and removes them: one change of what serves, or none."""
 
 from __future__ import annotations
 
@@ -6,76 +6,92 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock._model import call_graph
-from penstock._model.options import is_of_another
+from penstock._model.options import belongs_to_model
 from penstock._repository import replace_all
-from penstock._repository.model_state import Ready
-from penstock._repository.sources import Given
+from penstock._repository.model_state import ReadyVersion
+from penstock._repository.sources import GivenModels
 from penstock.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._repository.manager import Keeper
+    from penstock._repository.manager import ModelManager
     from penstock._spec.definition import Definition
 
 __all__ = ["add", "remove"]
 
 
 def add(
-    keeper: Keeper,
-    models: _core.Models,
-    joined: Callable[[list[Definition]], Iterable[Definition]],
+    manager: ModelManager,
+    define_all: Callable[[list[Definition]], Iterable[Definition]],
     replaced: Collection[tuple[str, str]] = frozenset(),
 ) -> list[str]:
-    """Does so for a keeper whose turn it is; the models of these names and versions may make way. See `Server.add`."""
-    _require_open(models)
-    before = [one for one in keeper.given.definitions() if (one.name, one.version) not in replaced]
-    there = {(one.name, one.version) for one in before}
-    mark = object()
-    new = [one for one in joined(before) if not is_of_another(one.name) and (one.name, one.version) not in there]
-    more = Given(new, mark)
-    replace_all.check_names(keeper, more)
-    for name, offer in more.offers().items():
-        keeper.describe(name, loading=offer.versions)
+    """Adds models. The caller holds the manager's lock. See `Server.add`.
+
+    Args:
+        manager: The manager of the server.
+        define_all: Returns all definitions, for the list of those that stay.
+        replaced: Names and versions of present models that may be replaced.
+    """
+    table = manager.table
+    _check_open(table.models)
+    staying = [
+        definition
+        for definition in manager.given.definitions()
+        if (definition.name, definition.version) not in replaced
+    ]
+    known = {(definition.name, definition.version) for definition in staying}
+    fingerprint = object()
+    new = [
+        definition
+        for definition in define_all(staying)
+        if not belongs_to_model(definition.name) and (definition.name, definition.version) not in known
+    ]
+    added = GivenModels(new, fingerprint)
+    replace_all.check_names(manager, added)
+    for name, offer in added.offers().items():
+        table.describe(name, loading=offer.versions)
     try:
-        prepared: dict[str, list[Ready]] = {}
-        for one in new:
-            prepared.setdefault(one.name, []).append(Ready.of(models, one, mark))
-        replace_all.check_routes(models, prepared)
+        ready: dict[str, list[ReadyVersion]] = {}
+        for definition in new:
+            version = ReadyVersion.build(table.models, definition, fingerprint)
+            ready.setdefault(definition.name, []).append(version)
+        replace_all.check_routes(table.models, ready)
     except BaseException:
-        for name in more.offers():
-            _say(keeper, name)
-        _require_open(models)
+        for name in added.offers():
+            _update_index(manager, name)
+        _check_open(table.models)
         raise
-    keeper.given = keeper.given.plus(more)
-    for name, ready in prepared.items():
-        keeper.swap(name, ready, [*keeper.known(name).marks])
-        keeper.describe(name)
-    return [*prepared]
+    manager.given = manager.given.plus(added)
+    for name, versions in ready.items():
+        table.swap(name, versions, table.state(name).serving)
+        table.describe(name)
+    return [*ready]
 
 
-def remove(keeper: Keeper, models: _core.Models, name: str, version: str | None) -> None:
-    """Does so for a keeper whose turn it is. See `Server.remove`."""
-    offer = keeper.given.offers().get(name)
+def remove(manager: ModelManager, name: str, version: str | None) -> None:
+    """Removes a model, or one version of it. The caller holds the manager's lock. See `Server.remove`."""
+    offer = manager.given.offers().get(name)
     if offer is None or (version is not None and version not in offer.versions):
         which = f"{name!r}" if version is None else f"{name!r} version {version!r}"
         raise NotFound(f"the server was given no model {which}")
-    _require_open(models)
-    left = keeper.given.minus(name, offer.versions if version is None else [version])
-    call_graph.check(left.definitions(), all_known=not keeper.folders)
-    keeper.given = left
-    known = keeper.known(name)
-    keeper.swap(name, [], [one for one in known.marks if version is not None and one != version])
-    known.failed.clear()
-    _say(keeper, name)
+    table = manager.table
+    _check_open(table.models)
+    staying = manager.given.minus(name, offer.versions if version is None else [version])
+    call_graph.check(staying.definitions(), all_known=not manager.folders)
+    manager.given = staying
+    state = table.state(name)
+    table.swap(name, [], [other for other in state.serving if version is not None and other != version])
+    state.failed.clear()
+    _update_index(manager, name)
 
 
-def _say(keeper: Keeper, name: str) -> None:
-    if name in keeper.given.offers():
-        keeper.describe(name)
+def _update_index(manager: ModelManager, name: str) -> None:
+    if name in manager.given.offers():
+        manager.table.describe(name)
     else:
-        keeper.forget(name)
+        manager.table.forget(name)
 
 
-def _require_open(models: _core.Models) -> None:
+def _check_open(models: _core.Models) -> None:
     if models.closed:
         raise Unavailable("the server is shutting down") from None

@@ -1,4 +1,4 @@
-"""Clients' requests to load and unload models: who carries them out, and how they are answered."""
+"""Clients' requests to load and unload models: execution and responses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from penstock.errors import PenstockError, StartupError
 if TYPE_CHECKING:
     from penstock import _core
 
-__all__ = ["Control", "answered", "carry_out"]
+__all__ = ["Control", "carry_out", "respond"]
 
 _log = logging.getLogger("penstock.repository")
 
 
 class Control(Protocol):
-    """What loads and unloads models when clients ask for it, in place of folders of a repository.
+    """Loads and unloads models on clients' requests, in place of repository folders.
 
-    It is asked on a thread of the server's own, by one client at a time, and there uses `Server.add` and
-    `Server.remove`. What it raises of `penstock.errors` is the client's answer.
+    The methods are called on a thread of the server, one at a time, and use `Server.add` and `Server.remove`.
+    An exception of `penstock.errors` becomes the client's response.
 
     Example:
         >>> class Control:
@@ -34,12 +34,12 @@ class Control(Protocol):
     """
 
     def load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
-        """Loads a model, or loads it anew.
+        """Loads or reloads a model.
 
         Args:
-            name: The model, as the client named it: any text.
-            config: The document that came with the request, if one did.
-            files: The files that came with it; none unless `load_files` is on.
+            name: The model's name from the request: any text.
+            config: The configuration document of the request, if there is one.
+            files: The files of the request; always empty unless `load_files` is on.
         """
 
     def unload(self, name: str) -> None:
@@ -47,10 +47,10 @@ class Control(Protocol):
 
 
 def carry_out(control: Control, command: _core.Command, *, takes_files: bool) -> None:
-    """Has a client's request carried out, and answers it."""
+    """Executes a client's request with `control`, and responds."""
     name, load = command.model, command.load
 
-    def do() -> None:
+    def run() -> None:
         if load is None:
             control.unload(name)
             return
@@ -59,17 +59,17 @@ def carry_out(control: Control, command: _core.Command, *, takes_files: bool) ->
             raise failures.no_files()
         control.load(name, config, files)
 
-    answered(command, do)
+    respond(command, run)
 
 
-def answered(command: _core.Command, do: Callable[[], None]) -> None:
-    """Does what a client asked for, and answers as it went."""
+def respond(command: _core.Command, run: Callable[[], None]) -> None:
+    """Runs a client's request, and responds with success or with the error."""
     try:
-        do()
+        run()
     except PenstockError as error:
         command.refuse(error.kind if not isinstance(error, StartupError) else "handler", str(error))
     except BaseException:
-        # This thread must outlive whatever a model's code does.
+        # Code of a model may raise SystemExit and the like, which must not end this thread.
         name = failures.printable(command.model)
         _log.exception("model '%s': loading it failed", name)
         command.refuse("internal", f"model '{name}': the server failed to load it")

@@ -1,4 +1,4 @@
-"""What a server begins with."""
+"""Models that a server starts with."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from penstock._spec.definition import Definition
     from penstock.config import ServerConfig
 
-__all__ = ["define", "wanted"]
+__all__ = ["define", "initial_offers"]
 
 
-def wanted(sources: Sequence[Source], config: ServerConfig, *, required: bool = True) -> dict[str, Offer]:
-    """The models to begin with. Those of the first source were given to the server, so all of them.
+def initial_offers(sources: Sequence[Source], config: ServerConfig, *, required: bool = True) -> dict[str, Offer]:
+    """The models to load at startup, by name. All models of the first source, which were given to the server, are.
 
     Args:
-        sources: Where they come from.
+        sources: The sources, the given models first.
         config: The server's settings.
-        required: Whether there must be one, unless clients load them.
+        required: Whether at least one model is required, unless clients load models.
 
     Raises:
-        StartupError: a folder cannot be read, two models have one name, or one that is asked for is not there.
+        StartupError: a folder cannot be read, two models have one name, or a model of `load_models` is unknown.
     """
     offers, known = dict(sources[0].offers()), {"*"}
     for source in sources[1:]:
@@ -49,10 +49,10 @@ def wanted(sources: Sequence[Source], config: ServerConfig, *, required: bool = 
 
 
 def define(name: str, offer: Offer) -> list[Definition]:
-    """Reads the versions of a model that serve.
+    """The definitions of a model's versions that its policy chooses.
 
     Raises:
-        LoadError: one cannot be read; `__cause__` is its own exception.
+        LoadError: a version cannot be read; `__cause__` is its own exception.
     """
     try:
         overrides = Overrides.parse(offer.config)
@@ -60,15 +60,17 @@ def define(name: str, offer: Offer) -> list[Definition]:
         raise LoadError(f"model {name!r}: {error}") from error
     policy = overrides.policy or offer.policy
     chosen = policy.choose(offer.versions)
-    read = [_define(name, version, offer.versions[version], overrides) for version in chosen]
-    return [replace(one, version_policy=policy) for one in read]
+    definitions = [_define(name, version, offer.versions[version], overrides) for version in chosen]
+    return [replace(definition, version_policy=policy) for definition in definitions]
 
 
-def _define(name: str, version: str, one: Version, overrides: Overrides) -> Definition:
+def _define(name: str, version: str, source: Version, overrides: Overrides) -> Definition:
     try:
-        return overrides.apply(one.define())
+        return overrides.apply(source.define())
     except Exception as error:
-        if not one.place:
+        if not source.folder:
             raise
-        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise LoadError(f"model {name!r} version {version!r} in {one.place} could not be loaded: {what}") from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise LoadError(
+            f"model {name!r} version {version!r} in {source.folder} could not be loaded: {reason}"
+        ) from error

@@ -1,4 +1,4 @@
-"""Folder kinds of a model repository, in the order of registration."""
+"""Folder kinds of a model repository, in order of registration."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["FolderKind", "kinds", "register"]
 
 
 class FolderKind(Protocol):
-    """One way to lay out a model's folder."""
+    """A layout of a model's folder."""
 
     @property
     def name(self) -> str:
-        """Its name, for messages."""
+        """Name for messages."""
 
     def versions(self, folder: Path) -> Mapping[str, Path]:
-        """The versions in a model's folder, and for each the file or folder whose change makes it a new one.
+        """The versions in a model's folder, each with the file or folder that it is reloaded for when it changes.
 
-        Empty if the folder is not of this kind. Called often: it should look, not read.
+        Empty if the folder is not of this kind. It is called at each poll, so it should list files, not read them.
         """
 
     def define(self, folder: Path, name: str, version: str) -> Definition:
-        """Reads one version; `folder` is what `versions` gave for it.
+        """Reads one version; `folder` is the path that `versions` returned for it.
 
-        Called anew for each load, on the repository's thread, and must then see what the files hold now.
-        What it raises is why the version is not loaded; the version that serves goes on serving.
+        It is called for each load, on the repository's thread, and must read the present contents of the files.
+        If it raises, the version is not loaded, and the version that serves goes on.
         """
 
 
@@ -37,13 +37,13 @@ _kinds: list[FolderKind] = [Native()]
 
 
 def register(kind: FolderKind) -> None:
-    """Makes a kind known; before the server starts. A kind of the same name is replaced.
+    """Registers a kind. Call it before the server starts. A kind of the same name is replaced.
 
-    A folder is of the first kind, in the order of registration, that finds versions in it.
+    A folder is of the first kind, in order of registration, that finds versions in it.
     """
     _kinds[:] = [*(known for known in _kinds if known.name != kind.name), kind]
 
 
 def kinds() -> tuple[FolderKind, ...]:
-    """The kinds that are known, in the order in which they are asked."""
+    """The registered kinds, in order of registration."""
     return tuple(_kinds)

@@ -1,4 +1,4 @@
-"""What has been done about one model so far."""
+"""Load state of one model: versions that serve, that failed, and that a client unloaded."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ if TYPE_CHECKING:
     from penstock import _core
     from penstock._spec.definition import Definition
 
-__all__ = ["Known", "Ready"]
+__all__ = ["ModelState", "ReadyVersion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyVersion:
     """A version whose instances are built."""
 
     version: str
-    mark: object
+    fingerprint: object
     model: _core.Prepared
     explainer: _core.Prepared | None
 
     @classmethod
-    def of(cls, models: _core.Models, definition: Definition, mark: object) -> Ready:
+    def build(cls, models: _core.Models, definition: Definition, fingerprint: object) -> ReadyVersion:
         """Builds a version, and its explainer before it."""
         explainer = models.prepare(definition.explainer) if definition.explainer else None
-        return cls(definition.version, mark, models.prepare(definition), explainer)
+        return cls(definition.version, fingerprint, models.prepare(definition), explainer)
 
 
 @dataclass(slots=True)
-class Known:
-    """What has been done about one model."""
+class ModelState:
+    """Load state of one model."""
 
-    marks: dict[str, object] = field(default_factory=dict)
-    """Of the versions that serve: what they were made of."""
+    serving: dict[str, object] = field(default_factory=dict)
+    """Versions that serve, with the fingerprints of their sources."""
     failed: dict[str, tuple[object, str]] = field(default_factory=dict)
-    """Of those that could not be loaded: what they would have been made of, and why."""
+    """Versions that could not be loaded, with the fingerprints of their sources and the reasons."""
     unloaded: list[str] = field(default_factory=list)
     """Versions that a client unloaded."""
 
-    def is_done(self, version: str, mark: object) -> bool:
-        """Whether that form of a version was loaded, or tried, already."""
-        return mark in (self.marks.get(version, self), self.failed.get(version, (self,))[0])
+    def is_current(self, version: str, fingerprint: object) -> bool:
+        """Whether this form of a version has been loaded, or has failed, already."""
+        return fingerprint in (self.serving.get(version, self), self.failed.get(version, (self,))[0])
 
     def is_unloaded(self) -> bool:
-        """Whether a client wanted it gone."""
-        return bool(self.unloaded) and not self.marks
+        """Whether a client has unloaded the model."""
+        return bool(self.unloaded) and not self.serving
 
-    def notes(self, loading: Iterable[str]) -> list[tuple[str, bool, str]]:
-        """What the index is to say of versions: whether they are being loaded, and why they do not serve."""
-        notes = {version: (version, False, "unloaded") for version in self.unloaded}
-        notes |= {version: (version, False, reason) for version, (_, reason) in self.failed.items()}
-        notes |= {version: (version, True, "") for version in loading}
-        return [*notes.values()]
+    def index_entries(self, loading: Iterable[str]) -> list[tuple[str, bool, str]]:
+        """Index entries of versions that do not serve: version, whether it is being loaded, reason."""
+        entries = {version: (version, False, "unloaded") for version in self.unloaded}
+        entries |= {version: (version, False, reason) for version, (_, reason) in self.failed.items()}
+        entries |= {version: (version, True, "") for version in loading}
+        return [*entries.values()]

@@ -1,4 +1,4 @@
-"""Penstock's own kind of folder: `<version>/model.py`, with one `@model` in it."""
+"""Folder kind of Penstock itself: `<version>/model.py` with one `@model` in it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FILE = "model.py"
 
 
 class Native:
-    """`<version>/model.py`. The folders' names are the model's name and version, whatever the code says."""
+    """`<version>/model.py`. The folders' names override the name and version in the code."""
 
     name = "penstock"
 
     def versions(self, folder: Path) -> Mapping[str, Path]:
         """The versions in a model's folder."""
-        return {one.name: one for one in folder.iterdir() if (one / _FILE).is_file()}
+        return {version.name: version for version in folder.iterdir() if (version / _FILE).is_file()}
 
     def define(self, folder: Path, name: str, version: str) -> Definition:
-        """Imports the code of one version anew."""
+        """Imports the code of one version, again if it was imported before."""
         with targets.marked(_FILE):
             module = reimport.import_folder(str(folder), "model")
         try:
@@ -40,14 +40,14 @@ class Native:
         except BaseException:
             reimport.forget(module.__name__)
             raise
-        factory = _Held(definition.factory)
-        # The server holds it until the last instance has closed.
+        factory = _TrackedFactory(definition.factory)
+        # The server holds the factory until the last instance has closed.
         weakref.finalize(factory, reimport.forget, module.__name__).atexit = False
         return replace(definition, factory=factory)
 
 
-class _Held:
-    """A factory whose end can be seen."""
+class _TrackedFactory:
+    """A factory whose deletion can be observed, unlike a bound method's."""
 
     def __init__(self, factory: Callable[[], Handler]) -> None:
         self._factory = factory
@@ -58,14 +58,14 @@ class _Held:
 
 def _model_in(module: ModuleType, name: str) -> Model[..., Any]:
     models = {id(value): value for value in vars(module).values() if isinstance(value, Model)}
-    found = [*models.values()]
-    if len(found) > 1:
-        found = [one for one in found if one.name == name]
-    if len(found) == 1:
-        return found[0]
+    candidates = [*models.values()]
+    if len(candidates) > 1:
+        candidates = [model for model in candidates if model.name == name]
+    if len(candidates) == 1:
+        return candidates[0]
     if not models:
         if any(isinstance(value, Pipeline) for value in vars(module).values()):
             raise StartupError(f"{_FILE} has a Pipeline: give it to the server, beside the models that are its steps")
         raise StartupError(f"{_FILE} has no @model")
-    names = ", ".join(sorted(one.name for one in models.values()))
+    names = ", ".join(sorted(model.name for model in models.values()))
     raise StartupError(f"{_FILE} has {len(models)} models ({names}), expected one, or one named {name!r}")

@@ -1,8 +1,7 @@
-"""A document that overrides parts of a model's configuration, in the form that Triton's clients send.
+"""Overrides of a model's configuration, in Triton's JSON form.
 
-What can be overridden is how requests are batched and queued, how many instances run, and which versions
-serve. A client that sends a whole configuration back, as it got it, is understood: anything else in it must
-be what the model has anyway.
+Batching, queueing, the number of instances and the version policy can be overridden. A client may also send back a
+whole configuration that it got: every other key must then have the value that the model has.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ __all__ = ["Overrides"]
 _KEYS = "max_batch_size, dynamic_batching, instance_group and version_policy"
 _KINDS = ("KIND_AUTO", "KIND_CPU", "KIND_MODEL")
 _OWN_PARAMETERS = ("max_queue", "oversize", "hold")
-"""Of a configuration that a client got and sends back; they tell, and set nothing."""
+"""Informational parameters of a configuration: accepted, and ignored."""
 
 _QUEUE_POLICY = (("timeout_action", "REJECT"), ("allow_timeout_override", True))
-"""What is so for every model."""
+"""Values of a queue policy that hold for every model."""
 
-_NOTHING: tuple[Any, ...] = (None, False, 0, "", [], {})
+_UNSET: tuple[Any, ...] = (None, False, 0, "", [], {})
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a document overrides."""
+    """The overrides in a document."""
 
     values: Mapping[str, Any]
     policy: VersionPolicy | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> Overrides:
-        """Reads a document; None and an empty text override nothing.
+        """Reads a document. None and an empty text override nothing.
 
         Raises:
-            InvalidInput: it is not a JSON object, or its version policy is none.
+            InvalidInput: not a JSON object, or an invalid version policy.
         """
         if text is None or not text.strip():
             return cls({})
@@ -61,21 +60,21 @@ class Overrides:
             raise InvalidInput(f"config 'version_policy': {error}") from None
 
     def over(self, other: Overrides) -> Overrides:
-        """These, and what only the other has."""
+        """These overrides, and those of the keys that only `other` has."""
         return Overrides({**other.values, **self.values}, self.policy or other.policy)
 
     def apply(self, definition: Definition) -> Definition:
-        """The definition with what is overridden.
+        """The definition with the overrides applied.
 
         Raises:
-            InvalidInput: a key cannot be overridden, or its value is none that it can have; the message
-                names it and says what was expected.
+            InvalidInput: a key that cannot be overridden, or an invalid value; the message names the key and
+                the expected values.
         """
         for key, change in _CHANGES.items():
             if key in self.values:
                 definition = change(definition, self.values[key])
         for key, value in self.values.items():
-            if key not in _CHANGES and value not in _NOTHING and not _is_as_it_is(definition, key, value):
+            if key not in _CHANGES and value not in _UNSET and not _is_unchanged(definition, key, value):
                 raise InvalidInput(
                     f"config '{key}' cannot be overridden for model '{definition.name}', expected {_KEYS}"
                 )
@@ -96,7 +95,7 @@ def _max_batch_size(definition: Definition, value: Any) -> Definition:
             f"config 'max_batch_size' is 0, but the inputs of model '{definition.name}' have a batch axis: "
             "expected 1 or more"
         )
-    sizes = [one for one in definition.batching.preferred_sizes if one <= size]
+    sizes = [preferred for preferred in definition.batching.preferred_sizes if preferred <= size]
     return _batching(definition, max_size=size, preferred_sizes=sizes)
 
 
@@ -112,12 +111,12 @@ def _dynamic_batching(definition: Definition, value: Any) -> Definition:
         if key == "preferred_batch_size":
             if not isinstance(inner, list):
                 raise InvalidInput(f"config '{where}' is {_shown(inner)}, expected a list of sizes")
-            changes["preferred_sizes"] = [_integer(where, one, 1) for one in inner]
+            changes["preferred_sizes"] = [_integer(where, size, 1) for size in inner]
         elif key == "max_queue_delay_microseconds":
             changes["max_delay"] = _integer(where, inner, 0) / 1e6
         elif key == "default_queue_policy":
             definition = _queue_policy(definition, where, inner)
-        elif inner not in _NOTHING:
+        elif inner not in _UNSET:
             raise InvalidInput(
                 f"config '{where}' cannot be overridden, expected preferred_batch_size, "
                 "max_queue_delay_microseconds and default_queue_policy"
@@ -128,10 +127,10 @@ def _dynamic_batching(definition: Definition, value: Any) -> Definition:
 def _queue_policy(definition: Definition, where: str, value: Any) -> Definition:
     for key, inner in _object(where, value).items():
         if key == "max_queue_size":
-            # The protocol's zero is no limit of its own.
+            # Zero means the model's own limit in the protocol.
             size = _integer(f"{where}.{key}", inner, 0)
             definition = replace(definition, max_queue=size or definition.max_queue)
-        elif inner not in _NOTHING and (key, inner) not in _QUEUE_POLICY:
+        elif inner not in _UNSET and (key, inner) not in _QUEUE_POLICY:
             raise InvalidInput(f"config '{where}.{key}' cannot be overridden, expected max_queue_size")
     return definition
 
@@ -147,7 +146,7 @@ def _instance_group(definition: Definition, value: Any) -> Definition:
                 count += _integer(f"{where}.count", inner, 1)
             elif key == "kind" and inner not in _KINDS:
                 raise InvalidInput(f"config '{where}.kind' is {_shown(inner)}, expected one of {', '.join(_KINDS)}")
-            elif key not in ("kind", "name") and inner not in _NOTHING:
+            elif key not in ("kind", "name") and inner not in _UNSET:
                 raise InvalidInput(f"config '{where}.{key}' cannot be overridden, expected count")
         count += "count" not in group
     if count > 4096:
@@ -166,21 +165,21 @@ def _batching(definition: Definition, **changes: Any) -> Definition:
 
 
 _CHANGES: dict[str, Callable[[Definition, Any], Definition]] = {
-    # The size first: preferred sizes are checked against it.
+    # The size comes first: preferred sizes are checked against it.
     "max_batch_size": _max_batch_size,
     "dynamic_batching": _dynamic_batching,
     "instance_group": _instance_group,
 }
 
 
-def _is_as_it_is(definition: Definition, key: str, value: Any) -> bool:
+def _is_unchanged(definition: Definition, key: str, value: Any) -> bool:
     if key in ("name", "platform"):
         return bool(value == getattr(definition, key))
     if key == "backend":
         return value in ("python", "penstock")
     if key in ("input", "output"):
         tensors = definition.inputs if key == "input" else definition.outputs
-        return _are(value, tensors)
+        return _are_unchanged(value, tensors)
     if key == "parameters":
         return isinstance(value, dict) and value.keys() <= set(_OWN_PARAMETERS)
     if key == "response_cache":
@@ -188,7 +187,7 @@ def _is_as_it_is(definition: Definition, key: str, value: Any) -> bool:
     return (key, value) == ("model_transaction_policy", {"decoupled": False})
 
 
-def _are(value: Any, tensors: tuple[Tensor, ...]) -> bool:
+def _are_unchanged(value: Any, tensors: tuple[Tensor, ...]) -> bool:
     if not isinstance(value, list) or len(value) != len(tensors):
         return False
     for given, tensor in zip(value, tensors, strict=True):
@@ -210,7 +209,7 @@ def _object(where: str, value: Any) -> dict[str, Any]:
 
 
 def _integer(where: str, value: Any, least: int) -> int:
-    # Protobuf's own JSON writes integers of 64 bits as strings.
+    # The JSON mapping of protobuf writes integers of 64 bits as strings.
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:

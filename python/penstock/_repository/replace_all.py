@@ -1,83 +1,85 @@
-"""Replaces all the models that a server was given by others: in full, or not at all."""
+"""Replacement of all models that a server was given: complete, or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock._model.options import is_of_another
+from penstock._model.options import belongs_to_model
 from penstock._repository import failures
-from penstock._repository.model_state import Ready
-from penstock._repository.sources import Given
+from penstock._repository.model_state import ReadyVersion
+from penstock._repository.sources import GivenModels
 from penstock.errors import StartupError, Unavailable
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._repository.manager import Keeper
+    from penstock._repository.manager import ModelManager
     from penstock._spec.definition import Definition
 
-__all__ = ["check_names", "check_routes", "renew"]
+__all__ = ["check_names", "check_routes", "replace_given"]
 
 
-def renew(
-    keeper: Keeper, models: _core.Models, read: Callable[[], Iterable[Definition]], places: Sequence[str]
-) -> list[str]:
-    """Does so for a keeper whose turn it is. See `Keeper.renew`."""
-    old = keeper.given.offers()
+def replace_given(manager: ModelManager, read: Callable[[], Iterable[Definition]], folders: Sequence[str]) -> list[str]:
+    """Replaces the given models. The caller holds the manager's lock. See `Server.reload`."""
+    table = manager.table
+    old = manager.given.offers()
     for name in old:
-        keeper.describe(name, loading=keeper.known(name).marks)
+        table.describe(name, loading=table.state(name).serving)
     try:
-        mark = object()
-        definitions = [one for one in read() if not is_of_another(one.name)]
-        given = Given(definitions, mark)
-        check_names(keeper, given)
-        # A client's word that a model is to be gone outlives its code.
-        wanted = [one for one in definitions if not keeper.known(one.name).is_unloaded()]
-        prepared: dict[str, list[Ready]] = {}
-        for one in wanted:
-            prepared.setdefault(one.name, []).append(Ready.of(models, one, mark))
-        check_routes(models, prepared, old.keys() - given.offers().keys())
+        fingerprint = object()
+        definitions = [definition for definition in read() if not belongs_to_model(definition.name)]
+        given = GivenModels(definitions, fingerprint)
+        check_names(manager, given)
+        ready: dict[str, list[ReadyVersion]] = {}
+        for definition in definitions:
+            # A model that a client has unloaded stays unloaded when its code is reloaded.
+            if not table.state(definition.name).is_unloaded():
+                version = ReadyVersion.build(table.models, definition, fingerprint)
+                ready.setdefault(definition.name, []).append(version)
+        check_routes(table.models, ready, old.keys() - given.offers().keys())
     except BaseException as error:
-        if models.closed:
+        if table.models.closed:
             raise Unavailable("the server is shutting down") from None
-        failure = failures.of_all(error, places)
+        failure = failures.of_all(error, folders)
         for name in old:
-            known = keeper.known(name)
-            known.failed = {version: (None, str(failure)) for version in known.marks}
+            state = table.state(name)
+            state.failed = {version: (None, str(failure)) for version in state.serving}
         raise failure from error
     else:
-        keeper.given = given
-        for name, ready in prepared.items():
-            keeper.known(name).failed.clear()
-            keeper.swap(name, ready, [])
+        manager.given = given
+        for name, versions in ready.items():
+            table.state(name).failed.clear()
+            table.swap(name, versions, [])
         for name in old.keys() - given.offers().keys():
-            keeper.swap(name, [], [])
-            keeper.forget(name)
-        return list(prepared)
+            table.swap(name, [], [])
+            table.forget(name)
+        return list(ready)
     finally:
-        for name in keeper.given.offers():
-            keeper.describe(name)
+        for name in manager.given.offers():
+            table.describe(name)
 
 
-def check_routes(models: _core.Models, prepared: Mapping[str, Iterable[Ready]], leaving: Iterable[str] = ()) -> None:
-    """Refuses models of which one has a route of another one that is not about to leave.
+def check_routes(
+    models: _core.Models, ready: Mapping[str, Iterable[ReadyVersion]], leaving: Iterable[str] = ()
+) -> None:
+    """Checks that no two models share a route, apart from those in `leaving`, which are about to end.
 
     Raises:
-        SignatureError: there is one.
+        SignatureError: two models share a route.
     """
-    models.check_routes([one.model for ready in prepared.values() for one in ready], [*leaving])
+    models.check_routes([version.model for versions in ready.values() for version in versions], [*leaving])
 
 
-def check_names(keeper: Keeper, given: Given) -> None:
-    """Refuses models that are new to a keeper, and that one of its folders, or another process, has too.
+def check_names(manager: ModelManager, given: GivenModels) -> None:
+    """Reserves the names of models, and checks that the new ones are not in a folder too.
 
     Raises:
-        StartupError: there is one.
-        AlreadyExists: another process has attached it.
+        StartupError: a folder has a model of the same name.
+        AlreadyExists: another process has attached a model of the same name.
     """
     for name in given.offers():
-        keeper.claim(name)
-    before = keeper.given.offers().keys()
-    for folder in keeper.folders:
+        manager.table.claim(name)
+    before = manager.given.offers().keys()
+    for folder in manager.folders:
         if twice := (given.offers().keys() - before) & folder.offers().keys():
             raise StartupError(f"model {min(twice)!r} is given twice, one of them in a repository")

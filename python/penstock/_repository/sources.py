@@ -1,4 +1,4 @@
-"""Where models come from: those that the server was given, and folders. Each says what it has to offer now."""
+"""Sources of models: definitions that the server was given, and repository folders."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock._model.options import is_of_another
+from penstock._model.options import belongs_to_model
 from penstock._repository.kinds import kinds
 from penstock._spec.definition import Definition
 from penstock._spec.versions import ALL, VersionPolicy
 
-__all__ = ["Folder", "Given", "Offer", "Source", "Version", "is_name", "joined", "offered"]
+__all__ = ["Folder", "GivenModels", "Offer", "Source", "Version", "is_name", "merge_offers", "read_offer"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""Folders whose names are not of this form hold no model: hidden ones, and those of tools."""
+"""Names of folders that can be models or versions. Hidden folders and those of tools are not."""
 
 _CONFIG = "config.json"
 
 _MOST_FILES = 10_000
-"""Files of one version that are looked at; a change beyond them is not seen."""
+"""Files of one version that are checked for changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version that can be loaded."""
+    """A version that can be loaded."""
 
     define: Callable[[], Definition]
-    """Reads it, as it is now."""
-    mark: object = None
-    """Changes when what would be read changes."""
-    place: str = ""
-    """The folder that it is read from; for the log, never for a client."""
+    """Reads the version in its present form."""
+    fingerprint: object = None
+    """Changes when the version's files change."""
+    folder: str = ""
+    """The folder that it is read from. For the log only: it is not shown to clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +44,62 @@ class Offer:
     versions: Mapping[str, Version]
     policy: VersionPolicy
     config: str | None = None
-    """A document that overrides parts of its configuration."""
+    """Overrides of the model's configuration, as a document."""
 
 
 class Source(Protocol):
-    """Some models."""
+    """A source of models."""
 
     def offers(self) -> Mapping[str, Offer]:
-        """The models by name, as they are now.
+        """The present models, by name.
 
         Raises:
-            OSError: it cannot be said now what there is.
+            OSError: the source cannot be read now.
         """
 
 
-class Given:
-    """The models that the server was made with, or that it was given since."""
+class GivenModels:
+    """Definitions that the server was constructed with, or that were added since."""
 
-    def __init__(self, definitions: Iterable[Definition], mark: object = None) -> None:
-        found: dict[str, dict[str, Version]] = {}
-        for one in definitions:
-            # An explainer comes and goes with its model.
-            if not is_of_another(one.name):
-                found.setdefault(one.name, {})[one.version] = Version(define=_always(one), mark=mark)
-        self._offers = {name: Offer(versions, ALL) for name, versions in found.items()}
+    def __init__(self, definitions: Iterable[Definition], fingerprint: object = None) -> None:
+        models: dict[str, dict[str, Version]] = {}
+        for definition in definitions:
+            # An explainer is loaded and unloaded with its model.
+            if not belongs_to_model(definition.name):
+                version = Version(define=_always(definition), fingerprint=fingerprint)
+                models.setdefault(definition.name, {})[definition.version] = version
+        self._offers = {name: Offer(versions, ALL) for name, versions in models.items()}
 
     def offers(self) -> Mapping[str, Offer]:
-        """Always the same."""
+        """The models, by name; always the same."""
         return self._offers
 
     def definitions(self) -> list[Definition]:
-        """All of them."""
-        return [one.define() for offer in self._offers.values() for one in offer.versions.values()]
+        """The definitions of all versions."""
+        return [version.define() for offer in self._offers.values() for version in offer.versions.values()]
 
-    def plus(self, more: Given) -> Given:
-        """These and others; no version is among both."""
-        both = {name: {**self._versions(name), **offer.versions} for name, offer in more.offers().items()}
+    def plus(self, added: GivenModels) -> GivenModels:
+        """These models and others; a version of `added` replaces one of the same name."""
+        both = {name: {**self._versions(name), **offer.versions} for name, offer in added.offers().items()}
         return self._with({name: Offer(versions, ALL) for name, versions in both.items()})
 
-    def minus(self, name: str, versions: Iterable[str]) -> Given:
-        """These without some versions of one."""
-        gone = set(versions)
-        left = {version: one for version, one in self._versions(name).items() if version not in gone}
-        return self._with({name: Offer(left, ALL)})
+    def minus(self, name: str, versions: Iterable[str]) -> GivenModels:
+        """These models without some versions of one."""
+        removed = set(versions)
+        remaining = {version: source for version, source in self._versions(name).items() if version not in removed}
+        return self._with({name: Offer(remaining, ALL)})
 
     def _versions(self, name: str) -> Mapping[str, Version]:
         return self._offers[name].versions if name in self._offers else {}
 
-    def _with(self, changed: Mapping[str, Offer]) -> Given:
-        made = Given(())
-        made._offers = {name: one for name, one in {**self._offers, **changed}.items() if one.versions}
-        return made
+    def _with(self, changed: Mapping[str, Offer]) -> GivenModels:
+        models = GivenModels(())
+        models._offers = {name: offer for name, offer in {**self._offers, **changed}.items() if offer.versions}
+        return models
 
 
 class Folder:
-    """A folder with a folder for each model. Clients' names are looked up in what it holds, never joined to a path."""
+    """A folder with a folder for each model. A client's name is looked up in its listing, never joined to a path."""
 
     def __init__(self, path: str, policy: VersionPolicy) -> None:
         self.path, self._policy = Path(path).absolute(), policy
@@ -107,21 +108,21 @@ class Folder:
         return str(self.path)
 
     def offers(self) -> Mapping[str, Offer]:
-        """What is in the folder now."""
-        found = {}
+        """The present models in the folder, by name."""
+        offers = {}
         for model in sorted(self.path.iterdir()):
-            if is_name(model.name) and model.is_dir() and (offer := offered(model, model.name, self._policy)):
-                found[model.name] = offer
-        return found
+            if is_name(model.name) and model.is_dir() and (offer := read_offer(model, model.name, self._policy)):
+                offers[model.name] = offer
+        return offers
 
 
 def is_name(text: str) -> bool:
-    """Whether a folder of that name can hold a model, or a version."""
+    """Whether a folder of that name can be a model, or a version."""
     return _NAME.fullmatch(text) is not None
 
 
-def offered(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
-    """What a model's folder offers, as the first kind that finds versions in it reads them; None if none does."""
+def read_offer(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
+    """The versions in a model's folder, by the first kind that finds any; None if no kind does."""
     for kind in kinds():
         paths = {name: path for name, path in kind.versions(folder).items() if is_name(name)}
         if not paths:
@@ -130,8 +131,8 @@ def offered(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
         versions = {
             name: Version(
                 define=_reader(kind.define, path, model, name),
-                mark=(kind.name, config, *_marks(path)),
-                place=str(path),
+                fingerprint=(kind.name, config, *_file_states(path)),
+                folder=str(path),
             )
             for name, path in paths.items()
         }
@@ -139,13 +140,13 @@ def offered(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
     return None
 
 
-def joined(sources: Iterable[Source]) -> dict[str, Offer]:
-    """What several sources offer now; of two of one name, the first source's."""
-    found: dict[str, Offer] = {}
+def merge_offers(sources: Iterable[Source]) -> dict[str, Offer]:
+    """The present models of several sources, by name; the first source with a name takes precedence."""
+    offers: dict[str, Offer] = {}
     for source in sources:
         for name, offer in source.offers().items():
-            found.setdefault(name, offer)
-    return found
+            offers.setdefault(name, offer)
+    return offers
 
 
 def _always(definition: Definition) -> Callable[[], Definition]:
@@ -163,21 +164,21 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _marks(path: Path) -> Iterator[tuple[str, int, int, int]]:
-    """What tells a file from what it was: its name, number, size, and when it changed."""
+def _file_states(path: Path) -> Iterator[tuple[str, int, int, int]]:
+    """For each file: its name, inode, size, and modification time in nanoseconds."""
     count = 0
     for folder, folders, files in os.walk(path, followlinks=False):
         folders[:] = sorted(name for name in folders if name != "__pycache__" and not name.startswith("."))
         for name in sorted(files):
             file = os.path.join(folder, name)
             try:
-                found = os.stat(file)
+                status = os.stat(file)
             except FileNotFoundError:
                 continue
-            yield os.path.relpath(file, path), found.st_ino, found.st_size, found.st_mtime_ns
+            yield os.path.relpath(file, path), status.st_ino, status.st_size, status.st_mtime_ns
             count += 1
             if count == _MOST_FILES:
                 return
     if path.is_file():
-        found = path.stat()
-        yield "", found.st_ino, found.st_size, found.st_mtime_ns
+        status = path.stat()
+        yield "", status.st_ino, status.st_size, status.st_mtime_ns

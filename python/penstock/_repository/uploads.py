@@ -1,7 +1,7 @@
-"""A model whose files a client sends with the request to load it.
+"""Models whose files a client uploads with the request to load them.
 
-They lie in a temporary folder of their own for as long as something of the model is there, and are gone
-afterwards. A client's names become paths only below that folder, and only in a narrow form.
+The files are in a temporary folder that is deleted with the last instance of the model. File names of a client
+become paths below that folder only, and only in a restricted form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock._repository.failures import printable
-from penstock._repository.sources import Offer, Version, is_name, offered
+from penstock._repository.sources import Offer, Version, is_name, read_offer
 from penstock._spec.definition import Definition, Handler
 from penstock._spec.versions import VersionPolicy
 from penstock.errors import InvalidInput
@@ -29,30 +29,31 @@ _MOST_FILES = 1000
 
 
 def offer(model: str, files: Mapping[str, bytes], policy: VersionPolicy) -> Offer:
-    """What the files offer. Their bytes are bounded by the largest body that a request may have.
+    """The versions in uploaded files. Their total size is bounded by `max_body_bytes`.
 
     Raises:
-        InvalidInput: a name is none that a model or file can have, there are too many, or they make no model.
+        InvalidInput: an invalid name of a model or file, too many files, or files that are not a model.
     """
     if not is_name(model):
         raise InvalidInput(f"model '{printable(model)}': a model whose files are sent cannot have that name")
     if len(files) > _MOST_FILES:
         raise InvalidInput(f"{len(files)} load parameters 'file:...' were sent, expected at most {_MOST_FILES}")
     paths = {name: _checked(name) for name in files}
-    folder = _Folder()
+    folder = _TemporaryFolder()
     for name, parts in paths.items():
         path = folder.path.joinpath(*parts)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Never over what is there: two names may mean one file where case does not count.
+            # Exclusive: on a file system that ignores case, two names may be one file.
             with path.open("xb") as file:
                 file.write(files[name])
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             raise InvalidInput(f"load parameter 'file:{printable(name)}' is in the way of another one") from None
-    found = offered(folder.path, model, policy)
-    if found is None:
+    offer = read_offer(folder.path, model, policy)
+    if offer is None:
         raise InvalidInput(f"the files that were sent make no model '{model}', expected 'file:<version>/model.py'")
-    return replace(found, versions={name: _holding(folder, one) for name, one in found.versions.items()})
+    versions = {name: _retaining(folder, version) for name, version in offer.versions.items()}
+    return replace(offer, versions=versions)
 
 
 def _checked(name: str) -> list[str]:
@@ -62,8 +63,8 @@ def _checked(name: str) -> list[str]:
     return parts
 
 
-class _Folder:
-    """A temporary folder that goes when nobody holds this any more, at the latest with the interpreter."""
+class _TemporaryFolder:
+    """A temporary folder that is deleted with this object, at the latest at interpreter exit."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="penstock-model-"))
@@ -71,18 +72,18 @@ class _Folder:
 
 
 class _Factory:
-    """Builds instances whose code lies in a folder."""
+    """Builds instances, and retains the folder of their code."""
 
-    def __init__(self, folder: _Folder, factory: Callable[[], Handler]) -> None:
+    def __init__(self, folder: _TemporaryFolder, factory: Callable[[], Handler]) -> None:
         self._folder, self._factory = folder, factory
 
     def __call__(self) -> Handler:
         return self._factory()
 
 
-def _holding(folder: _Folder, version: Version) -> Version:
+def _retaining(folder: _TemporaryFolder, version: Version) -> Version:
     def define() -> Definition:
-        made = version.define()
-        return replace(made, factory=_Factory(folder, made.factory))
+        definition = version.define()
+        return replace(definition, factory=_Factory(folder, definition.factory))
 
     return replace(version, define=define)

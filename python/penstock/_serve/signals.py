@@ -67,8 +67,8 @@ class Signals:
         if served is None:
             self._core.heed_nothing()
         elif isinstance(served, Attached):
-            withdraw = messages.packed({"do": "withdraw"})
-            self._core.heed_attached(served._line, withdraw, _DETACHED_WITHIN if timeout is None else timeout)
+            withdraw = messages.pack({"do": "withdraw"})
+            self._core.heed_attached(served._connection, withdraw, _DETACHED_WITHIN if timeout is None else timeout)
         elif served._core is not None:
             self._core.heed(served._core, served.config.drain_timeout if timeout is None else timeout)
 

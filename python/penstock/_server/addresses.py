@@ -1,22 +1,22 @@
-"""From an address that is listened on to one that clients of this machine connect to."""
+"""Addresses for clients of this machine."""
 
 from __future__ import annotations
 
 from penstock.errors import StartupError
 
-__all__ = ["reachable"]
+__all__ = ["client_address"]
 
 
-def reachable(address: str | None, protocol: str) -> str:
-    """Where clients reach an address.
+def client_address(address: str | None, protocol: str) -> str:
+    """The address that clients of this machine connect to, for one that the server listens on.
 
     Raises:
-        StartupError: there is none.
+        StartupError: the server does not listen.
     """
     if address is None:
         raise StartupError(f"{protocol} is off, or the server is not started")
-    # "All interfaces" is an address to listen on, not one to connect to.
-    for everywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
-        if address.startswith(everywhere):
-            return here + address.removeprefix(everywhere)
+    # A client cannot connect to the wildcard address.
+    for wildcard, loopback in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+        if address.startswith(wildcard):
+            return loopback + address.removeprefix(wildcard)
     return address

@@ -1,4 +1,4 @@
-"""`Server` and `serve`: from models to a running server and back."""
+"""`Server`: loads models, serves them, and changes them while it runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._model.resolve import definitions_of, let_go, made
+from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter
-from penstock._server.addresses import reachable
+from penstock._server.addresses import client_address
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
-    from penstock._attach.listener import Host
+    from penstock._attach.listener import Listener
     from penstock._model.model import Model
     from penstock._repository.control import Control
     from penstock._spec.definition import Definition
@@ -31,11 +31,11 @@ class Server:
     """Serves models until it is stopped; a context manager that starts on entry and drains on exit.
 
     Args:
-        models: What to serve: models, pipelines, or functions and classes whose annotations say enough. None are
-            needed where `repository` names a folder of models, or others come by `attach`; and see `empty`.
-        config: Every setting at once, instead of environment and `penstock.toml`.
-        control: Loads and unloads models when clients ask for it; see `penstock.repository.Control`.
-        options: Single settings, over all others; see `ServerConfig`. Port 0 picks a free port.
+        models: Models, pipelines, or functions and classes with sufficient annotations. Optional with the settings
+            `repository` and `attach`; see also `empty`.
+        config: All settings, instead of environment and `penstock.toml`.
+        control: Loads and unloads models on clients' requests; see `penstock.repository.Control`.
+        options: Single settings, which take precedence; see `ServerConfig`. Port 0 picks a free port.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -55,7 +55,7 @@ class Server:
         **options: Unpack[ServerOptions],
     ) -> None:
         settings = load_config(dict(options), base=config)
-        # Others may come later.
+        # Models can be added after the start.
         may_be_empty = settings.attach is not None or control is not None
         definitions = definitions_of(models, required=not settings.repository and not may_be_empty)
         self._set_up(definitions, settings, control, may_be_empty=may_be_empty)
@@ -64,9 +64,9 @@ class Server:
     def empty(
         cls, *, config: ServerConfig | None = None, control: Control | None = None, **options: Unpack[ServerOptions]
     ) -> Self:
-        """A server that starts without models, to be given them by `add`.
+        """A server that starts without models; `add` adds them.
 
-        Takes what `Server` takes, and raises what it raises.
+        Takes the keyword arguments of `Server`, and raises the same errors.
         """
         server = cls.__new__(cls)
         server._set_up([], load_config(dict(options), base=config), control, may_be_empty=True)
@@ -82,129 +82,129 @@ class Server:
         self.config, self.definitions = config, definitions
         if self.config.http is None and self.config.grpc is None:
             raise ConfigError("http and grpc are both off: nothing would listen")
-        # Imported at first use: describing models does not need what loads folders of them.
-        from penstock._repository.manager import Keeper
+        # Imported at first use: declaring models does not need the repository.
+        from penstock._repository.manager import ModelManager
 
-        self._keeper = Keeper.of(self.definitions, self.config, may_be_empty=may_be_empty, control=control)
+        self._manager = ModelManager(self.definitions, self.config, may_be_empty=may_be_empty, control=control)
         self._core: _core.Server | None = None
-        self._host: Host | None = None
+        self._listener: Listener | None = None
         self._refusals: dict[tuple[str, str | None], str | None] = {}
-        """What was said of models before the start."""
+        """Calls of `set_ready` before the start."""
 
     @property
     def http_address(self) -> str | None:
-        """`HOST:PORT` or `unix:/path` where HTTP listens; None when it is off or not started."""
+        """HTTP address, `HOST:PORT` or `unix:/path`; None when it is off or not started."""
         return self._core.http_address if self._core else None
 
     @property
     def grpc_address(self) -> str | None:
-        """`HOST:PORT` or `unix:/path` where gRPC listens; None when it is off or not started."""
+        """GRPC address, `HOST:PORT` or `unix:/path`; None when it is off or not started."""
         return self._core.grpc_address if self._core else None
 
     @property
     def metrics_address(self) -> str | None:
-        """`HOST:PORT` or `unix:/path` of the setting `metrics`; None when it is off or not started."""
+        """Metrics address, `HOST:PORT` or `unix:/path`; None when it is off or not started."""
         return self._core.metrics_address if self._core else None
 
     @property
     def attach_address(self) -> str | None:
-        """`unix:/path` where other processes attach models; None when that is off or not started."""
-        return self._host.address if self._host else None
+        """Address for attaching processes, `unix:/path`; None when it is off or not started."""
+        return self._listener.address if self._listener else None
 
     @property
     def http_url(self) -> str:
-        """Where clients of this machine reach HTTP: `http://HOST:PORT`, or `unix:/path`.
+        """HTTP URL for clients of this machine: `http://HOST:PORT`, or `unix:/path`.
 
         Raises:
             StartupError: HTTP is off, or the server is not started.
         """
-        address = reachable(self.http_address, "HTTP")
+        address = client_address(self.http_address, "HTTP")
         return address if address.startswith("unix:") else f"http://{address}"
 
     @property
     def grpc_url(self) -> str:
-        """The target that gRPC clients of this machine take: `HOST:PORT` without a scheme, or `unix:/path`.
+        """GRPC target for clients of this machine: `HOST:PORT` without a scheme, or `unix:/path`.
 
         Raises:
             StartupError: gRPC is off, or the server is not started.
         """
-        return reachable(self.grpc_address, "gRPC")
+        return client_address(self.grpc_address, "gRPC")
 
     def start(self) -> Self:
         """Binds, loads every model and returns when all are ready. A second call does nothing.
 
         Raises:
-            BindError: an address cannot be listened on, or models cannot be attached where they are to be.
+            BindError: an address cannot be listened on.
             LoadError: a model failed while it was built; `__cause__` is its own exception.
-            NotFound: `set_ready` named a model before that there is not.
+            NotFound: `set_ready` was called for an unknown model.
         """
         if self._core is None:
-            definitions = self._keeper.at_start()
+            definitions = self._manager.initial_definitions()
             core = self._make_core(definitions)
             try:
                 for (name, version), refusal in self._refusals.items():
                     core.models.set_refusal(name, version, refusal)
                 core.start()
             except BaseException as error:
-                # What was bound or loaded before the failure is let go.
+                # Releases addresses and models of the failed start.
                 core.stop(0.0)
                 if (interrupt := error.__cause__) is not None and not isinstance(interrupt, Exception):
-                    # A signal while models load is no failure of theirs.
+                    # A signal while models load is not a load failure.
                     raise interrupt from None
                 raise
-            # Now that the models have imported what they need.
+            # After the models have imported their modules, one of which may have enabled the GIL.
             interpreter.report_lock()
             self._core = core
-            self.definitions = [replace(one, factory=let_go, explainer=None) for one in definitions]
+            self.definitions = for_inspection(definitions)
             at_exit.watch(core)
             forks.keep_from_children(core.descriptors)
-            self._keeper.run(core.models)
-            at_exit.watch(self._keeper)
+            self._manager.run(core.models)
+            at_exit.watch(self._manager)
             if self.config.attach is not None:
-                self._open(self.config.attach, core)
+                self._open_listener(self.config.attach, core)
         return self
 
-    def _open(self, place: str, core: _core.Server) -> None:
-        from penstock._attach.listener import Host
+    def _open_listener(self, setting: str, core: _core.Server) -> None:
+        from penstock._attach.listener import Listener
 
         try:
-            self._host = Host(place, [core.http_address, core.grpc_address], core.models, self._keeper)
+            addresses = [core.http_address, core.grpc_address]
+            self._listener = Listener(setting, addresses, core.models, self._manager.table)
         except BaseException:
             self.stop(0.0)
             self._core = None
             raise
-        at_exit.watch(self._host)
+        at_exit.watch(self._listener)
 
     def reload(self, read: Callable[[], Iterable[Any]], *, folders: Iterable[str] = ()) -> list[str]:
-        """Serves what `read()` gives instead of the models that the server was made with.
+        """Replaces the models that the server was given by those that `read()` returns.
 
-        New instances are built beside the old ones, which answer until all new ones are ready, and finish what
-        they have. No request fails. Everything is replaced, or nothing: if `read` raises or a model cannot be built,
-        what serves goes on, and the index of models says why. Folders of `repository` are looked at too.
+        The old instances serve until all new ones are ready, and then finish their requests; no request fails.
+        Everything is replaced, or nothing: if `read` raises or a model cannot be built, the old models go on, and
+        the repository index has the reason. Folders of `repository` are polled too.
 
         Args:
-            read: Gives models, as `Server` takes them; called on this thread.
-            folders: Where their files lie; these are named when something in them fails.
+            read: Returns models, as `Server` takes them; called on this thread.
+            folders: Folders of their files. Errors name the file if it is in one of them.
 
         Returns:
             The names of the models that were loaded.
 
         Raises:
-            PenstockError: nothing is replaced; the message says why, and the log has the traceback.
+            PenstockError: nothing is replaced; the message has the reason, and the log the traceback.
             StartupError: the server is not started.
         """
         if self._core is None:
-            raise StartupError("the server is not started, so there is nothing to load anew")
-        return self._keeper.renew(lambda: definitions_of(read()), folders)
+            raise StartupError("the server is not started, so there is nothing to reload")
+        return self._manager.reload(lambda: definitions_of(read()), folders)
 
     def add(self, *models: Model[..., Any] | Any, replace: bool = False) -> list[str]:
-        """Serves more models, beside those that serve. They are all ready when it returns, or none is added.
+        """Serves more models. When it returns all of them are ready; if it raises, none is added.
 
         Args:
-            models: What to serve, as `Server` takes it; steps of a pipeline and models that are called may be there
-                already.
-            replace: Whether they may take the place of models of the same name and version, in one step: requests
-                that found the old one finish there, and none fails.
+            models: Models, as `Server` takes them. Steps of a pipeline and models that they call may serve already.
+            replace: Whether they may replace models of the same name and version, in one step: requests of the old
+                model finish there, and none fails.
 
         Returns:
             The names of the models that were loaded.
@@ -220,43 +220,43 @@ class Server:
         if not models:
             return []
         all_known = not self.config.repository
-        given = [made(one) for one in models]
-        replaced = {(one.name, one.version) for one in given} if replace else set()
-        return self._keeper.add(lambda known: definitions_of([*known, *given], required=all_known), replaced)
+        added = [as_model(target) for target in models]
+        replaced = {(model.name, model.version) for model in added} if replace else set()
+        return self._manager.add(lambda known: definitions_of([*known, *added], required=all_known), replaced)
 
     def remove(self, name: str, version: str | None = None) -> None:
-        """Serves a model no longer that the server was given, or that was added. Requests that found it finish.
+        """Removes a model that the server was given, or that was added. Its requests under way finish.
 
         Args:
             name: The model.
-            version: Of its versions the one to remove; None for all.
+            version: The version to remove; None for all.
 
         Raises:
-            NotFound: it has no such model of its own.
+            NotFound: the server was given no such model.
             SignatureError: another model calls it.
             StartupError: the server is not started.
             Unavailable: the server stops.
         """
         if self._core is None:
             raise StartupError("the server is not started, so nothing can be removed from it")
-        self._keeper.remove(name, version)
+        self._manager.remove(name, version)
 
     def set_ready(self, name: str, ready: bool, reason: str = "", version: str | None = None) -> None:
-        """Has a model that is loaded refuse requests, or take them again.
+        """Sets whether a loaded model takes requests.
 
-        While it refuses, requests are answered 503 with the reason, and health, gRPC's `ModelReady` and the index of
-        models say that it is not ready. What it has begun it finishes. Said before the start, it holds from the start;
-        a model that is loaded anew is ready.
+        While it does not, requests get the status 503 with the reason, and health, gRPC's `ModelReady` and the
+        repository index report that it is not ready. Requests under way finish. A call before the start takes effect
+        at the start. A model that is loaded again is ready.
 
         Args:
             name: The model.
             ready: Whether it takes requests, once it is loaded.
-            reason: Why it takes none, for its callers.
-            version: Of its versions the one that is meant; None for all.
+            reason: The reason for clients, if it does not.
+            version: The version; None for all.
 
         Raises:
             NotFound: there is no such model or version.
-            Unavailable: it is not loaded.
+            Unavailable: the model is not loaded.
         """
         refusal = None if ready else str(reason)
         if self._core is None:
@@ -265,27 +265,27 @@ class Server:
             self._core.models.set_refusal(name, version, refusal)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Blocks until the server has stopped, at most `timeout` seconds. Whether it has stopped."""
+        """Blocks until the server has stopped, at most `timeout` seconds. Returns whether it has."""
         return self._core is None or self._core.wait(timeout)
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Refuses new requests, lets the running ones finish, and stops. A second call does nothing.
 
         Args:
-            timeout: Seconds until what still runs is cut off; the configured `drain_timeout` by default.
+            timeout: Seconds until requests that still run are cut off; default: the setting `drain_timeout`.
 
         Returns:
-            The names of what was cut off; empty when all requests finished.
+            The names of the models that were cut off; empty when all requests finished.
         """
         if self._core is None:
             return []
-        host = self._host
-        if host is not None:
-            host.close()
-        cut = [*self._core.stop(timeout), *self._keeper.stop()]
-        if host is not None:
-            # Whoever has attached models knows by now that they are over.
-            host.stop()
+        listener = self._listener
+        if listener is not None:
+            listener.close()
+        cut = [*self._core.stop(timeout), *self._manager.stop()]
+        if listener is not None:
+            # After the drain: attached models serve until then.
+            listener.stop()
         return cut
 
     def _make_core(self, definitions: list[Definition]) -> _core.Server:
