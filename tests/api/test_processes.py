@@ -300,7 +300,7 @@ def test_a_file_that_has_changed_its_signature_is_not_served_with_the_old_one(tm
     app.write_text(source)
     [served] = targets.load(str(app))
     app.write_text(source.replace("x: float", "x: int"))
-    with pytest.raises(LoadError, match="its process found another signature"), Client(served):
+    with pytest.raises(LoadError, match="its process loaded another signature"), Client(served):
         raise AssertionError("it must not start")
 
 

@@ -127,7 +127,7 @@ def test_a_process_that_answers_nonsense_loses_all_its_models(server: Server, pl
         failed = infer(url, "talking", {"x": np.ones(1, np.float32)})
         assert (failed.status, failed.error()) == (
             500,
-            "model 'talking': the process that attached it did not answer as it must",
+            "model 'talking': the process that attached it broke the protocol",
         )
         has_gone(url, "talking")
         has_gone(url, "double")

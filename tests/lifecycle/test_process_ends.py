@@ -35,8 +35,8 @@ ENDS = [
     (7, "its process was killed by SIGABRT", "killed"),
     (10, "its process exited with code 4", "exited"),
     (4, "its process did not answer within 2s and was killed", "hung"),
-    (5, "its process did not answer as it must and was killed", "broken"),
-    (6, "its process did not answer as it must and was killed", "broken"),
+    (5, "its process broke the protocol and was killed", "broken"),
+    (6, "its process broke the protocol and was killed", "broken"),
 ]
 
 

@@ -1,16 +1,16 @@
-//! Instances that are processes. No Python here: what a process runs is for whoever starts it to say.
+//! Instances that are processes. No Python: the program of a process is a parameter.
 //!
 //! Both ends of the socket between a server and one of its processes are in this crate:
 //!
-//! - the server's: [`Instance`] pulls batches from the model's queue, and sees to it that there is a
-//!   process to compute them (`process`: one of them; `fleet`: all of a model);
-//! - the process's own: [`Worker`] takes batches and answers them.
+//! - the server's: an [`Instance`] pulls batches from the model's queue, and keeps a process alive to compute them
+//!   (`supervisor`);
+//! - the process's: a [`Worker`] receives batches and responds to them.
 //!
-//! A process may also come by itself, with models that it [attaches](Line) at a [`Door`]; its threads are
-//! workers then, and an instance's process is never started again.
+//! A process may also connect by itself, to a [`Listener`], and attach models over a [`ControlChannel`]. Its threads are
+//! workers then, and the server never starts such a process again.
 //!
-//! Between them go fixed frames (`frame`, `socket`); what varies in size lies in shared memory
-//! (`region`), as `pack`, `request` and `reply` write it. Nothing that a process writes is trusted.
+//! The two ends exchange fixed-size frames (`transport`). Payloads are in shared memory, as `codec` describes them. No
+//! byte that a process writes is trusted.
 #![deny(unsafe_code)]
 
 mod codec;

@@ -1,22 +1,25 @@
-//! The process's own side: it takes what the server sends, and answers.
+//! The process's side: it receives commands from the server and responds.
 
 mod slots;
 
 use self::slots::Slots;
 use crate::{
     codec::{
-        batch::{Batch, read_batch, read_over},
-        fields::Writer,
-        response::{EncodedResponse, Outputs, Response, pack},
+        batch::{Batch, decode_batch},
+        request::decode_sequences,
+        response::{EncodedResponse, Response, encode_response},
+        values::encode,
     },
     transport::{
         control_channel::InstanceChannel,
-        frame::{BRISK, Frame, KEPT, Kind, NEW, NO_REGION},
+        frame::{Frame, Kind, NEW_REGION, NO_REGION, RETAINED, SPIN},
         region::Region,
         socket::{Received, Socket},
     },
 };
-use penstock_core::{BatchOutput, Parameters, RequestOutput, Result, RowChunk, SequenceId, metrics::MetricUpdate};
+use penstock_core::{
+    BatchOutput, Outputs, Parameters, RequestOutput, Result, RowChunk, SequenceId, metrics::MetricUpdate,
+};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::{
     fs::File,
@@ -26,23 +29,23 @@ use std::{
     time::Duration,
 };
 
-/// How many pieces may be on their way before the server says that it took one.
+/// The most chunks that the server has not confirmed yet.
 const WINDOW: u64 = 4;
 
-/// What a process is asked.
+/// A command of the server.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
+#[expect(clippy::large_enum_variant, reason = "nearly every command is a batch")]
 pub enum Command {
-    /// To load this, and then to say that it is ready or why not.
+    /// Load this payload, then report that it is ready, or the reason of a failure.
     Load(Vec<u8>),
-    /// To compute a batch, and then to say that it is done.
+    /// Compute a batch, then respond.
     Batch(Batch),
-    /// To let go of sequences, and then to say so.
-    Over(Vec<SequenceId>),
-    /// To close, and to end.
+    /// Drop the state of sequences that have ended, then confirm it.
+    EndSequences(Vec<SequenceId>),
+    /// Close the handler and exit.
     Stop,
-    /// Nothing any more: the server is gone, or has hung up.
-    Gone,
+    /// The server is gone, or has closed the connection.
+    Disconnected,
 }
 
 /// A process that computes batches for a server.
@@ -51,76 +54,76 @@ pub struct Worker {
     socket: Socket,
     input: Option<Arc<Region>>,
     slots: Slots,
-    /// What is answered now.
+    /// The number of the current command.
     serial: u64,
-    brisk: bool,
+    spins: bool,
     credit: u64,
 }
 
 impl Worker {
-    /// Takes the socket that the server has put in the place of the standard input, which is empty from then on.
+    /// Takes the socket that the server passed as standard input, and replaces that by an empty one.
     ///
     /// From here on the kernel kills this process when the server's thread for it ends.
     ///
     /// # Errors
-    /// The process was not started by a server.
+    /// No server started this process.
     pub fn new() -> io::Result<Self> {
         let socket = io::stdin().as_fd().try_clone_to_owned()?;
         rustix::net::sockopt::socket_domain(&socket)?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        Ok(Self::of(socket))
+        Ok(Self::on(socket))
     }
 
-    /// One end of a channel whose other end a server got.
+    /// Serves one end of a channel whose other end a server has.
     pub fn attached(channel: InstanceChannel) -> Self {
-        Self::of(channel.into_fd())
+        Self::on(channel.into_fd())
     }
 
-    fn of(socket: OwnedFd) -> Self {
-        let socket = Socket::of(socket);
-        Self { socket, input: None, slots: Slots::default(), serial: 0, brisk: false, credit: WINDOW }
+    fn on(socket: OwnedFd) -> Self {
+        let socket = Socket::new(socket);
+        Self { socket, input: None, slots: Slots::default(), serial: 0, spins: false, credit: WINDOW }
     }
 
-    /// Waits for what is to be done next.
-    pub fn next_order(&mut self) -> Command {
-        let first = if self.brisk { self.socket.watch() } else { self.socket.receive() };
-        self.next_of(first).unwrap_or(Command::Gone)
+    /// Waits for the next command.
+    pub fn next_command(&mut self) -> Command {
+        let first = if self.spins { self.socket.receive_spinning() } else { self.socket.receive() };
+        self.command_from(first).unwrap_or(Command::Disconnected)
     }
 
-    fn next_of(&mut self, first: io::Result<Received>) -> Option<Command> {
+    fn command_from(&mut self, first: io::Result<Received>) -> Option<Command> {
         let mut received = first;
         loop {
             match received.ok()? {
                 Received::Frame(frame, descriptor) => {
                     if frame.kind != Kind::Credit {
-                        return self.asked(&frame, descriptor);
+                        return self.command(&frame, descriptor);
                     }
-                    self.credited(&frame);
+                    self.add_credit(&frame);
                 }
                 Received::Nothing => {
                     self.socket.wait(None, Duration::from_secs(3600)).ok()?;
                 }
-                Received::Ended { .. } => return None,
+                Received::Closed { .. } => return None,
             }
             received = self.socket.receive();
         }
     }
 
-    fn asked(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Command> {
+    fn command(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Command> {
         self.serial = frame.serial;
-        self.brisk = frame.has(BRISK);
-        if frame.has(NEW) {
+        self.spins = frame.has(SPIN);
+        if frame.has(NEW_REGION) {
             self.input = Some(Arc::new(Region::adopt(&descriptor?, true).ok()?));
         }
         let len = usize::try_from(frame.length).ok()?;
         let region = || self.input.as_ref();
         Some(match frame.kind {
-            Kind::Start => Command::Load(region()?.copied(0..len)?),
-            Kind::Over => Command::Over(read_over(&region()?.copied(0..len)?)?),
+            Kind::Load => Command::Load(region()?.copied(0..len)?),
+            Kind::EndSequences => Command::EndSequences(decode_sequences(&region()?.copied(0..len)?)?),
             Kind::Batch => {
-                let (batch, free) = read_batch(region()?, len)?;
-                free.into_iter().for_each(|slot| self.slots.give_back(slot));
+                let (batch, freed) = decode_batch(region()?, len)?;
+                freed.into_iter().for_each(|slot| self.slots.release(slot));
                 self.credit = WINDOW;
                 Command::Batch(batch)
             }
@@ -129,14 +132,14 @@ impl Worker {
         })
     }
 
-    fn credited(&mut self, frame: &Frame) {
+    fn add_credit(&mut self, frame: &Frame) {
         if frame.region != NO_REGION {
-            self.slots.give_back(frame.region);
+            self.slots.release(frame.region);
         }
         self.credit = (self.credit + frame.value).min(WINDOW);
     }
 
-    /// Says that it takes batches of the signature with this fingerprint.
+    /// Reports that the process takes batches of the signature with this fingerprint.
     ///
     /// # Errors
     /// The server is gone.
@@ -144,52 +147,50 @@ impl Worker {
         self.socket.send(&Frame { serial: self.serial, value: fingerprint, ..Frame::bare(Kind::Ready) }, None)
     }
 
-    /// Says why it could not load.
+    /// Reports why the process could not load.
     ///
     /// # Errors
     /// The server is gone.
     pub fn failed(&mut self, summary: &str, traceback: &str) -> io::Result<()> {
-        let mut out = Writer::default();
-        out.text(summary);
-        out.text(traceback);
-        self.send(Kind::Failed, 0, &EncodedResponse::of(out.0))
+        let description = encode(&(summary, traceback))?;
+        self.send(Kind::Failed, &EncodedResponse::bare(description))
     }
 
-    /// Says that sequences were let go of.
+    /// Confirms the end of sequences.
     ///
     /// # Errors
     /// The server is gone.
-    pub fn let_go(&mut self) -> io::Result<()> {
+    pub fn sequences_ended(&mut self) -> io::Result<()> {
         self.socket.send(&Frame { serial: self.serial, ..Frame::bare(Kind::Done) }, None)
     }
 
-    /// ResponseRegions a batch, which must be dropped before. What an array still refers to is that array's from now on.
+    /// Responds to a batch, which must be dropped before. A region that an array still uses is retained for it.
     ///
     /// # Errors
-    /// The server is gone, or there is no memory for the answer.
-    pub fn done(&mut self, result: Result<BatchOutput>, kept: &[MetricUpdate]) -> io::Result<()> {
-        let packed = pack(Response::of(result), kept);
-        let (frame, descriptor) = self.write(Kind::Done, &packed)?;
-        // Outputs may be inputs that were handed back.
-        drop(packed);
-        let kept = self.input.take_if(|region| Arc::strong_count(region) > 1).is_some();
-        let flags = if kept { frame.flags | KEPT } else { frame.flags };
+    /// The server is gone, or no memory is left for the response.
+    pub fn done(&mut self, result: Result<BatchOutput>, metrics: &[MetricUpdate]) -> io::Result<()> {
+        let response = encode_response(Response::last(result), metrics)?;
+        let (frame, descriptor) = self.write(Kind::Done, &response)?;
+        // Outputs may be inputs that the handler returned.
+        drop(response);
+        let retained = self.input.take_if(|region| Arc::strong_count(region) > 1).is_some();
+        let flags = if retained { frame.flags | RETAINED } else { frame.flags };
         self.socket.send(&Frame { flags, ..frame }, descriptor.as_ref().map(|file| file.as_fd()))
     }
 
-    /// Whether a piece may be sent now.
+    /// Returns whether a chunk may be sent now.
     pub fn has_room(&mut self) -> bool {
         loop {
             match self.socket.receive() {
-                Ok(Received::Frame(frame, _)) if frame.kind == Kind::Credit => self.credited(&frame),
+                Ok(Received::Frame(frame, _)) if frame.kind == Kind::Credit => self.add_credit(&frame),
                 Ok(Received::Nothing) => return self.credit > 0,
-                // The server is gone: the next piece is the one that finds out.
+                // The server is gone: sending the next chunk reports it.
                 _ => return true,
             }
         }
     }
 
-    /// Waits until a piece may be sent.
+    /// Waits until a chunk may be sent.
     pub fn wait_for_room(&mut self) {
         while !self.has_room() {
             if self.socket.wait(None, Duration::from_secs(3600)).is_err() {
@@ -198,60 +199,60 @@ impl Worker {
         }
     }
 
-    /// ResponseRegions with one piece for all rows.
+    /// Responds with one chunk for all rows.
     ///
     /// # Errors
-    /// As [`Worker::done`].
-    pub fn piece(
+    /// Those of [`Worker::done`].
+    pub fn chunk(
         &mut self,
         outputs: Outputs,
         parameters: &Parameters,
         last: bool,
-        kept: &[MetricUpdate],
+        metrics: &[MetricUpdate],
     ) -> io::Result<()> {
-        self.send_piece(Response::Piece { outputs, parameters: parameters.clone(), last }, kept)
+        self.send_chunk(Response::Chunk { outputs, parameters: parameters.clone(), last }, metrics)
     }
 
-    /// ResponseRegions with one piece for each row.
+    /// Responds with one chunk for each row.
     ///
     /// # Errors
-    /// As [`Worker::done`].
-    pub fn rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters, kept: &[MetricUpdate]) -> io::Result<()> {
-        self.send_piece(Response::Rows { rows, parameters: parameters.clone() }, kept)
+    /// Those of [`Worker::done`].
+    pub fn rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters, metrics: &[MetricUpdate]) -> io::Result<()> {
+        self.send_chunk(Response::Rows { rows, parameters: parameters.clone() }, metrics)
     }
 
-    /// ResponseRegions with one piece for each request, made by itself.
+    /// Responds with one chunk for each request.
     ///
     /// # Errors
-    /// As [`Worker::done`].
-    pub fn apart(
+    /// Those of [`Worker::done`].
+    pub fn per_request(
         &mut self,
         each: Vec<RowChunk<RequestOutput>>,
         parameters: &Parameters,
-        kept: &[MetricUpdate],
+        metrics: &[MetricUpdate],
     ) -> io::Result<()> {
-        self.send_piece(Response::Apart { each, parameters: parameters.clone(), times: None }, kept)
+        self.send_chunk(Response::PerRequest { each, parameters: parameters.clone(), times: None }, metrics)
     }
 
-    /// Ends all streams of the batch, well.
+    /// Ends all streams of the batch without an error.
     ///
     /// # Errors
-    /// As [`Worker::done`].
+    /// Those of [`Worker::done`].
     pub fn end_all(&mut self) -> io::Result<()> {
-        self.send_piece(Response::EndAll, &[])
+        self.send_chunk(Response::EndAll, &[])
     }
 
-    fn send_piece(&mut self, answer: Response<Outputs>, kept: &[MetricUpdate]) -> io::Result<()> {
+    fn send_chunk(&mut self, response: Response, metrics: &[MetricUpdate]) -> io::Result<()> {
         self.credit = self.credit.saturating_sub(1);
-        self.send(Kind::Piece, 0, &pack(answer, kept))
+        self.send(Kind::Chunk, &encode_response(response, metrics)?)
     }
 
-    fn send(&mut self, kind: Kind, flags: u8, packed: &EncodedResponse) -> io::Result<()> {
-        let (frame, descriptor) = self.write(kind, packed)?;
-        self.socket.send(&Frame { flags: frame.flags | flags, ..frame }, descriptor.as_ref().map(|file| file.as_fd()))
+    fn send(&mut self, kind: Kind, response: &EncodedResponse) -> io::Result<()> {
+        let (frame, descriptor) = self.write(kind, response)?;
+        self.socket.send(&frame, descriptor.as_ref().map(|file| file.as_fd()))
     }
 
-    fn write(&mut self, kind: Kind, packed: &EncodedResponse) -> io::Result<(Frame, Option<OwnedFd>)> {
-        self.slots.write(packed, Frame { serial: self.serial, ..Frame::bare(kind) })
+    fn write(&mut self, kind: Kind, response: &EncodedResponse) -> io::Result<(Frame, Option<OwnedFd>)> {
+        self.slots.write(response, Frame { serial: self.serial, ..Frame::bare(kind) })
     }
 }

@@ -30,12 +30,12 @@ impl Door {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths are extracted into owned ones")]
     fn new(path: PathBuf) -> PyResult<Self> {
-        Ok(Self(penstock_process::Listener::open(&path)?))
+        Ok(Self(penstock_process::Listener::bind(&path)?))
     }
 
     fn next(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<Line>> {
         let patience = duration(timeout).unwrap_or_default();
-        Ok(detached(py, || self.0.next(patience))?.map(|line| Line(Arc::new(line))))
+        Ok(detached(py, || self.0.accept(patience))?.map(|line| Line(Arc::new(line))))
     }
 
     fn close(&self) {
@@ -56,13 +56,13 @@ impl Line {
     }
 
     fn watch(&self, process: i32) {
-        self.0.watch(process);
+        self.0.watch_process(process);
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
     fn say(&self, py: Python<'_>, message: &[u8], channels: Vec<Py<Channel>>) -> PyResult<()> {
         let channels: Vec<_> = channels.iter().filter_map(|channel| channel.get().take()).collect();
-        Ok(detached(py, || self.0.say(message, &channels))?)
+        Ok(detached(py, || self.0.send(message, &channels))?)
     }
 
     #[pyo3(signature = (timeout = None))]
@@ -72,18 +72,18 @@ impl Line {
         timeout: Option<f64>,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, Vec<Channel>)>> {
         let patience = timeout.map(|seconds| duration(seconds).unwrap_or(Duration::ZERO));
-        match detached(py, || self.0.hear(patience))? {
+        match detached(py, || self.0.receive(patience))? {
             ControlEvent::Message(message, channels) => {
                 let channels = channels.into_iter().map(|channel| Channel(Mutex::new(Some(channel)))).collect();
                 Ok(Some((PyBytes::new(py, &message), channels)))
             }
-            ControlEvent::Nothing => Ok(None),
-            ControlEvent::Ended => Err(PyEOFError::new_err("the other end has hung up")),
+            ControlEvent::TimedOut => Ok(None),
+            ControlEvent::Closed => Err(PyEOFError::new_err("the other end has hung up")),
         }
     }
 
     fn hang_up(&self) {
-        self.0.hang_up();
+        self.0.close();
     }
 }
 
@@ -104,7 +104,7 @@ impl Channel {
 
     fn hang_up(&self) {
         if let Some(channel) = self.take() {
-            channel.hang_up();
+            channel.close();
         }
     }
 }
@@ -117,6 +117,6 @@ impl Channel {
 
     /// The same end once more, for whoever serves it; this one stays to hang up on.
     pub(super) fn again(&self) -> Option<penstock_process::InstanceChannel> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.again().ok()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.try_clone().ok()
     }
 }

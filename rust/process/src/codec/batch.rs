@@ -1,65 +1,63 @@
 //! A batch on its way to a process.
 //!
-//! A region holds, one after another: the description of the requests and of their tensors; a byte for
-//! each caller, set when it leaves; the tensors, each aligned.
+//! A region holds, one after another: the description of the requests and of their tensors; one byte per request, set
+//! when its client disconnects; the tensors, each aligned.
 
-mod read;
-
-pub(crate) use self::read::{read_batch, read_over};
-
-use crate::{
-    codec::{
-        fields::Writer,
-        raw_request::write_asked,
-        tensors::{Layout, describe},
-    },
-    transport::region::{Region, aligned},
+use super::{
+    request::RequestMessage,
+    tensors::{Layout, TensorEntry},
+    values::{decode, encode},
 };
+use crate::transport::region::{Region, aligned};
 use penstock_core::{
-    InferRequest, Inputs, Job, Reply, SequenceId, Tensor, TraceText,
+    InferRequest, Inputs, Job, RemoteClient, Reply, Tensor, TraceText,
     copies::{self, Step as Copied},
 };
-use std::{sync::atomic::Ordering, time::Instant};
+use serde::{Deserialize, Serialize};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
-/// A batch as a process gets it.
+/// A batch as its process gets it.
 #[derive(Debug)]
 pub struct Batch {
-    /// Its requests, and what is known of their callers. Only requests as they are have their inputs.
+    /// Its requests, and the state of their clients. Only raw requests have their inputs.
     pub requests: Vec<(InferRequest, Reply)>,
-    /// The inputs of all others.
+    /// The inputs of all other requests, joined.
     pub inputs: Inputs,
-    /// The span that it is computed in.
+    /// The span of the batch.
     pub trace: Option<Box<TraceText>>,
 }
 
-/// What is to be written to a region.
+#[derive(Serialize, Deserialize)]
+struct BatchMessage<'a> {
+    /// The slots of responses that were sent.
+    freed: Vec<u32>,
+    #[serde(borrow)]
+    requests: Vec<RequestMessage<'a>>,
+    /// `traceparent` and `tracestate`.
+    trace: Option<(&'a str, &'a str)>,
+    inputs: Vec<Option<TensorEntry>>,
+}
+
+/// A batch that is ready to be written to a region.
 #[derive(Debug)]
 pub(crate) struct EncodedBatch {
     description: Vec<u8>,
-    callers: usize,
-    /// For each input the place of its bytes.
-    places: Vec<Option<usize>>,
+    requests: usize,
+    /// The offset of each input.
+    offsets: Vec<Option<usize>>,
     tensors_len: usize,
 }
 
-const NO_DEADLINE: u64 = u64::MAX;
-
-/// Describes a batch. `free` are the slots that are free again.
-pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> EncodedBatch {
-    let mut out = Writer::default();
-    out.number(free.len() as u64);
-    free.iter().for_each(|&slot| out.number(slot.into()));
+/// Encodes the description of a batch. `freed` are the slots that the process may use again.
+pub(crate) fn encode_batch(job: &Job, freed: Vec<u32>) -> io::Result<EncodedBatch> {
     let parts = job.parts();
-    out.number(parts.len() as u64);
     let now = Instant::now();
-    for part in parts {
-        request(&mut out, &part.request, now);
-    }
-    trace(&mut out, job.trace());
-    let mut places = Layout::default();
     let joins = parts.len() > 1 && !job.spec().raw_requests;
-    out.number(inputs(job) as u64);
-    let mut places_of = Vec::new();
+    let (mut layout, mut inputs, mut offsets) = (Layout::default(), Vec::new(), Vec::new());
     each_input(job, |tensors| {
         let mut len = 0;
         let mut first: Option<&Tensor> = None;
@@ -67,106 +65,42 @@ pub(crate) fn describe_batch(job: &Job, free: &[u32]) -> EncodedBatch {
             len += tensor.as_slice().len();
             first.get_or_insert(tensor);
         }
-        out.byte(u8::from(first.is_some()));
-        places_of.push(first.map(|first| {
+        let placed = first.map(|first| {
             let mut shape = penstock_core::Shape::from_slice(first.shape());
             if joins && first.lengths().is_none() {
                 shape[0] = job.padded();
             }
-            describe(&mut out, &mut places, (first.datatype(), &shape, first.lengths()), len)
-        }));
+            layout.place(first.datatype(), &shape, first.lengths().map(|lengths| &**lengths), len)
+        });
+        let (input, offset) = placed.unzip();
+        inputs.push(input);
+        offsets.push(offset);
     });
-    EncodedBatch { description: out.0, callers: parts.len(), places: places_of, tensors_len: places.total() }
+    let description = encode(&BatchMessage {
+        freed,
+        requests: parts.iter().map(|part| RequestMessage::of(&part.request, now)).collect(),
+        trace: job.trace().map(|trace| (&*trace.parent, &*trace.state)),
+        inputs,
+    })?;
+    Ok(EncodedBatch { description, requests: parts.len(), offsets, tensors_len: layout.len() })
 }
 
-/// How many inputs are written of a batch: those of all its requests, if these are handed on as they are.
-fn inputs(job: &Job) -> usize {
-    let mut counts = job.parts().iter().map(|part| part.request.inputs.len());
-    if job.spec().raw_requests { counts.sum() } else { counts.next().unwrap_or(0) }
-}
-
-/// The tensors of each of them, in order: one of every request, whose rows are joined; or the only one.
+/// Calls `input` with the tensors of each input: one of every request, whose rows are joined; or one of a raw request.
 fn each_input<'j>(job: &'j Job, mut input: impl FnMut(&mut dyn Iterator<Item = &'j Tensor>)) {
     let parts = job.parts();
     if job.spec().raw_requests {
         parts.iter().flat_map(|part| &part.request.inputs).for_each(|tensor| input(&mut tensor.iter()));
         return;
     }
-    for index in 0..inputs(job) {
+    for index in 0..parts.first().map_or(0, |part| part.request.inputs.len()) {
         input(&mut parts.iter().filter_map(|part| part.request.inputs.get(index)?.as_ref()));
     }
 }
 
-fn trace(out: &mut Writer, trace: Option<&TraceText>) {
-    let Some(TraceText { parent, state }) = trace else { return out.byte(0) };
-    out.byte(1);
-    out.text(parent);
-    out.text(state);
-}
-
-fn request(out: &mut Writer, request: &InferRequest, now: Instant) {
-    out.number(request.rows as u64);
-    match request.deadline {
-        None => out.number(NO_DEADLINE),
-        Some(deadline) => out.duration(deadline.saturating_duration_since(now)),
-    }
-    out.byte(request.protocol as u8);
-    out.number(request.schedule.priority);
-    match request.schedule.step.as_deref() {
-        None => out.byte(0),
-        Some(step) => {
-            out.byte(1 + u8::from(step.start) + 2 * u8::from(step.end));
-            sequence(out, &step.id);
-        }
-    }
-    match &request.context {
-        None => out.byte(0),
-        Some(origin) => {
-            out.byte(1);
-            out.text(&origin.id);
-        }
-    }
-    write_asked(out, request.raw.as_deref());
-    let Some(caller) = &request.metadata else { return out.byte(0) };
-    out.byte(1);
-    out.text(&caller.id);
-    out.headers(&caller.headers);
-    out.parameters(&caller.parameters);
-    match &caller.outputs {
-        None => out.byte(0),
-        Some(outputs) => {
-            out.byte(1);
-            out.number(outputs.len() as u64);
-            outputs.iter().for_each(|&output| out.number(output as u64));
-        }
-    }
-}
-
-fn sequence(out: &mut Writer, id: &SequenceId) {
-    match id {
-        SequenceId::Number(number) => {
-            out.byte(0);
-            out.number(*number);
-        }
-        SequenceId::Text(text) => {
-            out.byte(1);
-            out.text(text);
-        }
-    }
-}
-
-/// The description of sequences that are over.
-pub(crate) fn describe_over(ids: &[SequenceId]) -> Vec<u8> {
-    let mut out = Writer::default();
-    out.number(ids.len() as u64);
-    ids.iter().for_each(|id| sequence(&mut out, id));
-    out.0
-}
-
 impl EncodedBatch {
-    /// How much room it needs.
+    /// Its size in a region.
     pub(crate) fn len(&self) -> usize {
-        aligned(self.description.len() + self.callers) + self.tensors_len
+        aligned(self.description.len() + self.requests) + self.tensors_len
     }
 
     /// The length of the description.
@@ -174,52 +108,93 @@ impl EncodedBatch {
         self.description.len()
     }
 
-    /// Writes a batch, and joins its rows while it does: the one copy of its tensors on this way.
+    /// Writes the batch and joins its rows: the only copy of its tensors on this way.
     pub(crate) fn write(&self, job: &Job, region: &mut Region) {
         region.write(0, &self.description);
-        for caller in 0..self.callers {
-            region.write(self.description.len() + caller, &[0]);
+        for request in 0..self.requests {
+            region.write(self.description.len() + request, &[0]);
         }
-        let start = aligned(self.description.len() + self.callers);
-        let mut places = self.places.iter();
+        let start = aligned(self.description.len() + self.requests);
+        let mut offsets = self.offsets.iter();
         each_input(job, |tensors| {
-            let Some(place) = places.next().copied().flatten() else { return };
-            let mut offset = start + place;
+            let Some(begin) = offsets.next().copied().flatten() else { return };
+            let mut offset = start + begin;
             for tensor in tensors {
                 region.write(offset, tensor.as_slice());
                 offset += tensor.as_slice().len();
             }
-            copies::count(Copied::Gather, offset - start - place);
+            copies::count(Copied::Gather, offset - start - begin);
         });
     }
 
-    /// Tells the process which callers have left by now. Whether that is all of them.
-    pub(crate) fn tell_who_left(&self, job: &Job, region: &Region) -> bool {
+    /// Marks the requests whose clients have disconnected. Returns whether that is all of them.
+    pub(crate) fn mark_disconnected(&self, job: &Job, region: &Region) -> bool {
         let mut all = true;
-        for (caller, part) in job.parts().iter().enumerate() {
+        for (request, part) in job.parts().iter().enumerate() {
             let left = part.has_left();
             all &= left;
-            if left && let Some(flag) = region.flag(self.description.len() + caller) {
+            if left && let Some(flag) = region.flag(self.description.len() + request) {
                 flag.store(1, Ordering::Release);
             }
         }
         all
     }
-}
 
-impl EncodedBatch {
-    /// Tells the process that nobody wants more of this batch.
-    pub(crate) fn tell_all_left(&self, region: &Region) {
-        let flags = (0..self.callers).filter_map(|caller| region.flag(self.description.len() + caller));
+    /// Marks all requests of the batch as abandoned.
+    pub(crate) fn mark_all_disconnected(&self, region: &Region) {
+        let flags = (0..self.requests).filter_map(|request| region.flag(self.description.len() + request));
         flags.for_each(|flag| flag.store(1, Ordering::Release));
     }
+}
+
+/// A client, as far as the process can see it.
+#[derive(Debug)]
+struct ClientFlag {
+    region: Arc<Region>,
+    offset: usize,
+}
+
+impl RemoteClient for ClientFlag {
+    fn has_left(&self) -> bool {
+        self.region.flag(self.offset).is_some_and(|flag| flag.load(Ordering::Acquire) != 0)
+    }
+}
+
+/// Decodes a batch, and the slots that are free again; `None` for a broken description.
+pub(crate) fn decode_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, Vec<u32>)> {
+    let description = region.copied(0..len)?;
+    let message: BatchMessage<'_> = decode(&description)?;
+    let now = Instant::now();
+    let start = aligned(len.checked_add(message.requests.len())?);
+    let request = |(index, request): (usize, RequestMessage<'_>)| {
+        let client = Arc::new(ClientFlag { region: Arc::clone(region), offset: len + index });
+        Some((request.request(now)?, Reply::elsewhere(client)))
+    };
+    let mut requests = message.requests.into_iter().enumerate().map(request).collect::<Option<Vec<_>>>()?;
+    let input = |entry: Option<TensorEntry>| match entry {
+        None => Some(None),
+        Some(entry) => entry.lend(region, start).map(Some),
+    };
+    let mut inputs = message.inputs.into_iter().map(input).collect::<Option<Inputs>>()?;
+    // Raw requests get their own inputs back, from the last one on.
+    let mut left = inputs.len();
+    for (own, raw) in
+        requests.iter_mut().rev().filter_map(|(request, _)| Some((&mut request.inputs, request.raw.as_ref()?)))
+    {
+        left = left.checked_sub(raw.names.len())?;
+        *own = inputs.drain(left..).collect();
+    }
+    let trace = message.trace;
+    let trace = trace.map(|(parent, state)| Box::new(TraceText { parent: parent.to_owned(), state: state.to_owned() }));
+    Some((Batch { requests, inputs, trace }, message.freed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::request::decode_sequences;
     use penstock_core::{
-        ModelSpec, Parameter, Pulled, RawRequest, RequestContext, RequestMetadata, Schedule, Step, Work,
+        ModelSpec, Parameter, Pulled, RawRequest, RequestContext, RequestMetadata, Schedule, SequenceId, Step, Work,
         metrics::Metrics,
         queue::Queue,
         testing::{batching, fp32, fp32_spec, request, values},
@@ -227,7 +202,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{sync::Arc, time::Duration};
 
-    fn caller(id: &str) -> Option<Box<RequestMetadata>> {
+    fn metadata(id: &str) -> Option<Box<RequestMetadata>> {
         let parameters =
             vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
         let headers = [("x", "y")].into_iter().collect();
@@ -240,7 +215,7 @@ mod tests {
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
         let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
         let first = InferRequest {
-            metadata: caller("one"),
+            metadata: metadata("one"),
             context: Some(Box::new(RequestContext { id: "ü".to_owned(), trace: None })),
             deadline: Some(Instant::now() + Duration::from_secs(60)),
             schedule: Schedule { priority: 3, step: Some(Box::new(step.clone())), ..Schedule::default() },
@@ -251,11 +226,11 @@ mod tests {
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
         let job = job.under(Some(TraceText { parent: "00-1".to_owned(), state: "a=b".to_owned() }));
 
-        let written = describe_batch(&job, &[4, 9]);
+        let written = encode_batch(&job, vec![4, 9]).unwrap();
         let (mut region, file) = Region::create(written.len()).unwrap();
         written.write(&job, &mut region);
         let theirs = Arc::new(Region::adopt(&file, true).unwrap());
-        let (Batch { requests, inputs, trace }, free) = read_batch(&theirs, written.description_len()).unwrap();
+        let (Batch { requests, inputs, trace }, free) = decode_batch(&theirs, written.description_len()).unwrap();
         assert_eq!(free, [4, 9]);
         assert_eq!(values(inputs[0].as_ref().unwrap()), [1., 2., 3., 4., 5., 6.]);
         assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
@@ -265,21 +240,21 @@ mod tests {
         assert_eq!(trace.as_deref(), job.trace());
         assert_eq!(trace.map(|trace| trace.state).as_deref(), Some("a=b"));
         assert!(second.context.is_none());
-        assert_eq!(format!("{:?}", first.metadata), format!("{:?}", caller("one")));
+        assert_eq!(format!("{:?}", first.metadata), format!("{:?}", metadata("one")));
         assert_eq!(first.schedule, Schedule { priority: 3, step: Some(Box::new(step)), ..Schedule::default() });
         assert!(first.deadline.is_some_and(|at| at > Instant::now() + Duration::from_secs(50)));
         assert!(second.metadata.is_none() && second.deadline.is_none());
 
         drop(two);
-        assert!(!written.tell_who_left(&job, &region));
+        assert!(!written.mark_disconnected(&job, &region));
         assert!(!first_reply.is_abandoned() && second_reply.is_abandoned());
-        written.tell_all_left(&region);
+        written.mark_all_disconnected(&region);
         assert!(first_reply.is_abandoned());
         job.finish(Err(penstock_core::Error::handler("enough")));
     }
 
     #[test]
-    fn requests_as_they_are_keep_their_own_tensors() {
+    fn raw_requests_keep_their_own_tensors() {
         let spec = ModelSpec { inputs: Vec::new(), raw_requests: true, ..fp32_spec("m", &[], Some(batching(8))) };
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
@@ -298,11 +273,11 @@ mod tests {
             queue.submit(of(&[("c", &[1, 1], &[4.])]), None).unwrap(),
         ];
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
-        let written = describe_batch(&job, &[]);
+        let written = encode_batch(&job, Vec::new()).unwrap();
         let (mut region, file) = Region::create(written.len()).unwrap();
         written.write(&job, &mut region);
         let theirs = Arc::new(Region::adopt(&file, true).unwrap());
-        let (Batch { requests, inputs, .. }, _) = read_batch(&theirs, written.description_len()).unwrap();
+        let (Batch { requests, inputs, .. }, _) = decode_batch(&theirs, written.description_len()).unwrap();
         assert!(inputs.is_empty());
         let shapes = |request: &InferRequest| request.inputs.iter().flatten().map(|t| t.shape().to_vec()).collect();
         let read: Vec<Vec<Vec<usize>>> = requests.iter().map(|(request, _)| shapes(request)).collect();
@@ -314,12 +289,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_description_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_description_decodes_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let (mut region, _file) = Region::create(bytes.len()).unwrap();
             region.write(0, &bytes);
             let region = Arc::new(region);
-            let _ = read_batch(&region, bytes.len());
-            let _ = read_over(&bytes);
+            let _ = decode_batch(&region, bytes.len());
+            let _ = decode_sequences(&bytes);
         }
     }
 }

@@ -1,101 +1,135 @@
-//! What goes with requests as they are, and with their answers.
+//! Raw requests and the heads of their responses.
 
-use crate::codec::{
-    fields::{Reader, Writer},
-    response::{read_error, write_error},
-};
+use super::values::{Body, ErrorMessage, Pairs, ParameterTokens, pairs};
 use bytes::Bytes;
 use penstock_core::{HttpRequest, RawRequest, ResponseHead};
+use serde::{Deserialize, Serialize};
 
-/// Writes what an open model is told of a request.
-pub(crate) fn write_asked(out: &mut Writer, asked: Option<&RawRequest>) {
-    let Some(RawRequest { names, outputs, parameters, nested, binary, http }) = asked else { return out.byte(0) };
-    out.byte(1);
-    write_names(out, names);
-    out.byte(u8::from(outputs.is_some()));
-    outputs.iter().for_each(|names| write_names(out, names));
-    out.number(parameters.len() as u64);
-    parameters.iter().for_each(|own| out.parameters(own));
-    out.number(nested.len() as u64);
-    nested.iter().for_each(|&place| out.number(place as u64));
-    out.byte(u8::from(*binary));
-    let Some(http) = http else { return out.byte(0) };
-    out.byte(1);
-    [&*http.route, &*http.method, &http.path, &http.query].into_iter().for_each(|text| out.text(text));
-    out.number(http.path_params.len() as u64);
-    for (name, value) in &http.path_params {
-        out.text(name);
-        out.text(value);
+/// A raw request without its tensors.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RawRequestMessage<'a> {
+    #[serde(borrow)]
+    names: Vec<&'a str>,
+    outputs: Option<Vec<&'a str>>,
+    parameters: Vec<ParameterTokens<'a>>,
+    nested: Vec<usize>,
+    binary: bool,
+    http: Option<HttpMessage<'a>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct HttpMessage<'a> {
+    route: &'a str,
+    method: &'a str,
+    path: &'a str,
+    query: &'a str,
+    #[serde(borrow)]
+    path_params: Pairs<'a>,
+    body: Body<'a>,
+    refused: Option<ErrorMessage<'a>>,
+}
+
+impl<'a> From<&'a RawRequest> for RawRequestMessage<'a> {
+    fn from(request: &'a RawRequest) -> Self {
+        Self {
+            names: borrowed(&request.names),
+            outputs: request.outputs.as_deref().map(borrowed),
+            parameters: request.parameters.iter().map(Into::into).collect(),
+            nested: request.nested.to_vec(),
+            binary: request.binary,
+            http: request.http.as_deref().map(|http| HttpMessage {
+                route: &http.route,
+                method: &http.method,
+                path: &http.path,
+                query: &http.query,
+                path_params: http.path_params.iter().map(|(name, value)| (&**name, &**value)).collect(),
+                body: Body(&http.body),
+                refused: http.refused.as_ref().map(Into::into),
+            }),
+        }
     }
-    out.bytes(&http.body);
-    out.byte(u8::from(http.refused.is_some()));
-    http.refused.iter().for_each(|error| write_error(out, error));
 }
 
-/// Reads what [`write_asked`] wrote; the outer `None` for anything else.
-pub(crate) fn read_asked(from: &mut Reader<'_>) -> Option<Option<Box<RawRequest>>> {
-    if from.byte()? == 0 {
-        return Some(None);
+impl RawRequestMessage<'_> {
+    /// The raw request; `None` for one that no client can send.
+    pub(crate) fn request(self) -> Option<RawRequest> {
+        let http = self.http.map(|http| {
+            Some(Box::new(HttpRequest {
+                route: http.route.into(),
+                method: http.method.to_owned().into(),
+                path: http.path.to_owned(),
+                query: http.query.to_owned(),
+                path_params: http
+                    .path_params
+                    .into_iter()
+                    .map(|(name, value)| (name.into(), value.to_owned()))
+                    .collect(),
+                body: Bytes::copy_from_slice(http.body.0),
+                refused: http.refused.map(|error| error.error().ok_or(())).transpose().ok()?,
+            }))
+        });
+        Some(RawRequest {
+            names: owned(&self.names),
+            outputs: self.outputs.as_deref().map(owned),
+            parameters: self.parameters.iter().map(ParameterTokens::parameters).collect::<Option<_>>()?,
+            nested: self.nested.into(),
+            binary: self.binary,
+            http: match http {
+                Some(http) => Some(http?),
+                None => None,
+            },
+        })
     }
-    let names = read_names(from)?;
-    let outputs = if from.byte()? == 0 { None } else { Some(read_names(from)?) };
-    let parameters = (0..from.count()?).map(|_| from.parameters()).collect::<Option<_>>()?;
-    let nested = (0..from.count()?).map(|_| usize::try_from(from.number()?).ok()).collect::<Option<_>>()?;
-    let binary = from.byte()? != 0;
-    let http = if from.byte()? == 0 { None } else { Some(Box::new(read_http(from)?)) };
-    Some(Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, http })))
 }
 
-fn read_http(from: &mut Reader<'_>) -> Option<HttpRequest> {
-    Some(HttpRequest {
-        route: from.text()?.into(),
-        method: from.text()?.into(),
-        path: from.text()?,
-        query: from.text()?,
-        path_params: (0..from.count()?).map(|_| Some((from.text()?.into(), from.text()?))).collect::<Option<_>>()?,
-        body: Bytes::copy_from_slice(from.bytes()?),
-        refused: if from.byte()? == 0 { None } else { Some(read_error(from)?) },
-    })
+/// The head of a response to a raw request.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HeadMessage<'a> {
+    #[serde(borrow)]
+    names: Vec<&'a str>,
+    status: u16,
+    headers: Pairs<'a>,
+    body: Option<Body<'a>>,
+    id: Option<&'a str>,
 }
 
-/// Writes what an open model tells.
-pub(crate) fn write_told(out: &mut Writer, told: Option<&ResponseHead>) {
-    let Some(ResponseHead { names, status, headers, body, id }) = told else { return out.byte(0) };
-    out.byte(1);
-    write_names(out, names);
-    out.number((*status).into());
-    out.headers(headers);
-    out.byte(u8::from(body.is_some()));
-    body.iter().for_each(|body| out.bytes(body));
-    out.byte(u8::from(id.is_some()));
-    id.iter().for_each(|id| out.text(id));
-}
-
-/// Reads what [`write_told`] wrote; the outer `None` for anything else.
-pub(crate) fn read_told(from: &mut Reader<'_>) -> Option<Option<Box<ResponseHead>>> {
-    if from.byte()? == 0 {
-        return Some(None);
+impl<'a> From<&'a ResponseHead> for HeadMessage<'a> {
+    fn from(head: &'a ResponseHead) -> Self {
+        Self {
+            names: borrowed(&head.names),
+            status: head.status,
+            headers: pairs(&head.headers),
+            body: head.body.as_deref().map(Body),
+            id: head.id.as_deref(),
+        }
     }
-    let names = read_names(from)?;
-    let status = u16::try_from(from.number()?).ok()?;
-    let headers = from.headers()?;
-    let body = if from.byte()? == 0 { None } else { Some(Bytes::copy_from_slice(from.bytes()?)) };
-    let id = if from.byte()? == 0 { None } else { Some(from.text()?.into_boxed_str()) };
-    Some(Some(Box::new(ResponseHead { names, status, headers, body, id })))
 }
 
-fn write_names(out: &mut Writer, names: &[Box<str>]) {
-    out.number(names.len() as u64);
-    names.iter().for_each(|name| out.text(name));
+impl HeadMessage<'_> {
+    /// The head.
+    pub(crate) fn head(self) -> ResponseHead {
+        ResponseHead {
+            names: owned(&self.names),
+            status: self.status,
+            headers: self.headers.into_iter().collect(),
+            body: self.body.map(|body| Bytes::copy_from_slice(body.0)),
+            id: self.id.map(Into::into),
+        }
+    }
 }
 
-fn read_names(from: &mut Reader<'_>) -> Option<Box<[Box<str>]>> {
-    (0..from.count()?).map(|_| from.text().map(String::into_boxed_str)).collect()
+fn borrowed(names: &[Box<str>]) -> Vec<&str> {
+    names.iter().map(|name| &**name).collect()
+}
+
+fn owned(names: &[&str]) -> Box<[Box<str>]> {
+    names.iter().map(|&name| name.into()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::values::{decode, encode};
     use penstock_core::{Error, Kind, Parameter};
     use proptest::prelude::*;
 
@@ -104,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_round_trips() {
+    fn raw_requests_round_trip() {
         let http = HttpRequest {
             route: "GET /a/{b}".into(),
             method: "GET".into(),
@@ -122,35 +156,30 @@ mod tests {
             binary: true,
             http: None,
         };
-        for asked in [one, RawRequest { http: Some(Box::new(http)), ..RawRequest::default() }, RawRequest::default()] {
-            let mut out = Writer::default();
-            write_asked(&mut out, Some(&asked));
-            let mut from = Reader(&out.0);
-            let read = read_asked(&mut from).unwrap().unwrap();
-            assert_eq!(format!("{read:?}"), format!("{asked:?}"));
-            assert!(from.0.is_empty());
+        for raw in [one, RawRequest { http: Some(Box::new(http)), ..RawRequest::default() }, RawRequest::default()] {
+            let encoded = encode(&RawRequestMessage::from(&raw)).unwrap();
+            let message: RawRequestMessage<'_> = decode(&encoded).unwrap();
+            assert_eq!(format!("{:?}", message.request().unwrap()), format!("{raw:?}"));
         }
     }
 
     #[test]
-    fn what_is_told_round_trips() {
+    fn heads_round_trip() {
         let headers = [("a", "b")].into_iter().collect();
         let body = Some(Bytes::from_static(b"no"));
-        let told = ResponseHead { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
-        for told in [None, Some(ResponseHead::default()), Some(told)] {
-            let mut out = Writer::default();
-            write_told(&mut out, told.as_ref());
-            let mut from = Reader(&out.0);
-            assert_eq!(read_told(&mut from).unwrap().as_deref(), told.as_ref());
-            assert!(from.0.is_empty());
+        let head = ResponseHead { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
+        for head in [None, Some(ResponseHead::default()), Some(head)] {
+            let encoded = encode(&head.as_ref().map(HeadMessage::from)).unwrap();
+            let message: Option<HeadMessage<'_>> = decode(&encoded).unwrap();
+            assert_eq!(message.map(HeadMessage::head), head);
         }
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            let _ = read_asked(&mut Reader(&bytes));
-            let _ = read_told(&mut Reader(&bytes));
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _ = decode::<RawRequestMessage<'_>>(&bytes).map(RawRequestMessage::request);
+            let _ = decode::<HeadMessage<'_>>(&bytes).map(HeadMessage::head);
         }
     }
 }

@@ -1,274 +1,42 @@
-//! An answer on its way from a process: a description, then the tensors, each aligned.
+//! A response on its way from a process: a description, then the tensors, each aligned.
 
-use crate::{
-    codec::{
-        fields::{Reader, Writer},
-        raw_request::{read_told, write_told},
-        tensors::{Layout, Placed, describe, describe_absent, placed},
-        user_metrics::{read_kept, write_kept},
-    },
-    transport::region::aligned,
+use super::{
+    raw_request::HeadMessage,
+    tensors::{Layout, TensorEntry},
+    user_metrics::UpdateMessage,
+    values::{ErrorMessage, ParameterTokens, decode, encode},
 };
+use crate::transport::region::aligned;
 use penstock_core::{
-    BatchOutput, Error, InterpreterTimes, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures, Tensor,
+    BatchOutput, Error, InterpreterTimes, Outputs, Parameters, RequestOutput, Result, RowChunk, RowFailures, Tensor,
     metrics::MetricUpdate,
 };
-use smallvec::SmallVec;
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::{io, mem, time::Duration};
 
-/// The outputs of a batch or of a row.
-pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
-
-/// Tensors as a description places them, which are not looked at yet.
-pub(crate) type PlacedOutputs = SmallVec<[Placed; 2]>;
-
-/// What a process answers, with its tensors as `T`: to be written, or as they were described.
+/// A response of a process.
 #[derive(Debug)]
-pub(crate) enum Response<T> {
-    /// The last, of a batch that was computed.
-    Done { outputs: T, failed: RowFailures, parameters: Parameters, times: InterpreterTimes },
-    /// The last, of one that was not.
+pub(crate) enum Response {
+    /// The last one, of a batch that was computed.
+    Done { outputs: Outputs, failed: RowFailures, parameters: Parameters, times: InterpreterTimes },
+    /// The last one, of a batch that failed.
     Failed(Error),
-    /// One for all rows; with `last` there is none after it.
-    Piece { outputs: T, parameters: Parameters, last: bool },
-    /// One for each row.
-    Rows { rows: Vec<RowChunk<T>>, parameters: Parameters },
-    /// One for each request, made by itself: the last of the batch, which took that long, or a piece.
-    Apart { each: Vec<RowChunk<RequestOutput<T>>>, parameters: Parameters, times: Option<InterpreterTimes> },
-    /// All streams are over, well.
+    /// A chunk for all rows; with `last` there is none after it.
+    Chunk { outputs: Outputs, parameters: Parameters, last: bool },
+    /// A chunk for each row.
+    Rows { rows: Vec<RowChunk>, parameters: Parameters },
+    /// One for each request: with `times` the last one of the batch, else a chunk.
+    PerRequest { each: Vec<RowChunk<RequestOutput>>, parameters: Parameters, times: Option<InterpreterTimes> },
+    /// The regular end of all streams.
     EndAll,
 }
 
-/// An answer that is to be written.
-#[derive(Debug)]
-pub(crate) struct EncodedResponse {
-    pub(crate) description: Vec<u8>,
-    /// What goes where, counted from where the tensors begin.
-    pub(crate) tensors: Vec<(usize, Tensor)>,
-    tensors_len: usize,
-}
-
-impl EncodedResponse {
-    /// How much room it needs.
-    pub(crate) fn len(&self) -> usize {
-        self.start() + self.tensors_len
-    }
-
-    /// Where its tensors begin.
-    pub(crate) fn start(&self) -> usize {
-        aligned(self.description.len())
-    }
-
-    /// A description alone.
-    pub(crate) fn of(description: Vec<u8>) -> Self {
-        Self { description, tensors: Vec::new(), tensors_len: 0 }
-    }
-}
-
-/// Describes an answer.
-pub(crate) fn pack(answer: Response<Outputs>, kept: &[MetricUpdate]) -> EncodedResponse {
-    let mut packing = Encoder::default();
-    write_kept(&mut packing.out, kept);
-    match answer {
-        Response::Done { outputs, failed, parameters, times } => {
-            packing.out.byte(0);
-            packing.out.number(failed.iter().count() as u64);
-            for (row, error) in failed.iter() {
-                packing.out.number(*row as u64);
-                write_error(&mut packing.out, error);
-            }
-            packing.out.parameters(&parameters);
-            packing.times(times);
-            packing.outputs(outputs);
-        }
-        Response::Failed(error) => {
-            packing.out.byte(1);
-            write_error(&mut packing.out, &error);
-        }
-        Response::Piece { outputs, parameters, last } => {
-            packing.out.byte(2);
-            packing.out.parameters(&parameters);
-            packing.out.byte(u8::from(last));
-            packing.outputs(outputs);
-        }
-        Response::Rows { rows, parameters } => {
-            packing.out.byte(3);
-            packing.out.parameters(&parameters);
-            packing.out.number(rows.len() as u64);
-            rows.into_iter().for_each(|row| packing.row(row, Encoder::outputs));
-        }
-        Response::EndAll => packing.out.byte(4),
-        Response::Apart { each, parameters, times } => {
-            packing.out.byte(5);
-            packing.out.parameters(&parameters);
-            packing.out.byte(u8::from(times.is_some()));
-            times.into_iter().for_each(|times| packing.times(times));
-            packing.out.number(each.len() as u64);
-            each.into_iter().for_each(|one| packing.row(one, Encoder::own));
-        }
-    }
-    EncodedResponse { description: packing.out.0, tensors: packing.tensors, tensors_len: packing.places.total() }
-}
-
-#[derive(Default)]
-struct Encoder {
-    out: Writer,
-    places: Layout,
-    tensors: Vec<(usize, Tensor)>,
-}
-
-impl Encoder {
-    fn times(&mut self, times: InterpreterTimes) {
-        for time in [times.handler, times.handler_cpu, times.boundary, times.hand_out] {
-            self.out.duration(time);
-        }
-    }
-
-    fn outputs(&mut self, outputs: Outputs) {
-        self.out.number(outputs.len() as u64);
-        for tensor in outputs {
-            if tensor.is_absent() {
-                describe_absent(&mut self.out, tensor.datatype());
-                continue;
-            }
-            let len = tensor.as_slice().len();
-            let place =
-                describe(&mut self.out, &mut self.places, (tensor.datatype(), tensor.shape(), tensor.lengths()), len);
-            self.tensors.push((place, tensor));
-        }
-    }
-
-    fn own(&mut self, own: RequestOutput) {
-        self.out.parameters(&own.parameters);
-        write_told(&mut self.out, own.head.as_deref());
-        self.outputs(own.outputs);
-    }
-
-    fn row<T>(&mut self, row: RowChunk<T>, write: impl FnOnce(&mut Self, T)) {
-        match row {
-            RowChunk::Nothing => self.out.byte(0),
-            RowChunk::More(answer) => {
-                self.out.byte(1);
-                write(self, answer);
-            }
-            RowChunk::Last(answer) => {
-                self.out.byte(2);
-                write(self, answer);
-            }
-            RowChunk::End => self.out.byte(3),
-            RowChunk::Fail(error) => {
-                self.out.byte(4);
-                write_error(&mut self.out, &error);
-            }
-        }
-    }
-}
-
-pub(crate) fn write_error(out: &mut Writer, error: &Error) {
-    out.text(error.kind().name());
-    out.text(error.message());
-    out.duration(error.retry_hint().unwrap_or(Duration::MAX));
-    out.byte(u8::from(error.is_of_a_too_large_batch()));
-}
-
-/// Reads an answer's description; `None` if it is broken.
-pub(crate) fn unpack(description: &[u8]) -> Option<(Response<PlacedOutputs>, Vec<MetricUpdate>)> {
-    let mut from = Reader(description);
-    let kept = read_kept(&mut from)?;
-    let answer = match from.byte()? {
-        0 => {
-            let failed = (0..from.count()?).map(|_| Some((from.size()?, read_error(&mut from)?)));
-            let failed = RowFailures::new(failed.collect::<Option<_>>()?);
-            let parameters = from.parameters()?;
-            let times = read_times(&mut from)?;
-            Response::Done { outputs: outputs(&mut from)?, failed, parameters, times }
-        }
-        1 => Response::Failed(read_error(&mut from)?),
-        2 => {
-            let (parameters, last) = (from.parameters()?, from.byte()? != 0);
-            Response::Piece { outputs: outputs(&mut from)?, parameters, last }
-        }
-        3 => {
-            let parameters = from.parameters()?;
-            let rows = (0..from.count()?).map(|_| row(&mut from, outputs)).collect::<Option<_>>()?;
-            Response::Rows { rows, parameters }
-        }
-        4 => Response::EndAll,
-        5 => {
-            let parameters = from.parameters()?;
-            let times = if from.byte()? == 0 { None } else { Some(read_times(&mut from)?) };
-            let each = (0..from.count()?).map(|_| row(&mut from, own)).collect::<Option<_>>()?;
-            Response::Apart { each, parameters, times }
-        }
-        _ => return None,
-    };
-    from.0.is_empty().then_some((answer, kept))
-}
-
-fn read_times(from: &mut Reader<'_>) -> Option<InterpreterTimes> {
-    let [handler, handler_cpu, boundary, hand_out] =
-        [from.duration()?, from.duration()?, from.duration()?, from.duration()?];
-    Some(InterpreterTimes { handler, handler_cpu, boundary, hand_out })
-}
-
-pub(crate) fn read_error(from: &mut Reader<'_>) -> Option<Error> {
-    let kind = Kind::from_name(&from.text()?)?;
-    let error = Error::new(kind, from.text()?);
-    let error = match from.number()? {
-        u64::MAX => error,
-        nanoseconds => error.retry_after(Duration::from_nanos(nanoseconds)),
-    };
-    Some(if from.byte()? == 0 { error } else { error.of_a_too_large_batch() })
-}
-
-fn outputs(from: &mut Reader<'_>) -> Option<PlacedOutputs> {
-    (0..from.count()?).map(|_| placed(from)).collect()
-}
-
-fn own(from: &mut Reader<'_>) -> Option<RequestOutput<PlacedOutputs>> {
-    let (parameters, head) = (from.parameters()?, read_told(from)?);
-    Some(RequestOutput { outputs: outputs(from)?, parameters, head })
-}
-
-fn row<T>(from: &mut Reader<'_>, read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Option<RowChunk<T>> {
-    Some(match from.byte()? {
-        0 => RowChunk::Nothing,
-        1 => RowChunk::More(read(from)?),
-        2 => RowChunk::Last(read(from)?),
-        3 => RowChunk::End,
-        4 => RowChunk::Fail(read_error(from)?),
-        _ => return None,
-    })
-}
-
-impl<T> Response<T> {
-    /// The same answer with its tensors made of what they were.
-    pub(crate) fn map<U>(self, mut make: impl FnMut(T) -> Option<U>) -> Option<Response<U>> {
-        Some(match self {
-            Self::Done { outputs, failed, parameters, times } => {
-                Response::Done { outputs: make(outputs)?, failed, parameters, times }
-            }
-            Self::Failed(error) => Response::Failed(error),
-            Self::Piece { outputs, parameters, last } => Response::Piece { outputs: make(outputs)?, parameters, last },
-            Self::Rows { rows, parameters } => Response::Rows {
-                rows: rows.into_iter().map(|row| row.map(&mut make)).collect::<Option<_>>()?,
-                parameters,
-            },
-            Self::Apart { each, parameters, times } => {
-                let each = each.into_iter().map(|one| one.map(|own| own.map(&mut make))).collect::<Option<_>>()?;
-                Response::Apart { each, parameters, times }
-            }
-            Self::EndAll => Response::EndAll,
-        })
-    }
-}
-
-impl Response<Outputs> {
-    /// The last answer of a batch.
-    pub(crate) fn of(result: Result<BatchOutput>) -> Self {
+impl Response {
+    /// The last response to a batch.
+    pub(crate) fn last(result: Result<BatchOutput>) -> Self {
         match result {
-            Ok(BatchOutput { per_request: Some(apart), parameters, times, .. }) => {
-                Self::Apart { each: apart.into_iter().map(Into::into).collect(), parameters, times: Some(times) }
+            Ok(BatchOutput { per_request: Some(each), parameters, times, .. }) => {
+                Self::PerRequest { each: each.into_iter().map(Into::into).collect(), parameters, times: Some(times) }
             }
             Ok(BatchOutput { outputs, failed, parameters, times, .. }) => {
                 Self::Done { outputs, failed, parameters, times }
@@ -278,15 +46,300 @@ impl Response<Outputs> {
     }
 }
 
+/// A response as its description has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ResponseMessage<'a> {
+    #[serde(borrow)]
+    metrics: Vec<UpdateMessage<'a>>,
+    body: BodyMessage<'a>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum BodyMessage<'a> {
+    Done {
+        #[serde(borrow)]
+        failed: Vec<(usize, ErrorMessage<'a>)>,
+        parameters: ParameterTokens<'a>,
+        times: Times,
+        outputs: Vec<TensorEntry>,
+    },
+    Failed(ErrorMessage<'a>),
+    Chunk {
+        parameters: ParameterTokens<'a>,
+        last: bool,
+        outputs: Vec<TensorEntry>,
+    },
+    Rows {
+        parameters: ParameterTokens<'a>,
+        rows: Vec<RowMessage<'a, Vec<TensorEntry>>>,
+    },
+    PerRequest {
+        parameters: ParameterTokens<'a>,
+        times: Option<Times>,
+        each: Vec<RowMessage<'a, OutputMessage<'a>>>,
+    },
+    EndAll,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum RowMessage<'a, T> {
+    Nothing,
+    More(T),
+    Last(T),
+    End,
+    #[serde(borrow)]
+    Fail(ErrorMessage<'a>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OutputMessage<'a> {
+    #[serde(borrow)]
+    parameters: ParameterTokens<'a>,
+    head: Option<HeadMessage<'a>>,
+    outputs: Vec<TensorEntry>,
+}
+
+/// Handler, its processor time, boundary, and conversion of its outputs.
+type Times = [Duration; 4];
+
+/// A response that is ready to be written to a region.
+#[derive(Debug)]
+pub(crate) struct EncodedResponse {
+    pub(crate) description: Vec<u8>,
+    /// The tensors and their offsets from [`Self::start`].
+    pub(crate) tensors: Vec<(usize, Tensor)>,
+    tensors_len: usize,
+}
+
+impl EncodedResponse {
+    /// A description without tensors.
+    pub(crate) fn bare(description: Vec<u8>) -> Self {
+        Self { description, tensors: Vec::new(), tensors_len: 0 }
+    }
+
+    /// Its size in a region.
+    pub(crate) fn len(&self) -> usize {
+        self.start() + self.tensors_len
+    }
+
+    /// The offset of its tensors.
+    pub(crate) fn start(&self) -> usize {
+        aligned(self.description.len())
+    }
+}
+
+/// Encodes a response and the metric updates that go with it.
+pub(crate) fn encode_response(mut response: Response, metrics: &[MetricUpdate]) -> io::Result<EncodedResponse> {
+    let mut placed = Placed::default();
+    let body = match &mut response {
+        Response::Done { outputs, failed, parameters, times } => BodyMessage::Done {
+            failed: failed.iter().map(|(row, error)| (*row, error.into())).collect(),
+            parameters: (&*parameters).into(),
+            times: to_times(*times),
+            outputs: placed.take(outputs),
+        },
+        Response::Failed(error) => BodyMessage::Failed((&*error).into()),
+        Response::Chunk { outputs, parameters, last } => {
+            BodyMessage::Chunk { parameters: (&*parameters).into(), last: *last, outputs: placed.take(outputs) }
+        }
+        Response::Rows { rows, parameters } => BodyMessage::Rows {
+            parameters: (&*parameters).into(),
+            rows: rows.iter_mut().map(|row| to_row(row, |outputs| placed.take(outputs))).collect(),
+        },
+        Response::PerRequest { each, parameters, times } => BodyMessage::PerRequest {
+            parameters: (&*parameters).into(),
+            times: times.map(to_times),
+            each: each.iter_mut().map(|row| to_row(row, |output| to_output(output, &mut placed))).collect(),
+        },
+        Response::EndAll => BodyMessage::EndAll,
+    };
+    let description = encode(&ResponseMessage { metrics: metrics.iter().map(Into::into).collect(), body })?;
+    Ok(EncodedResponse { description, tensors: placed.tensors, tensors_len: placed.layout.len() })
+}
+
+/// The tensors of a response that have a place.
+#[derive(Default)]
+struct Placed {
+    layout: Layout,
+    tensors: Vec<(usize, Tensor)>,
+}
+
+impl Placed {
+    fn take(&mut self, outputs: &mut Outputs) -> Vec<TensorEntry> {
+        let place = |tensor: Tensor| {
+            if tensor.is_absent() {
+                return TensorEntry::absent(tensor.datatype());
+            }
+            let row_lengths = tensor.lengths().map(|lengths| &**lengths);
+            let len = tensor.as_slice().len();
+            let (entry, offset) = self.layout.place(tensor.datatype(), tensor.shape(), row_lengths, len);
+            self.tensors.push((offset, tensor));
+            entry
+        };
+        mem::take(outputs).into_iter().map(place).collect()
+    }
+}
+
+fn to_row<'a, T, U>(row: &'a mut RowChunk<T>, message: impl FnOnce(&'a mut T) -> U) -> RowMessage<'a, U> {
+    match row {
+        RowChunk::Nothing => RowMessage::Nothing,
+        RowChunk::More(output) => RowMessage::More(message(output)),
+        RowChunk::Last(output) => RowMessage::Last(message(output)),
+        RowChunk::End => RowMessage::End,
+        RowChunk::Fail(error) => RowMessage::Fail((&*error).into()),
+    }
+}
+
+fn to_output<'a>(output: &'a mut RequestOutput, placed: &mut Placed) -> OutputMessage<'a> {
+    OutputMessage {
+        outputs: placed.take(&mut output.outputs),
+        parameters: (&output.parameters).into(),
+        head: output.head.as_deref().map(Into::into),
+    }
+}
+
+fn to_times(times: InterpreterTimes) -> Times {
+    [times.handler, times.handler_cpu, times.boundary, times.hand_out]
+}
+
+/// Makes tensors of their entries; `None` for broken ones.
+type MakeTensors<'m> = &'m dyn Fn(Vec<TensorEntry>) -> Option<Outputs>;
+
+impl<'a> ResponseMessage<'a> {
+    /// Decodes a description; `None` for a broken one.
+    pub(crate) fn decode(description: &'a [u8]) -> Option<Self> {
+        decode(description)
+    }
+
+    /// The size of its tensors, for a response to all rows; else 0.
+    pub(crate) fn tensors_len(&self) -> usize {
+        match &self.body {
+            BodyMessage::Done { outputs, .. } | BodyMessage::Chunk { outputs, .. } => {
+                outputs.iter().map(TensorEntry::len).fold(0, usize::saturating_add)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The response and its metric updates; `None` for one that no process may send.
+    pub(crate) fn response(self, tensors: MakeTensors<'_>) -> Option<(Response, Vec<MetricUpdate>)> {
+        let metrics = self.metrics.into_iter().map(UpdateMessage::update).collect::<Option<_>>()?;
+        let response = match self.body {
+            BodyMessage::Done { failed, parameters, times, outputs } => {
+                let failed = failed.into_iter().map(|(row, error)| Some((row, error.error()?)));
+                Response::Done {
+                    outputs: tensors(outputs)?,
+                    failed: RowFailures::new(failed.collect::<Option<_>>()?),
+                    parameters: parameters.parameters()?,
+                    times: from_times(times),
+                }
+            }
+            BodyMessage::Failed(error) => Response::Failed(error.error()?),
+            BodyMessage::Chunk { parameters, last, outputs } => {
+                Response::Chunk { outputs: tensors(outputs)?, parameters: parameters.parameters()?, last }
+            }
+            BodyMessage::Rows { parameters, rows } => Response::Rows {
+                rows: rows.into_iter().map(|row| from_row(row, tensors)).collect::<Option<_>>()?,
+                parameters: parameters.parameters()?,
+            },
+            BodyMessage::PerRequest { parameters, times, each } => {
+                let output = |message| from_output(message, tensors);
+                Response::PerRequest {
+                    each: each.into_iter().map(|row| from_row(row, output)).collect::<Option<_>>()?,
+                    parameters: parameters.parameters()?,
+                    times: times.map(from_times),
+                }
+            }
+            BodyMessage::EndAll => Response::EndAll,
+        };
+        Some((response, metrics))
+    }
+}
+
+fn from_row<T, U>(row: RowMessage<'_, T>, make: impl FnOnce(T) -> Option<U>) -> Option<RowChunk<U>> {
+    Some(match row {
+        RowMessage::Nothing => RowChunk::Nothing,
+        RowMessage::More(message) => RowChunk::More(make(message)?),
+        RowMessage::Last(message) => RowChunk::Last(make(message)?),
+        RowMessage::End => RowChunk::End,
+        RowMessage::Fail(error) => RowChunk::Fail(error.error()?),
+    })
+}
+
+fn from_output(message: OutputMessage<'_>, tensors: MakeTensors<'_>) -> Option<RequestOutput> {
+    Some(RequestOutput {
+        outputs: tensors(message.outputs)?,
+        parameters: message.parameters.parameters()?,
+        head: message.head.map(|head| Box::new(head.head())),
+    })
+}
+
+fn from_times([handler, handler_cpu, boundary, hand_out]: Times) -> InterpreterTimes {
+    InterpreterTimes { handler, handler_cpu, boundary, hand_out }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use penstock_core::{Kind, Parameter, ResponseHead, testing::fp32};
     use proptest::prelude::*;
+
+    fn round_trip(response: Response, metrics: &[MetricUpdate]) -> Option<Response> {
+        let encoded = encode_response(response, metrics).unwrap();
+        let tensors: Vec<_> = encoded.tensors.iter().map(|(_, tensor)| tensor.clone()).collect();
+        let made = std::cell::Cell::new(0);
+        let make = |entries: Vec<TensorEntry>| {
+            let first = made.replace(made.get() + entries.len());
+            Some(tensors[first..made.get()].iter().cloned().collect())
+        };
+        let (response, read) = ResponseMessage::decode(&encoded.description)?.response(&make)?;
+        assert_eq!(read, metrics);
+        Some(response)
+    }
+
+    #[test]
+    fn every_response_round_trips() {
+        let outputs = || -> Outputs { [fp32(&[2], &[1., 2.]), fp32(&[], &[3.])].into_iter().collect() };
+        let parameters = || vec![("p".to_owned(), Parameter::Int(-1))];
+        let times = InterpreterTimes { handler: Duration::from_micros(3), ..InterpreterTimes::default() };
+        let head = ResponseHead { status: 404, ..ResponseHead::default() };
+        let output =
+            || RequestOutput { outputs: outputs(), parameters: parameters(), head: Some(Box::new(head.clone())) };
+        let late = || Error::new(Kind::Timeout, "late").of_a_too_large_batch();
+        let all = || {
+            [
+                Response::Done {
+                    outputs: outputs(),
+                    failed: RowFailures::new(vec![(1, late())]),
+                    parameters: parameters(),
+                    times,
+                },
+                Response::Failed(late()),
+                Response::Chunk { outputs: outputs(), parameters: parameters(), last: true },
+                Response::Rows {
+                    rows: vec![RowChunk::Nothing, RowChunk::More(outputs()), RowChunk::End, RowChunk::Fail(late())],
+                    parameters: parameters(),
+                },
+                Response::PerRequest {
+                    each: vec![RowChunk::Last(output()), RowChunk::Fail(late())],
+                    parameters: parameters(),
+                    times: Some(times),
+                },
+                Response::EndAll,
+            ]
+        };
+        let counter = MetricUpdate::counter("hits", 1.0, Vec::new()).unwrap();
+        for (sent, expected) in all().into_iter().zip(all()) {
+            let read = round_trip(sent, std::slice::from_ref(&counter)).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{expected:?}"));
+        }
+    }
 
     proptest! {
         #[test]
-        fn any_description_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = unpack(&bytes);
+        fn any_description_decodes_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let message = ResponseMessage::decode(&bytes);
+            let _ = message.map(|message| (message.tensors_len(), message.response(&|_| Some(Outputs::new()))));
         }
 
         #[test]
@@ -295,8 +348,7 @@ mod tests {
             if let Some(after) = after {
                 error = error.retry_after(Duration::from_nanos(after));
             }
-            let packed = pack(Response::Failed(error.clone()), &[]);
-            let Some((Response::Failed(read), _)) = unpack(&packed.description) else { panic!("an error") };
+            let Some(Response::Failed(read)) = round_trip(Response::Failed(error.clone()), &[]) else { panic!("an error") };
             prop_assert_eq!((read.kind(), read.message(), read.retry_hint()), (error.kind(), error.message(), error.retry_hint()));
         }
     }

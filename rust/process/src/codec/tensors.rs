@@ -1,152 +1,110 @@
-//! Tensors in a region: where each lies, as the description before them says.
+//! Tensors in a region: their types, shapes and places.
 
-use crate::{
-    codec::fields::{Reader, Writer},
-    transport::region::{Region, aligned},
-};
+use crate::transport::region::{Region, aligned};
 use bytes::Bytes;
 use penstock_core::{
-    Buffer, Datatype, MAX_RANK, Memory, RowLengths, Shape, Tensor, aligned_with_capacity,
+    Buffer, Datatype, MAX_RANK, Memory, Tensor, aligned_with_capacity,
     copies::{self, Step},
 };
+use serde::{Deserialize, Serialize};
 use std::{ops::Range, sync::Arc};
 
-/// A tensor as its region describes it.
-#[derive(Debug)]
-pub(crate) struct Placed {
-    datatype: Datatype,
-    shape: Shape,
-    /// Of its rows, where they differ in length.
-    lengths: Option<RowLengths>,
-    /// It only stands for an output that was left out.
-    absent: bool,
-    /// Its bytes, counted from where the tensors begin.
-    bytes: Range<usize>,
+/// A tensor in a region. Nothing in it is checked before the tensor is made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TensorEntry {
+    /// The index in [`Datatype::ALL`].
+    datatype: u8,
+    shape: Vec<usize>,
+    /// The lengths of its rows, where they differ.
+    row_lengths: Option<Vec<usize>>,
+    /// Its bytes, from the beginning of the tensors; `None` for an output that was left out.
+    bytes: Option<Range<usize>>,
 }
 
-/// Where the next tensors of a region go, counted from where they begin.
+/// The places of a region's tensors, from the beginning of the tensors.
 #[derive(Debug, Default)]
 pub(crate) struct Layout(usize);
 
 impl Layout {
-    /// A place for `len` bytes.
-    pub(crate) fn take(&mut self, len: usize) -> usize {
+    /// Places a tensor of `len` bytes.
+    pub(crate) fn place(
+        &mut self,
+        datatype: Datatype,
+        shape: &[usize],
+        row_lengths: Option<&[usize]>,
+        len: usize,
+    ) -> (TensorEntry, usize) {
         let offset = aligned(self.0);
         self.0 = offset + len;
-        offset
+        let row_lengths = row_lengths.map(<[usize]>::to_vec);
+        let bytes = Some(offset..offset + len);
+        (TensorEntry { datatype: datatype as u8, shape: shape.to_vec(), row_lengths, bytes }, offset)
     }
 
-    /// The bytes that all of them need.
-    pub(crate) fn total(&self) -> usize {
+    /// The bytes of all tensors, with the gaps between them.
+    pub(crate) fn len(&self) -> usize {
         self.0
     }
 }
 
-/// Describes a tensor of `len` bytes, for which it takes a place.
-pub(crate) fn describe(
-    out: &mut Writer,
-    places: &mut Layout,
-    (datatype, shape, lengths): (Datatype, &[usize], Option<&RowLengths>),
-    len: usize,
-) -> usize {
-    let offset = places.take(len);
-    out.byte(datatype as u8);
-    out.number(shape.len() as u64);
-    shape.iter().for_each(|&dim| out.number(dim as u64));
-    out.byte(u8::from(lengths.is_some()));
-    if let Some(lengths) = lengths {
-        out.number(lengths.len() as u64);
-        lengths.iter().for_each(|&length| out.number(length as u64));
+impl TensorEntry {
+    /// An output that was left out.
+    pub(crate) fn absent(datatype: Datatype) -> Self {
+        Self { datatype: datatype as u8, shape: Vec::new(), row_lengths: None, bytes: None }
     }
-    out.number(offset as u64);
-    out.number(len as u64);
-    offset
-}
 
-/// In place of a datatype: an output that was left out.
-const ABSENT: u8 = u8::MAX;
-
-/// Describes an output of that type that was left out.
-pub(crate) fn describe_absent(out: &mut Writer, datatype: Datatype) {
-    out.byte(ABSENT);
-    out.byte(datatype as u8);
-}
-
-fn datatype(byte: u8) -> Option<Datatype> {
-    Datatype::ALL.get(usize::from(byte)).copied()
-}
-
-/// Reads what [`describe`] or [`describe_absent`] wrote; `None` for anything else.
-pub(crate) fn placed(from: &mut Reader<'_>) -> Option<Placed> {
-    let first = from.byte()?;
-    if first == ABSENT {
-        let datatype = datatype(from.byte()?)?;
-        return Some(Placed { datatype, shape: Shape::new(), lengths: None, absent: true, bytes: 0..0 });
-    }
-    let datatype = datatype(first)?;
-    let rank = from.count().filter(|&rank| rank <= MAX_RANK)?;
-    let shape = (0..rank).map(|_| from.size()).collect::<Option<Shape>>()?;
-    let lengths = match from.byte()? {
-        0 => None,
-        _ => Some((0..from.count()?).map(|_| from.size()).collect::<Option<RowLengths>>()?),
-    };
-    let (offset, len) = (from.size()?, from.size()?);
-    Some(Placed { datatype, shape, lengths, absent: false, bytes: offset..offset.checked_add(len)? })
-}
-
-impl Placed {
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.as_ref().map_or(0, ExactSizeIterator::len)
     }
 
-    fn range(&self, start: usize) -> Option<Range<usize>> {
-        Some(start.checked_add(self.bytes.start)?..start.checked_add(self.bytes.end)?)
+    /// A tensor over memory that belongs to the batch alone. The tensors begin at `start`.
+    pub(crate) fn lend(self, region: &Arc<Region>, start: usize) -> Option<Tensor> {
+        self.tensor(start, |range| {
+            region.bytes(range.clone())?;
+            Some(Buffer::Lent(Arc::new(LentRange { region: Arc::clone(region), range })))
+        })
     }
 
-    /// A tensor over memory that the batch has to itself. The tensors begin at `start`.
-    pub(crate) fn lent(self, region: &Arc<Region>, start: usize) -> Option<Tensor> {
-        let range = self.range(start)?;
-        region.bytes(range.clone())?;
-        let memory = Arc::new(Lent { region: Arc::clone(region), range });
-        self.made(Buffer::Lent(memory))
+    /// A tensor over the view that `view` makes of a range of the region.
+    pub(crate) fn view(self, start: usize, view: impl FnOnce(Range<usize>) -> Option<Bytes>) -> Option<Tensor> {
+        self.tensor(start, |range| view(range).map(Buffer::Shared))
     }
 
-    /// A tensor over a view that `view` makes of a range of the region.
-    pub(crate) fn viewed(self, start: usize, view: impl FnOnce(Range<usize>) -> Option<Bytes>) -> Option<Tensor> {
-        let bytes = view(self.range(start)?)?;
-        self.made(Buffer::Shared(bytes))
+    /// A tensor over a copy of its bytes.
+    pub(crate) fn copy(self, region: &Region, start: usize) -> Option<Tensor> {
+        self.tensor(start, |range| {
+            let bytes = region.bytes(range)?;
+            copies::count(Step::HandOut, bytes.len());
+            let mut copy = aligned_with_capacity(bytes.len());
+            copy.extend_from_slice(bytes);
+            Some(Buffer::Aligned(copy))
+        })
     }
 
-    /// A tensor of a copy.
-    pub(crate) fn copied(self, region: &Region, start: usize) -> Option<Tensor> {
-        let bytes = region.bytes(self.range(start)?)?;
-        copies::count(Step::HandOut, bytes.len());
-        let mut copy = aligned_with_capacity(bytes.len());
-        copy.extend_from_slice(bytes);
-        self.made(Buffer::Aligned(copy))
-    }
-
-    fn made(self, buffer: Buffer) -> Option<Tensor> {
-        if self.absent {
-            return Some(Tensor::absent(self.datatype));
+    fn tensor(self, start: usize, buffer: impl FnOnce(Range<usize>) -> Option<Buffer>) -> Option<Tensor> {
+        let datatype = Datatype::ALL.get(usize::from(self.datatype)).copied()?;
+        let Some(bytes) = self.bytes else { return Some(Tensor::absent(datatype)) };
+        if self.shape.len() > MAX_RANK {
+            return None;
         }
-        let tensor = Tensor::new(self.datatype, self.shape, buffer).ok()?;
-        Some(match self.lengths {
-            Some(lengths) => tensor.with_lengths(lengths),
+        let buffer = buffer(start.checked_add(bytes.start)?..start.checked_add(bytes.end)?)?;
+        let tensor = Tensor::new(datatype, self.shape.into(), buffer).ok()?;
+        Some(match self.row_lengths {
+            Some(lengths) => tensor.with_lengths(lengths.into()),
             None => tensor,
         })
     }
 }
 
-/// A part of a region that an array may keep.
+/// A range of a region that an array may keep alive.
 #[derive(Debug)]
-struct Lent {
+struct LentRange {
     region: Arc<Region>,
     range: Range<usize>,
 }
 
-impl Memory for Lent {
+impl Memory for LentRange {
     fn as_slice(&self) -> &[u8] {
         self.region.bytes(self.range.clone()).unwrap_or_default()
     }

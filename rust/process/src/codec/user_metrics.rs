@@ -1,96 +1,97 @@
-//! What handlers did to their metrics, on its way from a process.
+//! Metric updates of a handler, on their way from its process.
 
-use crate::codec::fields::{Reader, Writer};
+use super::values::Pairs;
 use penstock_core::metrics::{Change, MetricUpdate, Observations};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// Writes changes.
-pub(crate) fn write_kept(out: &mut Writer, kept: &[MetricUpdate]) {
-    out.number(kept.len() as u64);
-    for MetricUpdate { name, labels, change } in kept {
-        out.text(name);
-        out.number(labels.len() as u64);
-        for (label, value) in labels {
-            out.text(label);
-            out.text(value);
-        }
-        match change {
-            Change::Custom(value) => tagged(out, 0, *value),
-            Change::Add(value) => tagged(out, 1, *value),
-            Change::Set(value) => tagged(out, 2, *value),
+/// One update.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct UpdateMessage<'a> {
+    name: &'a str,
+    #[serde(borrow)]
+    labels: Pairs<'a>,
+    change: ChangeMessage<'a>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum ChangeMessage<'a> {
+    Custom(f64),
+    Add(f64),
+    Set(f64),
+    Observe { counts: Cow<'a, [u64]>, sum: f64 },
+}
+
+impl<'a> From<&'a MetricUpdate> for UpdateMessage<'a> {
+    fn from(MetricUpdate { name, labels, change }: &'a MetricUpdate) -> Self {
+        let change = match change {
+            Change::Custom(value) => ChangeMessage::Custom(*value),
+            Change::Add(value) => ChangeMessage::Add(*value),
+            Change::Set(value) => ChangeMessage::Set(*value),
             Change::Observe(Observations { counts, sum }) => {
-                tagged(out, 3, *sum);
-                out.number(counts.len() as u64);
-                counts.iter().for_each(|&count| out.number(count));
+                ChangeMessage::Observe { counts: Cow::Borrowed(counts), sum: *sum }
             }
-        }
+        };
+        Self { name, labels: labels.iter().map(|(label, value)| (&**label, &**value)).collect(), change }
     }
 }
 
-fn tagged(out: &mut Writer, tag: u8, value: f64) {
-    out.byte(tag);
-    out.number(value.to_bits());
-}
-
-/// Reads them; `None` if they are broken, or not what a handler could do.
-pub(crate) fn read_kept(from: &mut Reader<'_>) -> Option<Vec<MetricUpdate>> {
-    (0..from.count()?).map(|_| one(from)).collect()
-}
-
-fn one(from: &mut Reader<'_>) -> Option<MetricUpdate> {
-    let name = from.text()?;
-    let labels = (0..from.count()?).map(|_| Some((from.text()?, from.text()?))).collect::<Option<_>>()?;
-    let (tag, value) = (from.byte()?, f64::from_bits(from.number()?));
-    let change = match tag {
-        0 => Change::Custom(value),
-        1 => Change::Add(value),
-        2 => Change::Set(value),
-        3 => {
-            let counts = (0..from.count()?).map(|_| from.number()).collect::<Option<_>>()?;
-            Change::Observe(Observations { counts, sum: value })
-        }
-        _ => return None,
-    };
-    let kept = MetricUpdate { name, labels, change };
-    kept.check().is_ok().then_some(kept)
+impl UpdateMessage<'_> {
+    /// The update; `None` for one that no handler can make.
+    pub(crate) fn update(self) -> Option<MetricUpdate> {
+        let owned = |(label, value): (&str, &str)| (label.to_owned(), value.to_owned());
+        let change = match self.change {
+            ChangeMessage::Custom(value) => Change::Custom(value),
+            ChangeMessage::Add(value) => Change::Add(value),
+            ChangeMessage::Set(value) => Change::Set(value),
+            ChangeMessage::Observe { counts, sum } => {
+                Change::Observe(Observations { counts: counts.into_owned(), sum })
+            }
+        };
+        let labels = self.labels.into_iter().map(owned).collect();
+        let update = MetricUpdate { name: self.name.to_owned(), labels, change };
+        update.check().is_ok().then_some(update)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::values::{decode, encode};
     use proptest::prelude::*;
 
-    fn round(kept: &[MetricUpdate]) -> Option<Vec<MetricUpdate>> {
-        let mut out = Writer::default();
-        write_kept(&mut out, kept);
-        let mut from = Reader(&out.0);
-        read_kept(&mut from).filter(|_| from.0.is_empty())
+    fn round_trip(updates: &[MetricUpdate]) -> Option<Vec<MetricUpdate>> {
+        let encoded = encode(&updates.iter().map(UpdateMessage::from).collect::<Vec<_>>()).unwrap();
+        let messages: Vec<UpdateMessage<'_>> = decode(&encoded)?;
+        messages.into_iter().map(UpdateMessage::update).collect()
     }
 
-    fn kept(change: Change) -> MetricUpdate {
+    fn update(change: Change) -> MetricUpdate {
         MetricUpdate { name: "hits".to_owned(), labels: vec![("kind".to_owned(), "ü".to_owned())], change }
     }
 
     #[test]
-    fn changes_round_trip() {
+    fn updates_round_trip() {
         let observed = Observations { counts: vec![1, 0, 4], sum: 2.5 };
-        let all = [Change::Custom(2.0), Change::Add(0.5), Change::Set(-1.0), Change::Observe(observed)].map(kept);
-        assert_eq!(round(&all).as_deref(), Some(&all[..]));
+        let all = [Change::Custom(2.0), Change::Add(0.5), Change::Set(-1.0), Change::Observe(observed)].map(update);
+        assert_eq!(round_trip(&all).as_deref(), Some(&all[..]));
     }
 
     #[test]
-    fn what_no_handler_can_do_is_refused() {
+    fn updates_that_no_handler_can_make_are_refused() {
         for value in [-1.0, f64::NAN, f64::INFINITY] {
-            assert!(round(&[kept(Change::Add(value))]).is_none());
-            assert!(round(&[kept(Change::Custom(value))]).is_none());
-            assert!(round(&[kept(Change::Observe(Observations { counts: vec![1], sum: value }))]).is_none());
+            assert!(round_trip(&[update(Change::Add(value))]).is_none());
+            assert!(round_trip(&[update(Change::Custom(value))]).is_none());
+            assert!(round_trip(&[update(Change::Observe(Observations { counts: vec![1], sum: value }))]).is_none());
         }
-        assert!(round(&[MetricUpdate { name: "penstock_x".to_owned(), ..kept(Change::Add(1.0)) }]).is_none());
+        assert!(round_trip(&[MetricUpdate { name: "penstock_x".to_owned(), ..update(Change::Add(1.0)) }]).is_none());
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read_kept(&mut Reader(&bytes));
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let messages = decode::<Vec<UpdateMessage<'_>>>(&bytes);
+            let _ = messages.map(|messages| messages.into_iter().map(UpdateMessage::update).count());
         }
     }
 }

@@ -1,35 +1,35 @@
-//! Why a process is no more, for callers, for the log and for the metric.
+//! Exit reasons of processes, for clients, for the log and for the metric of restarts.
 
 use penstock_core::{Error, Kind, ModelSpec};
 use std::{fmt, os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-/// Why a process could not be started.
+/// The reason that a process did not start or load.
 #[derive(Clone, Debug)]
 pub struct LoadFailure {
     /// One line.
     pub summary: String,
-    /// The traceback of what it raised; empty if it did not come so far.
+    /// The traceback of the exception; empty if there was none.
     pub traceback: String,
 }
 
 impl LoadFailure {
-    pub(crate) fn of(summary: impl Into<String>) -> Self {
+    pub(crate) fn new(summary: impl Into<String>) -> Self {
         Self { summary: summary.into(), traceback: String::new() }
     }
 }
 
-/// How a process came to its end, or has to.
+/// The reason that a process ended, or has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitReason {
     Killed {
         signal: i32,
-        /// The kernel has killed for lack of memory meanwhile.
+        /// The kernel killed processes for lack of memory meanwhile.
         out_of_memory: bool,
     },
     Exited {
         code: i32,
     },
-    /// It closed its end of the socket and is still there.
+    /// It closed its end of the socket and is still running.
     Closed,
     Hung {
         after: Duration,
@@ -37,15 +37,15 @@ pub(crate) enum ExitReason {
     Abandoned {
         after: Duration,
     },
-    /// The server stops, and does not wait longer.
+    /// The server stops and waits no longer.
     Stopped,
-    /// It did not keep to the protocol.
-    Broken,
-    /// It had attached itself, and has left or died: it is not ours to know.
-    Left,
-    /// It had attached itself, and did not keep to the protocol.
-    Dismissed,
-    /// The batch cannot be handed over, for lack of memory or descriptors.
+    /// It broke the protocol.
+    ProtocolError,
+    /// It attached itself, and disconnected or died: the server cannot see which.
+    Detached,
+    /// It attached itself, and broke the protocol.
+    AttachedProtocolError,
+    /// The batch cannot be sent: no memory or descriptors are left.
     NoMemory,
     MaxRss,
     MaxAge,
@@ -53,6 +53,7 @@ pub(crate) enum ExitReason {
 }
 
 impl ExitReason {
+    /// The reason of an exit status.
     pub(crate) fn of(status: ExitStatus, out_of_memory: bool) -> Self {
         match status.signal() {
             Some(signal) => Self::Killed { signal, out_of_memory: out_of_memory && signal == 9 },
@@ -60,9 +61,9 @@ impl ExitReason {
         }
     }
 
-    /// The same end, of a process that is not ours to kill.
-    pub(crate) const fn of_a_guest(self) -> Self {
-        if matches!(self, Self::Broken | Self::Closed) { Self::Dismissed } else { self }
+    /// The reason in the words for a process that the server did not start.
+    pub(crate) const fn for_attached(self) -> Self {
+        if matches!(self, Self::ProtocolError | Self::Closed) { Self::AttachedProtocolError } else { self }
     }
 
     /// The label in the metric of restarts.
@@ -74,15 +75,15 @@ impl ExitReason {
             Self::Hung { .. } => "hung",
             Self::Abandoned { .. } => "abandoned",
             Self::Stopped => "stopped",
-            Self::Left => "left",
-            Self::Closed | Self::Broken | Self::Dismissed | Self::NoMemory => "broken",
+            Self::Detached => "left",
+            Self::Closed | Self::ProtocolError | Self::AttachedProtocolError | Self::NoMemory => "broken",
             Self::MaxRss => "max_rss",
             Self::MaxAge => "max_age",
             Self::MaxBatches => "max_batches",
         }
     }
 
-    /// What the callers of its batch are told.
+    /// The error for the clients of its batch.
     pub(crate) fn error(self, spec: &ModelSpec) -> Error {
         let kind = if self == Self::NoMemory { Kind::Unavailable } else { Kind::Handler };
         Error::new(kind, format!("model '{}': {self}", spec.name))
@@ -94,18 +95,18 @@ impl fmt::Display for ExitReason {
         match self {
             Self::Killed { signal, out_of_memory } => {
                 write!(f, "its process was killed by {}", SignalName(*signal))?;
-                if *out_of_memory { f.write_str(", for lack of memory as it seems") } else { Ok(()) }
+                if *out_of_memory { f.write_str(", probably out of memory") } else { Ok(()) }
             }
             Self::Exited { code } => write!(f, "its process exited with code {code}"),
-            Self::Closed | Self::Broken => f.write_str("its process did not answer as it must and was killed"),
-            Self::Left => f.write_str("the process that attached it is gone"),
-            Self::Dismissed => f.write_str("the process that attached it did not answer as it must"),
+            Self::Closed | Self::ProtocolError => f.write_str("its process broke the protocol and was killed"),
+            Self::Detached => f.write_str("the process that attached it is gone"),
+            Self::AttachedProtocolError => f.write_str("the process that attached it broke the protocol"),
             Self::Hung { after } => write!(f, "its process did not answer within {after:?} and was killed"),
             Self::Abandoned { after } => {
-                write!(f, "its process still computed {after:?} after all callers had left, and was killed")
+                write!(f, "its process still computed {after:?} after all clients had disconnected, and was killed")
             }
             Self::Stopped => f.write_str("its process did not answer before the server stopped"),
-            Self::NoMemory => f.write_str("there is no memory to hand the batch to its process"),
+            Self::NoMemory => f.write_str("there is no memory to send the batch to its process"),
             Self::MaxRss => f.write_str("its process has grown beyond max_rss"),
             Self::MaxAge => f.write_str("its process has reached max_age"),
             Self::MaxBatches => f.write_str("its process has computed max_batches"),
@@ -136,7 +137,7 @@ impl fmt::Display for SignalName {
     }
 }
 
-/// How many processes the kernel has killed for lack of memory since it started.
+/// The processes that the kernel has killed for lack of memory since the machine started.
 pub(crate) fn out_of_memory_kills() -> u64 {
     let counters = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let line = counters.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -148,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_end_is_named() {
-        let end = |status| ExitReason::of(ExitStatus::from_raw(status), true).to_string();
-        assert_eq!(end(9), "its process was killed by SIGKILL, for lack of memory as it seems");
-        assert_eq!(end(11), "its process was killed by SIGSEGV");
-        assert_eq!(end(40), "its process was killed by signal 40");
-        assert_eq!(end(3 << 8), "its process exited with code 3");
+    fn each_exit_reason_has_a_text() {
+        let text = |status| ExitReason::of(ExitStatus::from_raw(status), true).to_string();
+        assert_eq!(text(9), "its process was killed by SIGKILL, probably out of memory");
+        assert_eq!(text(11), "its process was killed by SIGSEGV");
+        assert_eq!(text(40), "its process was killed by signal 40");
+        assert_eq!(text(3 << 8), "its process exited with code 3");
         let hung = ExitReason::Hung { after: Duration::from_secs(5) };
         assert_eq!(hung.to_string(), "its process did not answer within 5s and was killed");
     }

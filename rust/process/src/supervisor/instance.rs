@@ -1,4 +1,4 @@
-//! The server's side of an instance: one thread that pulls batches for a process, and keeps one alive.
+//! An instance that is a process: its queue, and the source and limits of its processes.
 
 use crate::supervisor::{
     exit_reason::{ExitReason, LoadFailure},
@@ -9,63 +9,64 @@ use crate::supervisor::{
 use penstock_core::{ModelSpec, queue::Queue};
 use std::{sync::Arc, time::Duration};
 
-/// How often an instance looks after its process while there is no work.
+/// The interval of checks of the process while there is no work.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What an instance needs.
+/// An instance that is a process, on the server's side.
 #[derive(Debug)]
 pub struct Instance {
-    /// Where its batches come from.
+    /// The queue of its model.
     pub queue: Arc<Queue>,
-    /// Which of the model's instances it is, from 0.
+    /// Its index among the model's instances.
     pub index: usize,
-    /// Where its processes come from.
+    /// The source of its processes.
     pub source: Source,
-    /// When they are ended.
+    /// The limits of its processes.
     pub limits: Arc<Limits>,
-    /// Its model's other processes.
-    pub fleet: Arc<ProcessPool>,
+    /// The processes of all instances of its model.
+    pub pool: Arc<ProcessPool>,
 }
 
 impl Instance {
-    /// A process that has loaded.
+    /// Starts a process and waits until it has loaded.
     pub(crate) fn start(&self) -> Result<Process, LoadFailure> {
-        let mut process = self.begin()?;
+        let mut process = self.spawn()?;
         loop {
-            if let Some(loaded) = process.loaded(self.source.fingerprint()) {
+            if let Some(loaded) = process.poll_loaded(self.source.fingerprint()) {
                 return loaded.map(|()| process);
             }
             if self.queue.is_closed() {
-                return Err(LoadFailure::of("the server stops"));
+                return Err(LoadFailure::new("the server stops"));
             }
             let waited = process.socket.wait(process.pidfd(), POLL_INTERVAL);
-            waited.map_err(|error| LoadFailure::of(error.to_string()))?;
+            waited.map_err(|error| LoadFailure::new(error.to_string()))?;
         }
     }
 
-    /// A process that loads.
-    pub(crate) fn begin(&self) -> Result<Process, LoadFailure> {
+    /// Starts a process, which then loads.
+    pub(crate) fn spawn(&self) -> Result<Process, LoadFailure> {
         match &self.source {
-            Source::Start(launch) => Process::start(launch, &self.queue.spec().name, self.index),
+            Source::Spawn(launch) => Process::spawn(launch, &self.queue.spec().name, self.index),
             Source::Attached(attached) => {
-                let channel = attached.take(self.index).ok_or_else(|| LoadFailure::of(ExitReason::Left.to_string()))?;
+                let channel =
+                    attached.take(self.index).ok_or_else(|| LoadFailure::new(ExitReason::Detached.to_string()))?;
                 Ok(Process::attached(channel))
             }
         }
     }
 
-    /// Whether there is no other process once this one is gone.
+    /// Returns whether its process attached itself, so that it cannot be started again.
     pub(crate) fn is_attached(&self) -> bool {
         matches!(self.source, Source::Attached(_))
     }
 
-    /// Says something in the log.
-    pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {
-        say(self.queue.spec(), what);
+    /// Logs a line.
+    pub(crate) fn log(&self, line: std::fmt::Arguments<'_>) {
+        log(self.queue.spec(), line);
     }
 }
 
-/// Says something of a model in the log.
-pub(crate) fn say(spec: &ModelSpec, what: std::fmt::Arguments<'_>) {
-    eprintln!("penstock: model '{}' version '{}': {what}", spec.name, spec.version);
+/// Logs a line about a model.
+pub(crate) fn log(spec: &ModelSpec, line: std::fmt::Arguments<'_>) {
+    eprintln!("penstock: model '{}' version '{}': {line}", spec.name, spec.version);
 }

@@ -1,4 +1,4 @@
-//! Where the processes of a model come from, and when they are ended.
+//! Sources and limits of a model's processes.
 
 use crate::transport::control_channel::InstanceChannel;
 use std::{
@@ -6,16 +6,16 @@ use std::{
     time::Duration,
 };
 
-/// Where an instance's processes come from.
+/// The source of an instance's processes.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// They are started, again and again.
-    Start(Arc<Launch>),
-    /// There is one only, which came by itself.
+    /// The server starts them, each time one is needed.
+    Spawn(Arc<Launch>),
+    /// One process, which attached itself.
     Attached(Arc<Attached>),
 }
 
-/// The instances of a model that a process has attached.
+/// The instances of a model that a process attached.
 #[derive(Debug)]
 pub struct Attached {
     channels: Mutex<Vec<Option<InstanceChannel>>>,
@@ -23,59 +23,59 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// A channel for each instance, and the fingerprint that all must have.
+    /// Creates it from one channel per instance, and the signature's fingerprint.
     pub fn new(channels: Vec<InstanceChannel>, fingerprint: u64) -> Self {
         Self { channels: Mutex::new(channels.into_iter().map(Some).collect()), fingerprint }
     }
 
-    /// An instance's channel, which there is once.
+    /// Takes the channel of an instance; `None` after the first time.
     pub(crate) fn take(&self, index: usize) -> Option<InstanceChannel> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index)?.take()
     }
 }
 
 impl Source {
-    /// What a process must answer when it has loaded.
+    /// The fingerprint that a process has to report when it has loaded.
     pub(crate) fn fingerprint(&self) -> u64 {
         match self {
-            Self::Start(launch) => launch.fingerprint,
+            Self::Spawn(launch) => launch.fingerprint,
             Self::Attached(attached) => attached.fingerprint,
         }
     }
 }
 
-/// A program that makes itself a [`crate::Worker`] and loads what it is sent.
+/// A program that runs a [`crate::Worker`] and loads the payload that it receives.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The program.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What is different in the environment of each instance; the last entry serves those beyond.
+    /// The environment variables of each instance; the last entry applies to further instances.
     pub environments: Vec<Vec<(String, String)>>,
-    /// What it is sent once it runs. For the program to understand.
+    /// The payload that it receives, in a format of the program.
     pub payload: Arc<[u8]>,
-    /// What a process must answer when it has loaded, so that both speak of one signature.
+    /// The fingerprint that a process has to report, so that both sides have the same signature.
     pub fingerprint: u64,
 }
 
-/// When a process is killed, and when it is replaced.
+/// Limits after which a process is killed or replaced.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// A batch that computes for longer is taken to hang.
+    /// The time after which a batch counts as hung.
     pub hang_after: Option<Duration>,
-    /// A batch that computes for so long after the last of its callers has left is given up.
+    /// The time that a batch may compute after its last client has disconnected.
     pub abandoned_after: Option<Duration>,
-    /// From this size of its resident memory on a process is replaced, in bytes.
+    /// The resident memory in bytes from which on a process is replaced.
     pub max_rss: Option<u64>,
-    /// From this age on.
+    /// The age from which on a process is replaced.
     pub max_age: Option<Duration>,
-    /// After so many batches.
+    /// The number of batches after which a process is replaced.
     pub max_batches: Option<u64>,
 }
 
 impl Launch {
-    /// The environment of an instance.
+    /// The environment variables of an instance.
     pub(crate) fn environment(&self, index: usize) -> &[(String, String)] {
         let entry = self.environments.get(index).or(self.environments.last());
         entry.map_or(&[], Vec::as_slice)

@@ -1,4 +1,4 @@
-//! Who is at the other end: a process that this one has started, or one that came by itself.
+//! Peer of a socket: a child process, or a process that attached itself.
 
 use crate::{
     supervisor::{
@@ -15,79 +15,79 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The other end of a socket.
+/// The process at the other end of a socket.
 #[derive(Debug)]
 pub(crate) enum Peer {
-    /// It was started here, and ends with this.
+    /// A child of the server, killed with it.
     Child {
         child: Child,
-        lines: StdioForwarder,
-        /// Ready to be read once it has ended; `None` where the kernel gives none.
+        stdio: StdioForwarder,
+        /// Readable once it has ended; `None` where the kernel has no pidfds.
         pidfd: Option<OwnedFd>,
         kills_before: u64,
     },
-    /// It attached itself: it is no child, and not ours to end. Its socket says whether it is there.
-    Guest,
+    /// A process that attached itself: not a child, and not killed by the server. It lives while its socket is open.
+    Attached,
 }
 
 impl Peer {
-    /// A process that was just started, when the kernel had killed so many for lack of memory.
+    /// A child that was just started. `kills_before` are the out-of-memory kills before that.
     pub(crate) fn child(mut child: Child, model: &str, kills_before: u64) -> io::Result<Self> {
-        let lines = StdioForwarder::of(model, &mut child)?;
+        let stdio = StdioForwarder::spawn(model, &mut child)?;
         let pidfd = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pidfd = pidfd.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        Ok(Self::Child { child, lines, pidfd, kills_before })
+        Ok(Self::Child { child, stdio, pidfd, kills_before })
     }
 
-    pub(crate) fn is_guest(&self) -> bool {
-        matches!(self, Self::Guest)
+    pub(crate) fn is_attached(&self) -> bool {
+        matches!(self, Self::Attached)
     }
 
-    /// The number of a child.
+    /// The process id of a child.
     pub(crate) fn id(&self) -> Option<u32> {
         match self {
             Self::Child { child, .. } => Some(child.id()),
-            Self::Guest => None,
+            Self::Attached => None,
         }
     }
 
     pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Child { pidfd, .. } => pidfd.as_ref().map(|pidfd| pidfd.as_fd()),
-            Self::Guest => None,
+            Self::Attached => None,
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit reason, if it has ended.
     pub(crate) fn status(&mut self, socket: &Socket) -> Option<ExitReason> {
         match self {
             Self::Child { child, kills_before, .. } => {
-                let lacked_memory = out_of_memory_kills() > *kills_before;
-                child.try_wait().ok().flatten().map(|status| ExitReason::of(status, lacked_memory))
+                let out_of_memory = out_of_memory_kills() > *kills_before;
+                child.try_wait().ok().flatten().map(|status| ExitReason::of(status, out_of_memory))
             }
-            Self::Guest => socket.is_closed().then_some(ExitReason::Left),
+            Self::Attached => socket.is_closed().then_some(ExitReason::Detached),
         }
     }
 
-    /// Whether it has ended, without asking the kernel more than that.
+    /// Returns whether it has ended, by the cheapest check.
     pub(crate) fn has_ended(&mut self, socket: &Socket) -> bool {
         match self {
             Self::Child { pidfd: Some(pidfd), .. } => Socket::is_ready(pidfd.as_fd()),
-            Self::Child { .. } | Self::Guest => self.status(socket).is_some(),
+            Self::Child { .. } | Self::Attached => self.status(socket).is_some(),
         }
     }
 
-    /// How it ended; a child that has not though it closed its socket is ended here.
-    pub(crate) fn end(&mut self, socket: &Socket) -> ExitReason {
-        if self.is_guest() {
+    /// Returns the exit reason. Kills a child that closed its socket but is still running.
+    pub(crate) fn reap(&mut self, socket: &Socket) -> ExitReason {
+        if self.is_attached() {
             self.kill(socket);
-            return ExitReason::Left;
+            return ExitReason::Detached;
         }
-        // Its socket may close a moment before it is gone.
+        // Its socket may close shortly before its exit status is there.
         let until = Instant::now() + Duration::from_millis(500);
         loop {
-            if let Some(end) = self.status(socket) {
-                return end;
+            if let Some(reason) = self.status(socket) {
+                return reason;
             }
             if Instant::now() >= until {
                 self.kill(socket);
@@ -97,22 +97,23 @@ impl Peer {
         }
     }
 
-    /// Ends a child at once, and blocks until it is gone, which is not long. A guest is only hung up on.
+    /// Kills a child, and blocks until it is gone, which takes milliseconds. Of an attached process only the socket is
+    /// closed.
     pub(crate) fn kill(&mut self, socket: &Socket) {
         match self {
-            Self::Child { child, lines, .. } => {
+            Self::Child { child, stdio, .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
-                lines.finish();
+                stdio.finish();
             }
-            Self::Guest => socket.hang_up(),
+            Self::Attached => socket.shutdown(),
         }
     }
 
-    /// Waits for the last lines of a child that is gone.
+    /// Waits for the last output of a child that is gone.
     pub(crate) fn finish(&self) {
-        if let Self::Child { lines, .. } = self {
-            lines.finish();
+        if let Self::Child { stdio, .. } = self {
+            stdio.finish();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of one model together: its readiness follows theirs.
+//! Pool of a model's processes, which decides the model's readiness.
 
 use penstock_core::{Model, Readiness, metrics::ModelMetrics};
 use std::sync::{
@@ -10,41 +10,42 @@ use std::sync::{
 #[derive(Debug, Default)]
 pub struct ProcessPool {
     state: Mutex<State>,
-    /// Whether one of them is being replaced.
+    /// Set while a process is being replaced.
     replacing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     alive: usize,
-    /// The model, once it is ready for the first time.
+    /// The model, once it has been ready for the first time.
     model: Option<Weak<Model>>,
 }
 
 impl ProcessPool {
-    /// From now on the model is ready while one of its processes lives, and else it is not.
-    pub fn open(&self, model: &Arc<Model>) {
+    /// Makes the model ready while at least one of its processes lives.
+    pub fn track(&self, model: &Arc<Model>) {
         let mut state = self.lock();
         state.model = Some(Arc::downgrade(model));
-        state.tell();
+        state.update_readiness();
     }
 
-    pub(crate) fn up(&self, metrics: &ModelMetrics) {
+    /// Counts a process that has loaded.
+    pub(crate) fn add(&self, metrics: &ModelMetrics) {
         let mut state = self.lock();
         state.alive += 1;
         metrics.processes(1);
         if state.alive == 1 {
-            state.tell();
+            state.update_readiness();
         }
     }
 
-    /// One less. Whether that was the last.
-    pub(crate) fn down(&self, metrics: &ModelMetrics) -> bool {
+    /// Counts a process that has ended. Returns whether it was the last one.
+    pub(crate) fn remove(&self, metrics: &ModelMetrics) -> bool {
         let mut state = self.lock();
         state.alive = state.alive.saturating_sub(1);
         metrics.processes(-1);
         if state.alive == 0 {
-            state.tell();
+            state.update_readiness();
         }
         state.alive == 0
     }
@@ -53,12 +54,12 @@ impl ProcessPool {
         self.lock().alive == 0
     }
 
-    /// Whether a process may be replaced now: one at a time.
-    pub(crate) fn begin_replacing(&self) -> bool {
+    /// Reserves the replacement of a process. Returns whether no other one is being replaced.
+    pub(crate) fn begin_replacement(&self) -> bool {
         !self.replacing.swap(true, Ordering::Acquire)
     }
 
-    pub(crate) fn end_replacing(&self) {
+    pub(crate) fn end_replacement(&self) {
         self.replacing.store(false, Ordering::Release);
     }
 
@@ -68,9 +69,9 @@ impl ProcessPool {
 }
 
 impl State {
-    fn tell(&self) {
+    fn update_readiness(&self) {
         let Some(model) = self.model.as_ref().and_then(Weak::upgrade) else { return };
-        // Dropping the last reference to a model is harmless here: it only closes its queue.
+        // Dropping the last reference to a model only closes its queue.
         model.set_readiness(if self.alive > 0 { Readiness::Ready } else { Readiness::Unavailable });
     }
 }

@@ -1,9 +1,10 @@
-//! One process, from the server's side.
+//! One process: its socket, its regions, and the commands sent to it.
 
 use crate::{
     codec::{
-        batch::{EncodedBatch, describe_batch, describe_over},
-        fields::Reader,
+        batch::{EncodedBatch, encode_batch},
+        request::encode_sequences,
+        values::decode,
     },
     supervisor::{
         exit_reason::{ExitReason, LoadFailure, out_of_memory_kills},
@@ -13,7 +14,7 @@ use crate::{
     },
     transport::{
         control_channel::InstanceChannel,
-        frame::{BRISK, Frame, KEPT, Kind, NEW},
+        frame::{Frame, Kind, NEW_REGION, NO_REGION, RETAINED, SPIN},
         region::Region,
         socket::{Received, Socket},
     },
@@ -26,83 +27,83 @@ use std::{
     time::Instant,
 };
 
-/// A process, and what it shares with this one. A child is killed when this is dropped.
+/// A process and the memory shared with it. A child is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
-    partner: Peer,
+    peer: Peer,
     pub(crate) socket: Socket,
-    /// Where batches are written: one region, replaced when it is too small or was kept.
+    /// The region of batches, replaced when it is too small or the process retains it.
     input: Option<Region>,
-    pub(crate) answers: ResponseRegions,
+    pub(crate) responses: ResponseRegions,
     serial: u64,
     pub(crate) started: Instant,
     pub(crate) batches: u64,
 }
 
 impl Process {
-    /// Starts one, and tells it what to load.
-    pub(crate) fn start(launch: &Launch, model: &str, index: usize) -> Result<Self, LoadFailure> {
-        let failed = |error: io::Error| LoadFailure::of(format!("its process could not be started: {error}"));
+    /// Starts a child and sends it the payload to load.
+    pub(crate) fn spawn(launch: &Launch, model: &str, index: usize) -> Result<Self, LoadFailure> {
+        let failed = |error: io::Error| LoadFailure::new(format!("its process could not be started: {error}"));
         let (socket, end) = Socket::pair().map_err(failed)?;
         let mut command = Command::new(&launch.program);
-        // The socket takes the place of the standard input; no other descriptor is inherited.
+        // The socket becomes the standard input; the child inherits no other descriptor.
         command.args(&launch.arguments).stdin(Stdio::from(end.into_fd()));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(launch.environment(index).iter().map(|(name, value)| (name, value)));
         let kills_before = out_of_memory_kills();
         let child = command.spawn().map_err(failed)?;
         drop(command);
-        let partner = Peer::child(child, model, kills_before).map_err(failed)?;
-        let mut process = Self::of(partner, socket);
-        process.send_bytes(Kind::Start, &launch.payload).map_err(failed)?;
+        let peer = Peer::child(child, model, kills_before).map_err(failed)?;
+        let mut process = Self::new(peer, socket);
+        process.send_bytes(Kind::Load, &launch.payload).map_err(failed)?;
         Ok(process)
     }
 
-    /// One that attached itself, and that is loading already.
+    /// A process that attached itself, and that loads already.
     pub(crate) fn attached(channel: InstanceChannel) -> Self {
-        Self::of(Peer::Guest, Socket::of(channel.into_fd()))
+        Self::new(Peer::Attached, Socket::new(channel.into_fd()))
     }
 
-    fn of(partner: Peer, socket: Socket) -> Self {
+    fn new(peer: Peer, socket: Socket) -> Self {
         Self {
-            partner,
+            peer,
             socket,
             input: None,
-            answers: ResponseRegions::default(),
+            responses: ResponseRegions::default(),
             serial: 0,
             started: Instant::now(),
             batches: 0,
         }
     }
 
-    /// The number of a process that was started here.
+    /// The process id of a child.
     pub(crate) fn id(&self) -> Option<u32> {
-        self.partner.id()
+        self.peer.id()
     }
 
-    pub(crate) fn is_guest(&self) -> bool {
-        self.partner.is_guest()
+    pub(crate) fn is_attached(&self) -> bool {
+        self.peer.is_attached()
     }
 
     pub(crate) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
-        self.partner.pidfd()
+        self.peer.pidfd()
     }
 
-    /// What it answers to what it was told to load, if it has answered by now.
-    pub(crate) fn loaded(&mut self, fingerprint: u64) -> Option<Result<(), LoadFailure>> {
-        let broken = || LoadFailure::of(ExitReason::Broken.to_string());
+    /// The result of loading, once it is known.
+    pub(crate) fn poll_loaded(&mut self, fingerprint: u64) -> Option<Result<(), LoadFailure>> {
+        let broken = || LoadFailure::new(ExitReason::ProtocolError.to_string());
         let (frame, descriptor) = match self.socket.receive() {
             Ok(Received::Frame(frame, descriptor)) => (frame, descriptor),
             Ok(Received::Nothing) => {
-                return Some(Err(LoadFailure::of(self.status()?.to_string())));
+                return Some(Err(LoadFailure::new(self.status()?.to_string())));
             }
-            Ok(Received::Ended { .. }) => return Some(Err(LoadFailure::of(self.end().to_string()))),
+            Ok(Received::Closed { .. }) => return Some(Err(LoadFailure::new(self.reap().to_string()))),
             Err(_) => return Some(Err(broken())),
         };
         Some(match frame.kind {
             Kind::Ready if frame.value == fingerprint => Ok(()),
-            Kind::Ready => Err(LoadFailure::of(
-                "its process found another signature than the server has: its code has changed, or depends on where it runs",
+            Kind::Ready => Err(LoadFailure::new(
+                "its process loaded another signature than the server has: its code has changed, or depends on its environment",
             )),
             Kind::Failed => Err(self.failure(&frame, descriptor).unwrap_or_else(broken)),
             _ => Err(broken()),
@@ -110,27 +111,27 @@ impl Process {
     }
 
     fn failure(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<LoadFailure> {
-        let description = self.answers.description(frame, descriptor)?;
-        let mut from = Reader(&description);
-        Some(LoadFailure { summary: from.text()?, traceback: from.text()? })
+        let description = self.responses.description(frame, descriptor)?;
+        let (summary, traceback) = decode(&description)?;
+        Some(LoadFailure { summary, traceback })
     }
 
-    /// Hands a batch over. It is not begun if this fails.
-    pub(crate) fn send(&mut self, job: &Job, brisk: bool) -> io::Result<EncodedBatch> {
-        let written = describe_batch(job, &self.answers.take_returned());
-        let descriptor = self.make_room(written.len())?;
+    /// Sends a batch. If this fails, the process has not begun it.
+    pub(crate) fn send(&mut self, job: &Job, spins: bool) -> io::Result<EncodedBatch> {
+        let batch = encode_batch(job, self.responses.take_freed())?;
+        let descriptor = self.make_room(batch.len())?;
         let Some(region) = &mut self.input else { return Err(io::ErrorKind::OutOfMemory.into()) };
-        written.write(job, region);
+        batch.write(job, region);
         self.serial += 1;
-        let flags = if brisk { BRISK } else { 0 };
-        let frame = Frame { flags, length: written.description_len() as u64, ..Frame::bare(Kind::Batch) };
+        let flags = if spins { SPIN } else { 0 };
+        let frame = Frame { flags, length: batch.description_len() as u64, ..Frame::bare(Kind::Batch) };
         self.send_frame(frame, descriptor)?;
-        Ok(written)
+        Ok(batch)
     }
 
-    /// Tells it of sequences that are over.
-    pub(crate) fn send_over(&mut self, ids: &[SequenceId]) -> io::Result<()> {
-        self.send_bytes(Kind::Over, &describe_over(ids))
+    /// Sends the ids of sequences that have ended.
+    pub(crate) fn send_end_of_sequences(&mut self, ids: &[SequenceId]) -> io::Result<()> {
+        self.send_bytes(Kind::EndSequences, &encode_sequences(ids)?)
     }
 
     fn send_bytes(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
@@ -143,12 +144,12 @@ impl Process {
     }
 
     fn send_frame(&self, frame: Frame, descriptor: Option<OwnedFd>) -> io::Result<()> {
-        let flags = if descriptor.is_some() { frame.flags | NEW } else { frame.flags };
+        let flags = if descriptor.is_some() { frame.flags | NEW_REGION } else { frame.flags };
         let frame = Frame { flags, serial: self.serial, ..frame };
         self.socket.send(&frame, descriptor.as_ref().map(|file| file.as_fd()))
     }
 
-    /// A region of at least that size; its descriptor, if it is new.
+    /// Ensures a region of at least that size. Returns its descriptor if it is new.
     fn make_room(&mut self, len: usize) -> io::Result<Option<OwnedFd>> {
         if self.input.as_ref().is_some_and(|region| region.len() >= len) {
             return Ok(None);
@@ -158,53 +159,53 @@ impl Process {
         Ok(Some(descriptor))
     }
 
-    /// Where the batch lies that it computes.
+    /// The region of the current batch.
     pub(crate) fn input(&self) -> Option<&Region> {
         self.input.as_ref()
     }
 
-    /// Whether a frame answers what it was told last. Notes whether it keeps the region.
-    pub(crate) fn answers(&mut self, frame: &Frame) -> bool {
-        if frame.kind == Kind::Done && frame.has(KEPT) {
-            // An array of its handler's lives there now.
+    /// Returns whether a frame responds to the last command. Gives up the region if the process retains it.
+    pub(crate) fn accepts(&mut self, frame: &Frame) -> bool {
+        if frame.kind == Kind::Done && frame.has(RETAINED) {
+            // An array of its handler is in it.
             self.input = None;
         }
         frame.serial == self.serial
     }
 
-    /// Lets it send one more piece, and tells it which slots are free again.
+    /// Permits one more chunk, and releases slots.
     pub(crate) fn credit(&self) -> io::Result<()> {
         let credit = |region, value| self.socket.send(&Frame { region, value, ..Frame::bare(Kind::Credit) }, None);
-        for slot in self.answers.take_returned() {
+        for slot in self.responses.take_freed() {
             credit(slot, 0)?;
         }
-        credit(crate::transport::frame::NO_REGION, 1)
+        credit(NO_REGION, 1)
     }
 
-    /// Asks it to close its handler, and to end.
+    /// Sends the command to close the handler and exit.
     pub(crate) fn stop(&self) {
-        // One that is gone already needs no telling.
+        // A process that is gone needs no command.
         let _ = self.socket.send(&Frame::bare(Kind::Stop), None);
     }
 
-    /// How it ended, if it has.
+    /// Its exit reason, if it has ended.
     pub(crate) fn status(&mut self) -> Option<ExitReason> {
-        self.partner.status(&self.socket)
+        self.peer.status(&self.socket)
     }
 
-    /// Whether it has ended, without asking the kernel more than that.
+    /// Returns whether it has ended, by the cheapest check.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.partner.has_ended(&self.socket)
+        self.peer.has_ended(&self.socket)
     }
 
-    /// How it ended; one that has not though it closed its socket is ended here.
-    pub(crate) fn end(&mut self) -> ExitReason {
-        self.partner.end(&self.socket)
+    /// Returns the exit reason. Kills a child that closed its socket but is still running.
+    pub(crate) fn reap(&mut self) -> ExitReason {
+        self.peer.reap(&self.socket)
     }
 
-    /// Ends it at once. Blocks until it is gone, which is not long.
+    /// Kills it, and blocks until it is gone, which takes milliseconds.
     pub(crate) fn kill(&mut self) {
-        self.partner.kill(&self.socket);
+        self.peer.kill(&self.socket);
     }
 
     /// Its resident memory in bytes.
@@ -220,6 +221,6 @@ impl Drop for Process {
         if self.status().is_none() {
             self.kill();
         }
-        self.partner.finish();
+        self.peer.finish();
     }
 }

@@ -1,36 +1,36 @@
-//! What an instance does beside serving: it looks after its process, replaces it, and lets it go.
+//! Replacement of processes at their limits, and their end with the instance.
 
 use crate::supervisor::{
     exit_reason::{ExitReason, LoadFailure},
     instance::Instance,
     process::Process,
-    serve::{LONGEST_BACK_OFF, Supervisor},
+    serve::{MAX_BACK_OFF, Supervisor},
 };
 use penstock_core::{Error, Kind as ErrorKind};
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {
-    /// Looks after the process, and those before and behind it.
-    pub(crate) fn look(&mut self) {
-        self.retired.look();
+    /// Checks the process, its replacement and the retired ones.
+    pub(crate) fn check_processes(&mut self) {
+        self.retired.sweep();
         if self.process.as_mut().is_some_and(Process::has_ended) {
-            return self.lost_idle();
+            return self.handle_idle_exit();
         }
         if self.next.is_some() {
-            return self.try_to_replace();
+            return self.try_replacement();
         }
         let Some(process) = &self.process else { return };
-        let Some(end) = self.is_due(process) else { return };
-        if Instant::now() < self.not_before || !self.instance.fleet.begin_replacing() {
+        let Some(reason) = self.replacement_reason(process) else { return };
+        if Instant::now() < self.replace_after || !self.instance.pool.begin_replacement() {
             return;
         }
-        match self.instance.begin() {
-            Ok(next) => self.next = Some((next, end)),
-            Err(failure) => self.not_replaced(&failure),
+        match self.instance.spawn() {
+            Ok(next) => self.next = Some((next, reason)),
+            Err(failure) => self.replacement_failed(&failure),
         }
     }
 
-    fn is_due(&self, process: &Process) -> Option<ExitReason> {
+    fn replacement_reason(&self, process: &Process) -> Option<ExitReason> {
         let limits = &self.instance.limits;
         if limits.max_batches.is_some_and(|most| process.batches >= most) {
             return Some(ExitReason::MaxBatches);
@@ -42,54 +42,54 @@ impl Supervisor<'_> {
         process.rss().is_some_and(|rss| rss >= limit).then_some(ExitReason::MaxRss)
     }
 
-    /// Puts the new process in the place of the old one, once it has loaded.
-    fn try_to_replace(&mut self) {
-        let Instance { queue, source, fleet, index, .. } = self.instance;
-        let Some((mut next, end)) = self.next.take() else { return };
-        match next.loaded(source.fingerprint()) {
-            None => self.next = Some((next, end)),
-            // What the old one holds for sequences would be lost.
+    /// Replaces the old process once the new one has loaded.
+    fn try_replacement(&mut self) {
+        let Instance { queue, source, pool, index, .. } = self.instance;
+        let Some((mut next, reason)) = self.next.take() else { return };
+        match next.poll_loaded(source.fingerprint()) {
+            None => self.next = Some((next, reason)),
+            // The state that the old process holds for sequences would be lost.
             Some(Ok(())) if queue.sequences_of(*index) > 0 => {
-                fleet.end_replacing();
+                pool.end_replacement();
                 self.retired.add(next);
-                self.not_before = Instant::now() + Duration::from_secs(1);
+                self.replace_after = Instant::now() + Duration::from_secs(1);
             }
             Some(Ok(())) => {
-                fleet.end_replacing();
-                queue.metrics().restarted(end.label());
+                pool.end_replacement();
+                queue.metrics().restarted(reason.label());
                 if let Some(old) = self.process.replace(next) {
                     self.instance
-                        .say(format_args!("{end} (process {}) and was replaced", old.id().unwrap_or_default()));
+                        .log(format_args!("{reason} (process {}) and was replaced", old.id().unwrap_or_default()));
                     self.retired.add(old);
                 }
             }
-            Some(Err(failure)) => self.not_replaced(&failure),
+            Some(Err(failure)) => self.replacement_failed(&failure),
         }
     }
 
-    fn not_replaced(&mut self, LoadFailure { summary, traceback }: &LoadFailure) {
-        self.instance.fleet.end_replacing();
-        self.not_before = Instant::now() + LONGEST_BACK_OFF;
-        self.instance.say(format_args!("the old process stays, a new one could not load: {summary}\n{traceback}"));
+    fn replacement_failed(&mut self, LoadFailure { summary, traceback }: &LoadFailure) {
+        self.instance.pool.end_replacement();
+        self.replace_after = Instant::now() + MAX_BACK_OFF;
+        self.instance.log(format_args!("the old process stays, a new one could not load: {summary}\n{traceback}"));
     }
 
-    /// Lets the process close its handler. What still waits has nobody who could compute it.
+    /// Stops the process, which closes its handler. Without other processes the waiting requests fail.
     pub(crate) fn close(mut self) {
-        let Instance { queue, fleet, .. } = self.instance;
+        let Instance { queue, pool, .. } = self.instance;
         if self.next.take().is_some() {
-            fleet.end_replacing();
+            pool.end_replacement();
         }
         let last = match self.process.take() {
             Some(process) => {
                 self.retired.add(process);
-                fleet.down(queue.metrics())
+                pool.remove(queue.metrics())
             }
-            None => fleet.is_empty(),
+            None => pool.is_empty(),
         };
         if last {
             let name = &queue.spec().name;
             let error = match self.instance.is_attached() && !queue.is_closed() {
-                true => format!("model '{name}': {}", ExitReason::Left),
+                true => format!("model '{name}': {}", ExitReason::Detached),
                 false => format!("model '{name}' is shutting down"),
             };
             queue.cut_off(&Error::new(ErrorKind::Unavailable, error));

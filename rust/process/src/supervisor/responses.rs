@@ -1,12 +1,12 @@
-//! A process's answers, on the server's side: mapped for reading, and given back when they were sent.
+//! Responses of a process, on the server's side: mapped for reading, and released when they were sent.
 
 use crate::{
     codec::{
-        response::{Outputs, PlacedOutputs, Response, unpack},
-        tensors::Placed,
+        response::{Response, ResponseMessage},
+        tensors::TensorEntry,
     },
     transport::{
-        frame::{Frame, MAX_SLOTS, NEW},
+        frame::{Frame, MAX_SLOTS, NEW_REGION},
         region::{Region, aligned},
     },
 };
@@ -21,100 +21,97 @@ use std::{
     },
 };
 
-/// Below this size a copy is cheaper than to keep the region until all is sent.
-const COPIED_BELOW: usize = 64 << 10;
+/// Below this size a copy costs less than to retain the region until all is sent.
+const COPY_BELOW: usize = 64 << 10;
 
-/// With so many regions on their way to slow callers, large answers are copied too.
-const MAX_PINNED: usize = MAX_SLOTS / 2;
+/// With so many regions retained for slow clients, large responses are copied too.
+const MAX_RETAINED: usize = MAX_SLOTS / 2;
 
-/// The regions in which a process answers.
+/// The regions of a process's responses, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseRegions {
     regions: Vec<Option<Arc<Region>>>,
-    returned: Arc<Returned>,
+    freed: Arc<FreedSlots>,
 }
 
-/// Slots whose last byte was sent, until the process is told so.
+/// The slots whose last byte was sent, until the process knows.
 #[derive(Debug, Default)]
-struct Returned {
+struct FreedSlots {
     slots: Mutex<Vec<u32>>,
-    held: AtomicUsize,
+    retained: AtomicUsize,
 }
 
-/// A slot that answers are being sent from.
+/// A slot whose response is being sent from its region.
 #[derive(Debug)]
-struct Held {
+struct RetainedSlot {
     slot: u32,
     region: Arc<Region>,
-    returned: Arc<Returned>,
+    freed: Arc<FreedSlots>,
 }
 
-/// A part of it.
-struct Part {
-    held: Arc<Held>,
+/// A range of a retained slot.
+struct RetainedRange {
+    retained: Arc<RetainedSlot>,
     range: Range<usize>,
 }
 
-impl Drop for Held {
+impl Drop for RetainedSlot {
     fn drop(&mut self) {
-        self.returned.held.fetch_sub(1, Ordering::Relaxed);
-        self.returned.add(self.slot);
+        self.freed.retained.fetch_sub(1, Ordering::Relaxed);
+        self.freed.add(self.slot);
     }
 }
 
-impl AsRef<[u8]> for Part {
+impl AsRef<[u8]> for RetainedRange {
     fn as_ref(&self) -> &[u8] {
-        self.held.region.bytes(self.range.clone()).unwrap_or_default()
+        self.retained.region.bytes(self.range.clone()).unwrap_or_default()
     }
 }
 
-impl Returned {
+impl FreedSlots {
     fn add(&self, slot: u32) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 }
 
 impl ResponseRegions {
-    /// Reads the answer that a frame speaks of; `None` for one that is not as it must be.
-    pub(crate) fn read(
-        &mut self,
-        frame: &Frame,
-        descriptor: Option<OwnedFd>,
-    ) -> Option<(Response<Outputs>, Vec<MetricUpdate>)> {
+    /// Reads the response of a frame; `None` for one that breaks the protocol.
+    pub(crate) fn read(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<(Response, Vec<MetricUpdate>)> {
         let region = self.region(frame, descriptor)?;
         let len = usize::try_from(frame.length).ok()?;
-        // Copied first: the process could change what was already checked.
-        let (answer, kept) = unpack(&region.copied(0..len)?)?;
+        // Copied first: the process could change bytes that were already checked.
+        let description = region.copied(0..len)?;
+        let message = ResponseMessage::decode(&description)?;
         let start = aligned(len);
-        let holds = || self.returned.held.load(Ordering::Relaxed) < MAX_PINNED;
-        if region.len() < COPIED_BELOW + start || !holds() || !is_large(&answer) {
-            let copy = |placed: PlacedOutputs| placed.into_iter().map(|one| one.copied(&region, start)).collect();
-            let answer = answer.map(copy);
-            self.returned.add(frame.region);
-            return Some((answer?, kept));
+        let retains = || self.freed.retained.load(Ordering::Relaxed) < MAX_RETAINED;
+        if region.len() < COPY_BELOW + start || !retains() || message.tensors_len() < COPY_BELOW {
+            let copy =
+                |entries: Vec<TensorEntry>| entries.into_iter().map(|entry| entry.copy(&region, start)).collect();
+            let response = message.response(&copy);
+            self.freed.add(frame.region);
+            return response;
         }
-        self.returned.held.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::new(Held { slot: frame.region, region, returned: Arc::clone(&self.returned) });
-        let view = |placed: Placed| {
-            placed.viewed(start, |range| {
-                held.region.bytes(range.clone())?;
-                Some(Bytes::from_owner(Part { held: Arc::clone(&held), range }))
+        self.freed.retained.fetch_add(1, Ordering::Relaxed);
+        let retained = Arc::new(RetainedSlot { slot: frame.region, region, freed: Arc::clone(&self.freed) });
+        let view = |entry: TensorEntry| {
+            entry.view(start, |range| {
+                retained.region.bytes(range.clone())?;
+                Some(Bytes::from_owner(RetainedRange { retained: Arc::clone(&retained), range }))
             })
         };
-        let answer = answer.map(|placed| placed.into_iter().map(&view).collect())?;
-        Some((answer, kept))
+        message.response(&|entries| entries.into_iter().map(view).collect())
     }
 
-    /// The bytes of a description that is no answer.
+    /// The description of a frame that is not a response.
     pub(crate) fn description(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Vec<u8>> {
         let region = self.region(frame, descriptor)?;
-        self.returned.add(frame.region);
+        self.freed.add(frame.region);
         region.copied(0..usize::try_from(frame.length).ok()?)
     }
 
     fn region(&mut self, frame: &Frame, descriptor: Option<OwnedFd>) -> Option<Arc<Region>> {
         let slot = usize::try_from(frame.region).ok().filter(|&slot| slot < MAX_SLOTS)?;
-        if frame.has(NEW) {
+        if frame.has(NEW_REGION) {
             let region = Region::adopt(&descriptor?, false).ok()?;
             if self.regions.len() <= slot {
                 self.regions.resize(slot + 1, None);
@@ -124,16 +121,8 @@ impl ResponseRegions {
         self.regions.get(slot)?.clone()
     }
 
-    /// The slots that are free again since this was asked last.
-    pub(crate) fn take_returned(&self) -> Vec<u32> {
-        std::mem::take(&mut self.returned.slots.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Takes the slots that became free since the last call.
+    pub(crate) fn take_freed(&self) -> Vec<u32> {
+        std::mem::take(&mut self.freed.slots.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn is_large(answer: &Response<PlacedOutputs>) -> bool {
-    let outputs = match answer {
-        Response::Done { outputs, .. } | Response::Piece { outputs, .. } => outputs,
-        _ => return false,
-    };
-    outputs.iter().map(Placed::len).sum::<usize>() >= COPIED_BELOW
 }

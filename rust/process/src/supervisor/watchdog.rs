@@ -1,4 +1,4 @@
-//! The wait for a process's answer: what may end it, and what is told to the process meanwhile.
+//! Watchdog of a process that computes: waits for its next frame, enforces limits, forwards cancellations.
 
 use crate::{
     codec::batch::EncodedBatch,
@@ -12,107 +12,107 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often callers who left are looked for, where the handler may ask.
-const LOOK_FOR_HANDLERS: Duration = Duration::from_millis(5);
+/// The interval of checks for disconnected clients, where the handler can see them.
+const POLL_FOR_HANDLERS: Duration = Duration::from_millis(5);
 
-/// How often otherwise.
-const LOOK: Duration = Duration::from_millis(100);
+/// The interval otherwise.
+const POLL: Duration = Duration::from_millis(100);
 
-/// How long a process may go on with a batch when its queue is closed, and so nobody waits for it.
-pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(4);
+/// The time that a process may continue with a batch after its queue was closed.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What limits a wait.
+/// A wait for the frames of one batch.
 #[derive(Debug)]
 pub(crate) struct Watchdog<'a> {
     limits: &'a Limits,
     queue: &'a Arc<Queue>,
-    look: Duration,
-    brisk: bool,
-    /// When the process was last heard of.
+    interval: Duration,
+    spins: bool,
+    /// The time of the last frame.
     since: Instant,
     all_left_at: Option<Instant>,
     closed_at: Option<Instant>,
-    heard: bool,
+    received: bool,
     unread: bool,
 }
 
 impl<'a> Watchdog<'a> {
-    pub(crate) fn new(limits: &'a Limits, queue: &'a Arc<Queue>, brisk: bool) -> Self {
+    pub(crate) fn new(limits: &'a Limits, queue: &'a Arc<Queue>, spins: bool) -> Self {
         let spec = queue.spec();
-        let look = if spec.wants_context || spec.streams { LOOK_FOR_HANDLERS } else { LOOK };
+        let interval = if spec.wants_context || spec.streams { POLL_FOR_HANDLERS } else { POLL };
         Self {
             limits,
             queue,
-            look,
-            brisk,
+            interval,
+            spins,
             since: Instant::now(),
             all_left_at: None,
             closed_at: None,
-            heard: false,
+            received: false,
             unread: false,
         }
     }
 
-    /// Whether the process ended without having read what it was sent.
+    /// Returns whether the process ended without reading the batch.
     pub(crate) fn was_unread(&self) -> bool {
-        self.unread && !self.heard
+        self.unread && !self.received
     }
 
-    /// The process may begin anew: time that it was not let go on does not count.
+    /// Restarts the time limits: the time that the process had to wait does not count.
     pub(crate) fn restart(&mut self) {
         self.since = Instant::now();
     }
 
-    /// The next frame of the process.
+    /// Waits for the next frame of the process.
     ///
     /// # Errors
-    /// How the process ended; it is gone then.
-    pub(crate) fn frame(
+    /// The exit reason of the process, which has ended.
+    pub(crate) fn next_frame(
         &mut self,
         process: &mut Process,
         batch: Option<(&EncodedBatch, &Job)>,
     ) -> Result<(Frame, Option<OwnedFd>), ExitReason> {
-        let first = if self.brisk { process.socket.watch() } else { process.socket.receive() };
+        let first = if self.spins { process.socket.receive_spinning() } else { process.socket.receive() };
         let mut received = first;
         loop {
             match received {
                 Ok(Received::Frame(frame, descriptor)) => {
-                    (self.since, self.heard) = (Instant::now(), true);
+                    (self.since, self.received) = (Instant::now(), true);
                     return Ok((frame, descriptor));
                 }
                 Ok(Received::Nothing) => {}
-                Ok(Received::Ended { unread }) => {
+                Ok(Received::Closed { unread }) => {
                     self.unread = unread;
-                    return Err(process.end());
+                    return Err(process.reap());
                 }
-                Err(_) => return Err(killed(process, ExitReason::Broken)),
+                Err(_) => return Err(killed(process, ExitReason::ProtocolError)),
             }
-            if let Err(end) = self.check(process, batch) {
-                return Err(killed(process, end));
+            if let Err(reason) = self.check(process, batch) {
+                return Err(killed(process, reason));
             }
-            if process.socket.wait(process.pidfd(), self.patience()).is_err() {
-                return Err(killed(process, ExitReason::Broken));
+            if process.socket.wait(process.pidfd(), self.next_check()).is_err() {
+                return Err(killed(process, ExitReason::ProtocolError));
             }
             received = process.socket.receive();
-            // A process of which a copy of its own holds the socket is gone all the same.
+            // A forked copy of the process may hold the socket open.
             if matches!(received, Ok(Received::Nothing)) && process.has_ended() {
                 received = process.socket.receive();
                 if matches!(received, Ok(Received::Nothing)) {
-                    return Err(process.end());
+                    return Err(process.reap());
                 }
             }
         }
     }
 
-    /// How long to wait before the limits are looked at again.
-    fn patience(&self) -> Duration {
+    /// The time until the next check of the limits.
+    fn next_check(&self) -> Duration {
         let left = self.limits.hang_after.map(|limit| limit.saturating_sub(self.since.elapsed()));
-        left.map_or(self.look, |left| self.look.min(left.max(Duration::from_millis(1))))
+        left.map_or(self.interval, |left| self.interval.min(left.max(Duration::from_millis(1))))
     }
 
     fn check(&mut self, process: &Process, batch: Option<(&EncodedBatch, &Job)>) -> Result<(), ExitReason> {
         let all_left = match (batch, process.input()) {
-            (Some((written, job)), Some(region)) => written.tell_who_left(job, region),
+            (Some((batch, job)), Some(region)) => batch.mark_disconnected(job, region),
             _ => false,
         };
         let now = Instant::now();
@@ -127,14 +127,14 @@ impl<'a> Watchdog<'a> {
         {
             return Err(ExitReason::Abandoned { after });
         }
-        if self.queue.is_closed() && self.closed_at.get_or_insert(now).elapsed() >= CLOSE_WITHIN {
+        if self.queue.is_closed() && self.closed_at.get_or_insert(now).elapsed() >= CLOSE_TIMEOUT {
             return Err(ExitReason::Stopped);
         }
         Ok(())
     }
 }
 
-fn killed(process: &mut Process, end: ExitReason) -> ExitReason {
+fn killed(process: &mut Process, reason: ExitReason) -> ExitReason {
     process.kill();
-    end
+    reason
 }

@@ -1,11 +1,11 @@
-//! The line between a server and a process that attaches models to it.
+//! Control channel between a server and a process that attaches models to it.
 //!
-//! Messages go both ways, in memory of their own, so that their size is no matter; what they say is for
-//! those who talk. With a message may go channels: the sockets over which instances get their batches.
-//! A line ends when either end hangs up or dies, even if a copy of the process holds its socket open.
+//! Messages go both ways, each in its own region, so that they may be large; their content is up to the two ends. A
+//! message can carry instance channels: the sockets over which instances get their batches. A control channel closes
+//! when either end closes it or dies, even if a forked copy of the process holds the socket open.
 
 use crate::transport::{
-    frame::{Frame, Kind, NEW},
+    frame::{Frame, Kind, NEW_REGION},
     region::Region,
     socket::{Received, Socket},
 };
@@ -19,45 +19,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The largest message.
-pub(crate) const MOST_BYTES: usize = 64 << 20;
+/// The size limit of a message in bytes.
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 
-/// The most channels of a message.
-pub(crate) const MOST_CHANNELS: usize = 1024;
+/// The most instance channels of a message.
+pub(crate) const MAX_CHANNELS: usize = 1024;
 
-/// How long the other end may take to send, or to make room for, the rest of a message.
-const WITHIN: Duration = Duration::from_secs(5);
+/// The time that the other end may take to send the rest of a message, or to read enough of its queue.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long is waited where nothing else is said.
+/// The wait of a receive without a timeout.
 const FOREVER: Duration = Duration::from_secs(3600);
 
-/// One end.
+/// One end of a control channel.
 #[derive(Debug)]
 pub struct ControlChannel {
     socket: Socket,
-    /// Ready to be read once the other process has ended.
-    partner: OnceLock<OwnedFd>,
-    /// Held while a message and its channels are sent.
-    saying: Mutex<()>,
+    /// The pidfd of the other process: readable once it has ended.
+    peer: OnceLock<OwnedFd>,
+    /// Held while a message and its instance channels are sent.
+    sending: Mutex<()>,
 }
 
-/// What is heard.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum ControlEvent {
-    /// A message, with its channels.
+    /// A message with its instance channels.
     Message(Vec<u8>, Vec<InstanceChannel>),
-    /// Nothing yet.
-    Nothing,
-    /// The other end has hung up, or is dead.
-    Ended,
+    /// The wait timed out.
+    TimedOut,
+    /// The other end has closed the channel, or is dead.
+    Closed,
 }
 
-/// The socket of an instance, on its way to one end or the other.
+/// The socket of an instance, which can be sent over a control channel.
 #[derive(Debug)]
 pub struct InstanceChannel(OwnedFd);
 
 impl InstanceChannel {
-    /// A channel's two ends: one for the server, one for the instance.
+    /// Creates a channel. Returns its two ends: one for the server, one for the instance.
     ///
     /// # Errors
     /// There are no descriptors left.
@@ -66,17 +66,17 @@ impl InstanceChannel {
         Ok((Self(one.into_fd()), Self(other.into_fd())))
     }
 
-    /// The same end once more.
+    /// Duplicates this end.
     ///
     /// # Errors
     /// There are no descriptors left.
-    pub fn again(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Ends what goes over it, whoever holds it.
-    pub fn hang_up(self) {
-        Socket::of(self.0).hang_up();
+    /// Closes the channel for both ends, even if other processes hold them open.
+    pub fn close(self) {
+        Socket::new(self.0).shutdown();
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {
@@ -91,45 +91,52 @@ impl AsFd for ControlChannel {
 }
 
 impl ControlChannel {
-    /// A line to the server at a path.
+    /// Connects to the server that listens at a path.
     ///
     /// # Errors
-    /// Nobody listens there, or not for this user.
+    /// No server listens there, or this user has no access.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(Socket::connect(path)?))
+        Ok(Self::new(Socket::connect(path)?))
     }
 
-    pub(crate) fn of(socket: Socket) -> Self {
-        Self { socket, partner: OnceLock::new(), saying: Mutex::default() }
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self { socket, peer: OnceLock::new(), sending: Mutex::default() }
     }
 
-    /// From now on the line ends with the process of that number, the one at the other end. Where the kernel
-    /// does not show it, as in another container, only its socket tells.
-    pub fn watch(&self, process: i32) {
+    /// Closes the channel when the process with this id ends, which must be the one at the other end. Where the
+    /// kernel does not show that process, as in another container, only its socket counts.
+    pub fn watch_process(&self, process: i32) {
         let pidfd = Pid::from_raw(process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         if let Some(pidfd) = pidfd {
-            let _ = self.partner.set(pidfd);
+            let _ = self.peer.set(pidfd);
         }
     }
 
-    /// Sends a message, and channels with it.
+    /// Sends a message and instance channels.
     ///
     /// # Errors
-    /// The other end is gone or does not listen, the message is too large, or there is no memory.
-    pub fn say(&self, message: &[u8], channels: &[InstanceChannel]) -> io::Result<()> {
-        if message.len() > MOST_BYTES || channels.len() > MOST_CHANNELS {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a message that is too large"));
+    /// The other end is gone or does not read, the message is too large, or no memory is left.
+    pub fn send(&self, message: &[u8], channels: &[InstanceChannel]) -> io::Result<()> {
+        if message.len() > MAX_BYTES || channels.len() > MAX_CHANNELS {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "control message: got {} bytes and {} channels, expected at most {MAX_BYTES} and {MAX_CHANNELS}",
+                    message.len(),
+                    channels.len()
+                ),
+            ));
         }
         let (mut region, file) = Region::create(message.len())?;
         region.write(0, message);
         let (length, value) = (message.len() as u64, channels.len() as u64);
-        let _saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
-        self.send(&Frame { flags: NEW, length, value, ..Frame::bare(Kind::Message) }, file.as_fd())?;
-        channels.iter().try_for_each(|channel| self.send(&Frame::bare(Kind::Channel), channel.0.as_fd()))
+        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        self.send_frame(&Frame { flags: NEW_REGION, length, value, ..Frame::bare(Kind::Message) }, file.as_fd())?;
+        channels.iter().try_for_each(|channel| self.send_frame(&Frame::bare(Kind::InstanceChannel), channel.0.as_fd()))
     }
 
-    fn send(&self, frame: &Frame, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        let until = Instant::now() + WITHIN;
+    fn send_frame(&self, frame: &Frame, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let until = Instant::now() + MESSAGE_TIMEOUT;
         loop {
             match self.socket.send(frame, Some(descriptor)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
@@ -140,43 +147,45 @@ impl ControlChannel {
         }
     }
 
-    /// Waits for a message, for so long or for ever.
+    /// Waits for a message, without a limit if `timeout` is `None`.
     ///
     /// # Errors
-    /// What came is no message.
-    pub fn hear(&self, patience: Option<Duration>) -> io::Result<ControlEvent> {
+    /// The received frames are not a message.
+    pub fn receive(&self, timeout: Option<Duration>) -> io::Result<ControlEvent> {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
-        let (frame, file) = match self.receive(patience.unwrap_or(FOREVER))? {
+        let (frame, file) = match self.receive_frame(timeout.unwrap_or(FOREVER))? {
             Received::Frame(frame, file) => (frame, file),
-            Received::Nothing => return Ok(ControlEvent::Nothing),
-            Received::Ended { .. } => return Ok(ControlEvent::Ended),
+            Received::Nothing => return Ok(ControlEvent::TimedOut),
+            Received::Closed { .. } => return Ok(ControlEvent::Closed),
         };
-        let length = usize::try_from(frame.length).ok().filter(|&length| length <= MOST_BYTES);
-        let count = usize::try_from(frame.value).ok().filter(|&count| count <= MOST_CHANNELS);
+        let length = usize::try_from(frame.length).ok().filter(|&length| length <= MAX_BYTES);
+        let count = usize::try_from(frame.value).ok().filter(|&count| count <= MAX_CHANNELS);
         let (Kind::Message, Some(file), Some(length), Some(count)) = (frame.kind, file, length, count) else {
             return Err(broken());
         };
         let message = Region::adopt(&file, false)?.copied(0..length).ok_or_else(broken)?;
         let mut channels = Vec::with_capacity(count);
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + MESSAGE_TIMEOUT;
         while channels.len() < count {
-            match self.receive(until.saturating_duration_since(Instant::now()))? {
-                Received::Frame(Frame { kind: Kind::Channel, .. }, Some(end)) => channels.push(InstanceChannel(end)),
-                Received::Ended { .. } => return Ok(ControlEvent::Ended),
+            match self.receive_frame(until.saturating_duration_since(Instant::now()))? {
+                Received::Frame(Frame { kind: Kind::InstanceChannel, .. }, Some(end)) => {
+                    channels.push(InstanceChannel(end))
+                }
+                Received::Closed { .. } => return Ok(ControlEvent::Closed),
                 _ => return Err(broken()),
             }
         }
         Ok(ControlEvent::Message(message, channels))
     }
 
-    fn receive(&self, patience: Duration) -> io::Result<Received> {
-        let until = Instant::now() + patience;
+    fn receive_frame(&self, timeout: Duration) -> io::Result<Received> {
+        let until = Instant::now() + timeout;
         loop {
-            let is_dead = self.partner.get().is_some_and(|pidfd| Socket::is_ready(pidfd.as_fd()));
+            let is_dead = self.peer.get().is_some_and(|pidfd| Socket::is_ready(pidfd.as_fd()));
             match self.socket.receive()? {
-                Received::Nothing if is_dead => return Ok(Received::Ended { unread: false }),
+                Received::Nothing if is_dead => return Ok(Received::Closed { unread: false }),
                 Received::Nothing if Instant::now() < until => {
-                    let pidfd = self.partner.get().map(|pidfd| pidfd.as_fd());
+                    let pidfd = self.peer.get().map(|pidfd| pidfd.as_fd());
                     self.socket.wait(pidfd, until.saturating_duration_since(Instant::now()))?;
                 }
                 other => return Ok(other),
@@ -185,8 +194,8 @@ impl ControlChannel {
     }
 
     /// Ends the line.
-    pub fn hang_up(&self) {
-        self.socket.hang_up();
+    pub fn close(&self) {
+        self.socket.shutdown();
     }
 }
 
@@ -197,11 +206,11 @@ mod tests {
 
     fn pair() -> (ControlChannel, ControlChannel) {
         let (one, other) = Socket::pair().unwrap();
-        (ControlChannel::of(one), ControlChannel::of(other))
+        (ControlChannel::new(one), ControlChannel::new(other))
     }
 
-    fn heard(line: &ControlChannel) -> (Vec<u8>, Vec<InstanceChannel>) {
-        match line.hear(Some(Duration::from_secs(5))).unwrap() {
+    fn received(channel: &ControlChannel) -> (Vec<u8>, Vec<InstanceChannel>) {
+        match channel.receive(Some(Duration::from_secs(5))).unwrap() {
             ControlEvent::Message(message, channels) => (message, channels),
             other => panic!("a message, not {other:?}"),
         }
@@ -212,52 +221,52 @@ mod tests {
         let (one, other) = pair();
         let (ours, theirs) = InstanceChannel::pair().unwrap();
         let long = vec![7; 3 << 20];
-        one.say(&long, &[theirs.again().unwrap(), theirs]).unwrap();
-        one.say(b"", &[]).unwrap();
-        let (message, channels) = heard(&other);
+        one.send(&long, &[theirs.try_clone().unwrap(), theirs]).unwrap();
+        one.send(b"", &[]).unwrap();
+        let (message, channels) = received(&other);
         assert!(message == long && channels.len() == 2);
-        assert_eq!(heard(&other).0, b"");
-        assert!(matches!(other.hear(Some(Duration::ZERO)).unwrap(), ControlEvent::Nothing));
-        // Whoever holds a channel, it ends for all.
-        channels.into_iter().next().unwrap().hang_up();
-        assert!(Socket::of(ours.into_fd()).is_closed());
-        one.hang_up();
-        assert!(matches!(other.hear(None).unwrap(), ControlEvent::Ended));
-        assert!(other.say(b"too late", &[]).is_err());
+        assert_eq!(received(&other).0, b"");
+        assert!(matches!(other.receive(Some(Duration::ZERO)).unwrap(), ControlEvent::TimedOut));
+        // A closed channel is closed for every process that holds it.
+        channels.into_iter().next().unwrap().close();
+        assert!(Socket::new(ours.into_fd()).is_closed());
+        one.close();
+        assert!(matches!(other.receive(None).unwrap(), ControlEvent::Closed));
+        assert!(other.send(b"too late", &[]).is_err());
     }
 
     #[test]
-    fn many_channels_are_given_while_the_other_end_takes_them() {
+    fn many_channels_arrive_while_the_other_end_reads() {
         let (one, other) = pair();
         let (channel, _other_end) = InstanceChannel::pair().unwrap();
-        let channels: Vec<_> = (0..400).map(|_| channel.again().unwrap()).collect();
-        let taker = thread::spawn(move || heard(&other).1.len());
-        one.say(b"many", &channels).unwrap();
+        let channels: Vec<_> = (0..400).map(|_| channel.try_clone().unwrap()).collect();
+        let taker = thread::spawn(move || received(&other).1.len());
+        one.send(b"many", &channels).unwrap();
         assert_eq!(taker.join().unwrap(), 400);
     }
 
     #[test]
     fn a_message_that_is_too_large_is_not_sent() {
         let (one, other) = pair();
-        assert!(one.say(&vec![0; MOST_BYTES + 1], &[]).is_err());
-        assert!(matches!(other.hear(Some(Duration::ZERO)).unwrap(), ControlEvent::Nothing));
+        assert!(one.send(&vec![0; MAX_BYTES + 1], &[]).is_err());
+        assert!(matches!(other.receive(Some(Duration::ZERO)).unwrap(), ControlEvent::TimedOut));
     }
 
     #[test]
-    fn a_line_ends_with_the_process_it_watches() {
+    fn a_control_channel_closes_with_the_watched_process() {
         let (one, _open_still) = pair();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        one.watch(i32::try_from(child.id()).unwrap());
-        assert!(matches!(one.hear(Some(Duration::from_millis(1))).unwrap(), ControlEvent::Nothing));
+        one.watch_process(i32::try_from(child.id()).unwrap());
+        assert!(matches!(one.receive(Some(Duration::from_millis(1))).unwrap(), ControlEvent::TimedOut));
         child.kill().unwrap();
-        assert!(matches!(one.hear(None).unwrap(), ControlEvent::Ended));
+        assert!(matches!(one.receive(None).unwrap(), ControlEvent::Closed));
         child.wait().unwrap();
     }
 
     proptest! {
         #[test]
         fn any_frame_is_a_message_or_refused(
-            kind in prop::sample::select(vec![Kind::Message, Kind::Channel, Kind::Batch, Kind::Done]),
+            kind in prop::sample::select(vec![Kind::Message, Kind::InstanceChannel, Kind::Batch, Kind::Done]),
             (length, value, flags) in (0_u64..200_000, 0_u64..3, any::<u8>()),
             with_region in any::<bool>(),
         ) {
@@ -266,9 +275,9 @@ mod tests {
             let frame = Frame { flags, length, value, ..Frame::bare(kind) };
             one.send(&frame, with_region.then(|| file.as_fd())).unwrap();
             drop(one);
-            let heard = ControlChannel::of(other).hear(Some(Duration::ZERO));
+            let received = ControlChannel::new(other).receive(Some(Duration::ZERO));
             let good = kind == Kind::Message && with_region && length <= 64 << 10;
-            prop_assert_eq!(heard.is_ok(), good, "{:?}", heard);
+            prop_assert_eq!(received.is_ok(), good, "{:?}", received);
         }
     }
 }

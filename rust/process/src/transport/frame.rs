@@ -1,63 +1,63 @@
-//! What goes over the socket: frames of one size. What they speak of lies in shared memory.
+//! Frames: fixed-size messages over the socket. Their payload is in shared memory.
 
-/// Bytes of a frame.
+/// The size of a frame in bytes.
 pub(crate) const LEN: usize = 32;
 
 /// The most response regions of one process.
 pub(crate) const MAX_SLOTS: usize = 64;
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// To the process: what it is to load. Answered `Ready` or `Failed`.
-    Start = 1,
-    /// To the process: a batch. Answered by any number of `Piece`, then `Done`.
+    /// To the process: the payload to load. Answered by `Ready` or `Failed`.
+    Load = 1,
+    /// To the process: a batch. Answered by any number of `Chunk`, then `Done`.
     Batch = 2,
-    /// To the process: sequences to let go of. Answered `Done`.
-    Over = 3,
-    /// To the process: one more piece may come, and a slot is free again.
+    /// To the process: sequences that have ended. Answered by `Done`.
+    EndSequences = 3,
+    /// To the process: permission for one more chunk, or a slot that is free again.
     Credit = 4,
-    /// To the process: close the handler, and end.
+    /// To the process: close the handler and exit.
     Stop = 5,
-    /// From the process: it takes batches.
+    /// From the process: it has loaded and takes batches.
     Ready = 16,
-    /// From the process: it could not load; why lies in the slot.
+    /// From the process: it could not load; the reason is in the slot.
     Failed = 17,
-    /// From the process: what it was told is done.
+    /// From the process: the last command is done.
     Done = 18,
-    /// From the process: one of several answers.
-    Piece = 19,
-    /// On a line: a message, and after it so many channels.
+    /// From the process: one of several responses.
+    Chunk = 19,
+    /// On a control channel: a message, followed by so many instance channels.
     Message = 32,
-    /// On a line: the socket of an instance.
-    Channel = 33,
+    /// On a control channel: the socket of an instance.
+    InstanceChannel = 33,
 }
 
 impl Kind {
     const ALL: [Self; 11] = [
-        Self::Start,
+        Self::Load,
         Self::Batch,
-        Self::Over,
+        Self::EndSequences,
         Self::Credit,
         Self::Stop,
         Self::Ready,
         Self::Failed,
         Self::Done,
-        Self::Piece,
+        Self::Chunk,
         Self::Message,
-        Self::Channel,
+        Self::InstanceChannel,
     ];
 }
 
-/// The region is new: its descriptor comes with the frame.
-pub(crate) const NEW: u8 = 1;
-/// Replies are to be expected so soon that it pays to watch for the next frame awake.
-pub(crate) const BRISK: u8 = 2;
-/// The process keeps the batch's region: an array in it lives on.
-pub(crate) const KEPT: u8 = 4;
+/// Flag: the region is new, and its descriptor comes with the frame.
+pub(crate) const NEW_REGION: u8 = 1;
+/// Flag: the response is expected so soon that polling for it costs less than sleeping.
+pub(crate) const SPIN: u8 = 2;
+/// Flag: the process retains the batch's region, because an array in it is still in use.
+pub(crate) const RETAINED: u8 = 4;
 
-/// The region of a frame that speaks of none.
+/// The region of a frame without one.
 pub(crate) const NO_REGION: u32 = u32::MAX;
 
 /// One frame.
@@ -65,23 +65,24 @@ pub(crate) const NO_REGION: u32 = u32::MAX;
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
     pub(crate) flags: u8,
-    /// From the process: the slot. In a `Credit`: the slot that is free again.
+    /// From the process: the slot of its response. In a `Credit`: the slot that is free again.
     pub(crate) region: u32,
-    /// How many bytes at the region's beginning describe the rest of it.
+    /// The length of the description at the beginning of the region.
     pub(crate) length: u64,
-    /// Which batch is answered.
+    /// The number of the command that this frame belongs to.
     pub(crate) serial: u64,
-    /// In `Ready`: the fingerprint of the signature. In a `Credit`: how many more pieces may come. In a
-    /// `Message`: how many channels follow.
+    /// In `Ready`: the fingerprint of the signature. In a `Credit`: the chunks that it permits. In a `Message`: the
+    /// instance channels that follow.
     pub(crate) value: u64,
 }
 
 impl Frame {
-    /// A frame that speaks of no region.
+    /// A frame without a region.
     pub(crate) fn bare(kind: Kind) -> Self {
         Self { kind, flags: 0, region: NO_REGION, length: 0, serial: 0, value: 0 }
     }
 
+    /// Returns whether it has a flag.
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -97,7 +98,7 @@ impl Frame {
         bytes
     }
 
-    /// Reads a frame; `None` for one that is not of this protocol.
+    /// Decodes a frame; `None` for one that is not of this protocol.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let [kind, flags, 0, 0, region @ ..] = *head else { return None };
@@ -134,16 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_frame_is_refused() {
+    fn bytes_that_are_not_a_frame_are_refused() {
         let good = Frame::bare(Kind::Stop).encode();
         assert!(Frame::decode(&good).is_some());
         assert_eq!(Frame::decode(&good[..31]), None, "cut short");
         assert_eq!(Frame::decode(&[&good[..], &[0]].concat()), None, "too long");
         assert_eq!(Frame::decode(&[&[99], &good[1..]].concat()), None, "of no known kind");
-        assert_eq!(
-            Frame::decode(&[&good[..2], &[1], &good[3..]].concat()),
-            None,
-            "bits that nobody has given a meaning"
-        );
+        assert_eq!(Frame::decode(&[&good[..2], &[1], &good[3..]].concat()), None, "reserved bits are set");
     }
 }

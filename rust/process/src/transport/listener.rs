@@ -1,4 +1,4 @@
-//! Where processes come that attach models: a socket in the file system, for one user only.
+//! Listener for processes that attach models: a socket in the file system, for one user only.
 
 use crate::transport::{control_channel::ControlChannel, socket::Socket};
 use rustix::{
@@ -22,7 +22,7 @@ use std::{
 
 const BACKLOG: i32 = 64;
 
-/// A socket that is listened on. Its path is removed when it is closed.
+/// A listening socket. Its path is removed when it is closed.
 #[derive(Debug)]
 pub struct Listener {
     listener: OwnedFd,
@@ -31,11 +31,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at a path. A socket that nobody listens on any more is taken over.
+    /// Listens at a path. A socket file without a listener is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, something else is there, or it cannot be made.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// A process listens there, another file is there, or the socket cannot be created.
+    pub fn bind(path: &Path) -> io::Result<Self> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         if is_socket && Socket::connect(path).is_err_and(|error| refused(&error)) {
@@ -44,39 +44,39 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         bind(&listener, &SocketAddrUnix::new(path)?)?;
-        let door = Self { listener, path: path.to_owned(), closed: AtomicBool::new(false) };
-        // Before it is listened on, so that nobody else ever comes in.
+        let opened = Self { listener, path: path.to_owned(), closed: AtomicBool::new(false) };
+        // Before it listens, so that no other user can ever connect.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        listen(&door.listener, BACKLOG)?;
-        Ok(door)
+        listen(&opened.listener, BACKLOG)?;
+        Ok(opened)
     }
 
-    /// Waits for somebody to come; who it is, is for the caller to look at. `None` when nobody came for so long, or it is closed.
+    /// Waits for a connection, whose process the caller has to check. `None` after `timeout`, or when closed.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn next(&self, patience: Duration) -> io::Result<Option<ControlChannel>> {
+    /// The kernel cannot accept connections.
+    pub fn accept(&self, timeout: Duration) -> io::Result<Option<ControlChannel>> {
         let mut ends = [PollFd::new(&self.listener, PollFlags::IN)];
-        match poll(&mut ends, Timespec::try_from(patience).ok().as_ref()) {
+        match poll(&mut ends, Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(end) => Ok(Some(ControlChannel::of(Socket::of(end)))),
-            // Closed, or gone before it was let in.
+            Ok(end) => Ok(Some(ControlChannel::new(Socket::new(end)))),
+            // The listener is closed, or the process is gone already.
             Err(Errno::AGAIN | Errno::INTR | Errno::INVAL | Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Lets nobody in any more, and takes the path away.
+    /// Stops listening and removes the path.
     pub fn close(&self) {
-        // Once: what lies there later is somebody else's.
+        // Once: a later file at this path belongs to another listener.
         if self.closed.swap(true, Ordering::Relaxed) {
             return;
         }
         let _ = shutdown(&self.listener, Shutdown::Both);
-        // Somebody else may have removed it.
+        // Another process may have removed it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -92,40 +92,40 @@ mod tests {
     use super::*;
     use crate::transport::control_channel::ControlEvent;
 
-    fn place(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("penstock-door-{}", std::process::id()));
+    fn socket_path(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("penstock-listener-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder.join(name)
     }
 
     #[test]
-    fn who_comes_is_let_in_until_it_is_closed() {
-        let path = place("open");
-        let door = Listener::open(&path).unwrap();
+    fn connections_are_accepted_until_it_is_closed() {
+        let path = socket_path("open");
+        let listener = Listener::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(door.next(Duration::ZERO).unwrap().is_none());
+        assert!(listener.accept(Duration::ZERO).unwrap().is_none());
         let theirs = ControlChannel::connect(&path).unwrap();
-        let ours = door.next(Duration::from_secs(5)).unwrap().unwrap();
-        theirs.say(b"hello", &[]).unwrap();
-        assert!(matches!(ours.hear(None).unwrap(), ControlEvent::Message(message, _) if message == b"hello"));
-        door.close();
+        let ours = listener.accept(Duration::from_secs(5)).unwrap().unwrap();
+        theirs.send(b"hello", &[]).unwrap();
+        assert!(matches!(ours.receive(None).unwrap(), ControlEvent::Message(message, _) if message == b"hello"));
+        listener.close();
         assert!(!path.exists() && ControlChannel::connect(&path).is_err());
-        assert!(door.next(Duration::from_secs(60)).unwrap().is_none(), "no wait for nobody");
+        assert!(listener.accept(Duration::from_secs(60)).unwrap().is_none(), "a closed listener does not wait");
     }
 
     #[test]
-    fn a_place_that_is_in_use_is_not_taken() {
-        let path = place("used");
-        let first = Listener::open(&path).unwrap();
-        assert!(Listener::open(&path).is_err() && path.exists());
-        // What lies there after it was closed is somebody else's.
+    fn a_path_in_use_is_not_replaced() {
+        let path = socket_path("used");
+        let first = Listener::bind(&path).unwrap();
+        assert!(Listener::bind(&path).is_err() && path.exists());
+        // The file there after a close belongs to another listener.
         first.close();
-        let second = Listener::open(&path).unwrap();
+        let second = Listener::bind(&path).unwrap();
         drop(first);
         assert!(path.exists());
         drop(second);
         fs::write(&path, "a file").unwrap();
-        assert!(Listener::open(&path).is_err() && path.exists());
+        assert!(Listener::bind(&path).is_err() && path.exists());
         fs::remove_file(&path).unwrap();
     }
 }

@@ -1,16 +1,15 @@
-//! Memory that a server and one of its processes share.
+//! Shared memory of a server and one of its processes.
 //!
 //! # Rationale
-//! Tensors cross without a socket: one side writes them into a region, the other computes on them, or
-//! sends them, right there. A region is an anonymous file of the kernel (memfd) that both sides map. Its
-//! descriptor goes over the socket between them, so no name for it exists that anybody else could open.
+//! Tensors do not pass through a socket: one side writes them into a region, and the other computes on them, or sends
+//! them, in place. A region is an anonymous file of the kernel (memfd) that both sides map. Its descriptor goes over
+//! the socket between them, so it has no name that another process could open.
 //!
 //! # Limitations
-//! The kernel lets the other side write at any time. What is read from a region that the other side
-//! may still write to is therefore taken as bytes of any value, and what decides anything is copied
-//! out first. A region cannot shrink (it is sealed), so that no access of ours can fail: a region that
-//! is not sealed is refused. Linux only.
-#![expect(unsafe_code, reason = "mapping memory, and reading it, is what this file is for")]
+//! The other side may write at any time. Bytes of a region are therefore taken as arbitrary values, and bytes that
+//! decide anything are copied out first. A region is sealed against shrinking, so that no access can fault; a region
+//! without the seal is refused. Linux only.
+#![expect(unsafe_code, reason = "this file maps shared memory and reads it")]
 
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create},
@@ -18,9 +17,11 @@ use rustix::{
 };
 use std::{io, ops::Range, os::fd::OwnedFd, ptr::NonNull, sync::atomic::AtomicU8};
 
-/// Where tensors begin in a region, and how large regions are: multiples of these.
+/// The alignment of tensors in a region.
 pub(crate) const ALIGNMENT: usize = 64;
-const SMALLEST: usize = 64 << 10;
+
+/// The smallest region, and the smallest step between sizes.
+const MIN_SIZE: usize = 64 << 10;
 
 /// A mapped region.
 #[derive(Debug)]
@@ -32,23 +33,23 @@ pub(crate) struct Region {
 
 // SAFETY: a region owns its mapping, which belongs to the process and not to a thread.
 unsafe impl Send for Region {}
-// SAFETY: a shared region is only read, but for its flags, which are atomic, and for what `pointer`
-// gives out, whose limits its documentation says.
+// SAFETY: a shared region is only read. Its flags are atomic, and the documentation of `pointer` limits the use of
+// its result.
 unsafe impl Sync for Region {}
 
-/// Rounds up to where the next tensor may begin.
+/// Rounds an offset up to the alignment of tensors.
 pub(crate) fn aligned(offset: usize) -> usize {
     offset.next_multiple_of(ALIGNMENT)
 }
 
-/// The size of a region for so many bytes: somewhat more, so that it fits the next batch too.
+/// The size of a region for `len` bytes, with some room for a larger next batch.
 fn rounded(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 8).max(SMALLEST);
+    let step = (len.next_power_of_two() / 8).max(MIN_SIZE);
     len.max(1).next_multiple_of(step)
 }
 
 impl Region {
-    /// A new region of at least `len` bytes, for this side to write to; and its descriptor for the other.
+    /// Creates a region of at least `len` bytes to write to. Returns also its descriptor for the other side.
     pub(crate) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
         let len = rounded(len);
         let file = memfd_create("penstock", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -57,22 +58,22 @@ impl Region {
         Ok((Self::map(&file, len, true)?, file))
     }
 
-    /// Maps a region that the other side made. Its descriptor is not needed any more.
+    /// Maps a region that the other side created. The descriptor may be closed afterwards.
     ///
     /// # Errors
-    /// It is no memfd, or could shrink, or the kernel has no room for it.
+    /// The file is not a memfd, is not sealed against shrinking, or cannot be mapped.
     pub(crate) fn adopt(file: &OwnedFd, writable: bool) -> io::Result<Self> {
         if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
-            return Err(io::Error::other("a region that is not sealed"));
+            return Err(io::Error::other("a shared region is not sealed"));
         }
-        // It cannot shrink from here on.
+        // The file is sealed, so this size stays valid.
         let len = usize::try_from(fstat(file)?.st_size).map_err(io::Error::other)?;
         Self::map(file, len, writable)
     }
 
     fn map(file: &OwnedFd, len: usize, writable: bool) -> io::Result<Self> {
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: the address is the kernel's to choose, so no other mapping is touched.
+        // SAFETY: the kernel chooses the address, so no other mapping is touched.
         let address =
             unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED | MapFlags::POPULATE, file, 0) }?;
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -86,13 +87,13 @@ impl Region {
     /// The bytes in `range`; `None` beyond the end.
     pub(crate) fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
-        // SAFETY: the range lies within the mapping, which lives as long as `self`, is sealed against
-        // shrinking and so readable to its end. The other side may write to it meanwhile: any byte is
-        // a valid `u8`, and no caller relies on reading one twice with the same result.
+        // SAFETY: the range is within the mapping, which lives as long as `self`, is sealed against shrinking and so
+        // readable to its end. The other side may write to it meanwhile: any byte is a valid `u8`, and no caller
+        // relies on reading one twice with the same result.
         Some(unsafe { std::slice::from_raw_parts(self.address.as_ptr().add(range.start), len) })
     }
 
-    /// A copy of the bytes in `range`, which nobody can change any more; `None` beyond the end.
+    /// A copy of the bytes in `range`, which the other side cannot change; `None` beyond the end.
     pub(crate) fn copied(&self, range: Range<usize>) -> Option<Vec<u8>> {
         self.bytes(range).map(<[u8]>::to_vec)
     }
@@ -100,24 +101,24 @@ impl Region {
     /// Writes `bytes` at `offset`.
     ///
     /// # Panics
-    /// They do not fit, or the region is mapped for reading: mistakes of the caller's.
+    /// They do not fit, or the region is mapped for reading: errors of this crate.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
-        assert!(self.writable, "a region that is only read");
+        assert!(self.writable, "a read-only region");
         assert!(offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len), "beyond the end of a region");
-        // SAFETY: the destination lies within a writable mapping that `self` has to itself on this side,
-        // and `bytes` lie elsewhere: no reference into the region outlives the borrow of `self`.
+        // SAFETY: the destination is within a writable mapping that only `self` uses on this side, and `bytes` are
+        // elsewhere: no reference into the region outlives the borrow of `self`.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.as_ptr().add(offset), bytes.len()) }
     }
 
-    /// A byte that both sides look at while a batch is computed; `None` beyond the end.
+    /// A byte that both sides access while a batch is computed; `None` beyond the end.
     pub(crate) fn flag(&self, offset: usize) -> Option<&AtomicU8> {
-        // SAFETY: the byte lies within a writable mapping that lives as long as the reference, and both
-        // sides only reach it through atomics while a batch is computed.
+        // SAFETY: the byte is within a writable mapping that lives as long as the reference, and both sides access
+        // it only through atomics while a batch is computed.
         (self.writable && offset < self.len).then(|| unsafe { AtomicU8::from_ptr(self.address.as_ptr().add(offset)) })
     }
 
-    /// Where the bytes from `offset` on lie, for whoever has them to itself: on this side no reference
-    /// to these bytes may be in use while they are written.
+    /// A pointer to the bytes from `offset` on. The caller must own them: on this side no reference to these bytes
+    /// may be in use while they are written.
     pub(crate) fn pointer(&self, offset: usize) -> *mut u8 {
         assert!(self.writable && offset <= self.len, "beyond the end of a region");
         // SAFETY: within the mapping, or one past its end.
@@ -127,8 +128,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is `self`'s own, and nothing can refer to it any more. There is nobody to
-        // tell of a failure, which for a mapping of ours there is none.
+        // SAFETY: the mapping belongs to `self`, and no reference to it is left. Unmapping a whole mapping does not
+        // fail.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), self.len) };
     }
 }
@@ -140,7 +141,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn what_one_side_writes_the_other_reads() {
+    fn one_side_reads_the_bytes_that_the_other_writes() {
         let (mut mine, file) = Region::create(100_000).unwrap();
         let theirs = Region::adopt(&file, true).unwrap();
         assert!(mine.len() >= 100_000 && mine.len() == theirs.len());
@@ -152,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_the_end_is_given_out() {
+    fn no_byte_beyond_the_end_is_accessible() {
         let (region, file) = Region::create(1).unwrap();
         let len = region.len();
         assert!(region.bytes(len..len).is_some());
         for range in [0..len + 1, len..len + 1, usize::MAX..usize::MAX] {
             assert!(region.bytes(range).is_none());
         }
-        #[expect(clippy::reversed_empty_ranges, reason = "what a frame may claim")]
+        #[expect(clippy::reversed_empty_ranges, reason = "a frame may claim it")]
         let reversed = region.bytes(5..4);
         assert!(reversed.is_none() && region.flag(len).is_none());
-        assert!(Region::adopt(&file, false).unwrap().flag(0).is_none(), "it is only read");
+        assert!(Region::adopt(&file, false).unwrap().flag(0).is_none(), "the region is read-only");
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_cannot_shrink_and_one_that_could_is_refused() {
+    fn a_region_cannot_shrink_and_an_unsealed_one_is_refused() {
         let (_region, file) = Region::create(1).unwrap();
         assert!(ftruncate(&file, 1).is_err());
         let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();

@@ -1,4 +1,4 @@
-//! One end of the socket between a server and a process: whole frames, with a descriptor now and then.
+//! One end of the socket between a server and a process. It carries whole frames, each with at most one descriptor.
 
 use crate::transport::frame::{Frame, LEN};
 use rustix::{
@@ -20,48 +20,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the reply to a brisk batch, or the next brisk batch, is watched for awake: as long as a caller that comes back
-/// at once is away, and twice what a brisk handler takes.
-const WATCH: Duration = Duration::from_micros(200);
+/// The time that an end polls for the next frame of a fast exchange before it sleeps: the round trip of a client that sends
+/// its next request at once, and twice the time of a fast handler.
+const SPIN_TIME: Duration = Duration::from_micros(200);
 
 /// One end.
 #[derive(Debug)]
 pub(crate) struct Socket {
     end: OwnedFd,
-    /// Whether the other end was closed with something unread.
+    /// Set if the other end was closed with unread frames.
     reset: AtomicBool,
 }
 
-/// What came.
+/// The result of a receive.
 #[derive(Debug)]
 pub(crate) enum Received {
     Frame(Frame, Option<OwnedFd>),
-    /// Nothing yet.
+    /// No frame is there yet.
     Nothing,
     /// The other end is closed.
-    Ended {
-        /// And what was sent to it last lay there unread.
+    Closed {
+        /// Set if frames sent to it were left unread.
         unread: bool,
     },
 }
 
 impl Socket {
-    /// A socket's two ends. Neither is inherited by a process that is started.
+    /// The two ends of a socket. A started process inherits neither.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         // Packets, so that a frame arrives whole or not at all.
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        Ok((Self::of(one), Self::of(other)))
+        Ok((Self::new(one), Self::new(other)))
     }
 
-    /// A socket to whoever listens at a path.
+    /// Connects to the listener at a path.
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         connect(&end, &SocketAddrUnix::new(path)?)?;
-        Ok(Self::of(end))
+        Ok(Self::new(end))
     }
 
-    pub(crate) fn of(end: OwnedFd) -> Self {
+    pub(crate) fn new(end: OwnedFd) -> Self {
         Self { end, reset: AtomicBool::new(false) }
     }
 
@@ -69,7 +69,7 @@ impl Socket {
         self.end
     }
 
-    /// Sends a frame. Never blocks: an end that does not read is as good as gone.
+    /// Sends a frame. Never blocks: an end that does not read counts as gone.
     pub(crate) fn send(&self, frame: &Frame, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bytes = frame.encode();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -87,9 +87,9 @@ impl Socket {
         }
     }
 
-    /// Takes what is there, without waiting. A packet that is no frame is an error.
+    /// Receives a frame without waiting. A packet that is not a frame is an error.
     pub(crate) fn receive(&self) -> io::Result<Received> {
-        // One byte more than a frame has, to see that a packet was longer.
+        // One byte more than a frame, to detect longer packets.
         let mut bytes = [0; LEN + 1];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -109,15 +109,15 @@ impl Socket {
         });
         let descriptor = descriptors.flatten().last();
         if received == 0 {
-            return Ok(Received::Ended { unread: self.reset.load(Ordering::Relaxed) });
+            return Ok(Received::Closed { unread: self.reset.load(Ordering::Relaxed) });
         }
         let frame = Frame::decode(&bytes[..received]);
         frame.map(|frame| Received::Frame(frame, descriptor)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Watches for a frame for a moment, awake. Gives the core to any other thread that wants it.
-    pub(crate) fn watch(&self) -> io::Result<Received> {
-        let end = Instant::now() + WATCH;
+    /// Polls for a frame for a short time. Yields the core to other threads that want it.
+    pub(crate) fn receive_spinning(&self) -> io::Result<Received> {
+        let end = Instant::now() + SPIN_TIME;
         loop {
             match self.receive()? {
                 Received::Nothing if Instant::now() < end => std::thread::yield_now(),
@@ -126,13 +126,13 @@ impl Socket {
         }
     }
 
-    /// Ends the talk: both ends hear nothing more, whoever else holds them open.
-    pub(crate) fn hang_up(&self) {
-        // It may have ended already.
+    /// Shuts the connection down for both ends, even if other processes hold them open.
+    pub(crate) fn shutdown(&self) {
+        // It may be closed already.
         let _ = shutdown(&self.end, Shutdown::Both);
     }
 
-    /// Whether the other end is closed. What it had sent before may still be received.
+    /// Returns whether the other end is closed. Frames that it sent before can still be received.
     pub(crate) fn is_closed(&self) -> bool {
         let mut ends = [PollFd::new(&self.end, PollFlags::empty())];
         poll(&mut ends, Some(&Timespec::default())).is_ok() && ends[0].revents().contains(PollFlags::HUP)
@@ -142,20 +142,20 @@ impl Socket {
         self.end.as_fd()
     }
 
-    /// Whether a descriptor has something to say.
+    /// Returns whether a descriptor is readable.
     pub(crate) fn is_ready(descriptor: BorrowedFd<'_>) -> bool {
         let mut ends = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
         poll(&mut ends, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
-    /// Blocks until something is there to receive, or the other descriptor has something to say. Whether so.
-    pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Duration) -> io::Result<bool> {
+    /// Blocks until a frame is there or the other descriptor is readable. Returns whether either is.
+    pub(crate) fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<bool> {
         let mut ends = [
             PollFd::new(&self.end, PollFlags::IN),
             PollFd::from_borrowed_fd(other.unwrap_or(self.end.as_fd()), PollFlags::IN),
         ];
-        let patience = Timespec::try_from(patience).ok();
-        match poll(&mut ends, patience.as_ref()) {
+        let timeout = Timespec::try_from(timeout).ok();
+        match poll(&mut ends, timeout.as_ref()) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
@@ -178,17 +178,17 @@ mod tests {
         let Received::Frame(frame, Some(_)) = other.receive().unwrap() else { panic!("the first with its descriptor") };
         assert_eq!((frame.kind, frame.serial), (Kind::Batch, 7));
         assert!(other.wait(None, Duration::ZERO).unwrap());
-        assert!(matches!(other.watch().unwrap(), Received::Frame(Frame { kind: Kind::Stop, .. }, None)));
+        assert!(matches!(other.receive_spinning().unwrap(), Received::Frame(Frame { kind: Kind::Stop, .. }, None)));
         assert!(matches!(other.receive().unwrap(), Received::Nothing));
         assert!(!other.wait(None, Duration::from_millis(1)).unwrap());
         drop(one);
         assert!(other.wait(None, Duration::from_secs(5)).unwrap());
-        assert!(matches!(other.receive().unwrap(), Received::Ended { unread: false }));
+        assert!(matches!(other.receive().unwrap(), Received::Closed { unread: false }));
         assert!(other.send(&Frame::bare(Kind::Done), None).is_err());
     }
 
     #[test]
-    fn a_packet_that_is_no_frame_is_an_error() {
+    fn a_packet_that_is_not_a_frame_is_an_error() {
         for packet in [&[0_u8; LEN][..], &[1; 5], &[1; LEN + 9]] {
             let (one, other) = Socket::pair().unwrap();
             rustix::net::send(&one.end, packet, SendFlags::empty()).unwrap();
@@ -197,28 +197,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_known() {
+    fn unread_frames_are_detected() {
         let (one, other) = Socket::pair().unwrap();
         one.send(&Frame::bare(Kind::Batch), None).unwrap();
         drop(other);
-        assert!(matches!(one.receive().unwrap(), Received::Ended { unread: true }));
+        assert!(matches!(one.receive().unwrap(), Received::Closed { unread: true }));
     }
 
     #[test]
-    fn what_was_sent_before_the_end_is_received_all_the_same() {
+    fn frames_sent_before_the_end_are_received() {
         let (one, other) = Socket::pair().unwrap();
         one.send(&Frame::bare(Kind::Credit), None).unwrap();
-        other.send(&Frame { serial: 1, ..Frame::bare(Kind::Piece) }, None).unwrap();
-        other.send(&Frame { serial: 2, ..Frame::bare(Kind::Piece) }, None).unwrap();
+        other.send(&Frame { serial: 1, ..Frame::bare(Kind::Chunk) }, None).unwrap();
+        other.send(&Frame { serial: 2, ..Frame::bare(Kind::Chunk) }, None).unwrap();
         drop(other);
         for serial in [1, 2] {
             assert!(matches!(one.receive().unwrap(), Received::Frame(frame, None) if frame.serial == serial));
         }
-        assert!(matches!(one.receive().unwrap(), Received::Ended { unread: true }));
+        assert!(matches!(one.receive().unwrap(), Received::Closed { unread: true }));
     }
 
     #[test]
-    fn an_end_that_does_not_read_is_an_error_and_no_wait() {
+    fn an_end_that_does_not_read_is_an_error_without_a_wait() {
         let (one, _other) = Socket::pair().unwrap();
         assert!((0..100_000).any(|_| one.send(&Frame::bare(Kind::Done), None).is_err()));
     }

@@ -1,16 +1,16 @@
-//! A process's own regions, for its answers: used again when the server says that they are free.
+//! Response regions of a process, reused once the server has released them.
 
 use crate::{
     codec::response::EncodedResponse,
     transport::{
-        frame::{Frame, MAX_SLOTS, NEW},
+        frame::{Frame, MAX_SLOTS, NEW_REGION},
         region::Region,
     },
 };
 use penstock_core::copies::{self, Step};
 use std::{io, os::fd::OwnedFd};
 
-/// The regions of a process, by their number.
+/// The regions of a process, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Slots(Vec<Slot>);
 
@@ -21,20 +21,20 @@ struct Slot {
 }
 
 impl Slots {
-    /// Writes an answer, and gives the frame that speaks of it; for a new region also its descriptor.
+    /// Writes a response. Returns its frame, and the descriptor of a new region.
     ///
     /// # Errors
-    /// There is no memory, or the server has not given back any of the regions.
-    pub(crate) fn write(&mut self, packed: &EncodedResponse, frame: Frame) -> io::Result<(Frame, Option<OwnedFd>)> {
-        let (index, descriptor) = self.take(packed.len())?;
+    /// No memory is left, or the server has released none of the regions.
+    pub(crate) fn write(&mut self, response: &EncodedResponse, frame: Frame) -> io::Result<(Frame, Option<OwnedFd>)> {
+        let (index, descriptor) = self.take(response.len())?;
         let slot = &mut self.0[index];
-        slot.region.write(0, &packed.description);
-        for (offset, tensor) in &packed.tensors {
-            slot.region.write(packed.start() + offset, tensor.as_slice());
+        slot.region.write(0, &response.description);
+        for (offset, tensor) in &response.tensors {
+            slot.region.write(response.start() + offset, tensor.as_slice());
             copies::count(Step::HandOut, tensor.as_slice().len());
         }
-        let flags = if descriptor.is_some() { frame.flags | NEW } else { frame.flags };
-        let frame = Frame { flags, region: index as u32, length: packed.description.len() as u64, ..frame };
+        let flags = if descriptor.is_some() { frame.flags | NEW_REGION } else { frame.flags };
+        let frame = Frame { flags, region: index as u32, length: response.description.len() as u64, ..frame };
         Ok((frame, descriptor))
     }
 
@@ -45,10 +45,10 @@ impl Slots {
             self.0[index].free = false;
             return Ok((index, None));
         }
-        // One that is too small makes room for a larger one.
+        // A region that is too small is replaced by a larger one.
         let replaced = free().map(|(index, _)| index).next();
         if replaced.is_none() && self.0.len() == MAX_SLOTS {
-            return Err(io::Error::other("no answer was taken"));
+            return Err(io::Error::other("the server released no response region"));
         }
         let (region, descriptor) = Region::create(len)?;
         let slot = Slot { region, free: false };
@@ -65,8 +65,8 @@ impl Slots {
         Ok((index, Some(descriptor)))
     }
 
-    /// The server is done with a slot.
-    pub(crate) fn give_back(&mut self, slot: u32) {
+    /// Marks a slot as free: the server has sent its response.
+    pub(crate) fn release(&mut self, slot: u32) {
         if let Some(slot) = self.0.get_mut(slot as usize) {
             slot.free = true;
         }

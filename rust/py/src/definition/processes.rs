@@ -64,7 +64,7 @@ impl Processes {
             max_age: spawning.max_age.and_then(duration),
             max_batches: spawning.max_batches,
         };
-        Self { source: Source::Start(Arc::new(launch)), limits: Arc::new(limits) }
+        Self { source: Source::Spawn(Arc::new(launch)), limits: Arc::new(limits) }
     }
 }
 

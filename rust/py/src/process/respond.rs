@@ -89,12 +89,12 @@ impl Pieces for ToServer<'_> {
 
     fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
         let counts = self.job.metrics().take_noted();
-        self.worker.piece(outputs, parameters, last, &counts).map_err(gone)
+        self.worker.chunk(outputs, parameters, last, &counts).map_err(gone)
     }
 
     fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         let counts = self.job.metrics().take_noted();
-        self.worker.apart(apart, parameters, &counts).map_err(gone)
+        self.worker.per_request(apart, parameters, &counts).map_err(gone)
     }
 
     fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {

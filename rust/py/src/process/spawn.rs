@@ -17,12 +17,12 @@ pub(crate) fn spawn(
     queue: Arc<Queue>,
     index: usize,
     processes: &Processes,
-    fleet: &Arc<ProcessPool>,
+    pool: &Arc<ProcessPool>,
     built: mpsc::Sender<Built>,
 ) -> io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", queue.spec().name);
     let (source, limits) = (processes.source.clone(), Arc::clone(&processes.limits));
-    let instance = Instance { queue, index, source, limits, fleet: Arc::clone(fleet) };
+    let instance = Instance { queue, index, source, limits, pool: Arc::clone(pool) };
     thread::Builder::new().name(name).spawn(move || {
         instance.run(|loaded| {
             // A server that does not wait any more has closed the queue, so this instance ends at once.

@@ -46,7 +46,7 @@ impl Worker {
 
     /// What is to be loaded; `None` if the server is gone.
     fn payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let asked = detached(py, || self.lock().next_order());
+        let asked = detached(py, || self.lock().next_command());
         match asked {
             Command::Load(payload) => Some(PyBytes::new(py, &payload)),
             _ => None,
@@ -86,17 +86,17 @@ impl Worker {
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
         let was_told = loop {
-            match detached(py, || worker.next_order()) {
+            match detached(py, || worker.next_command()) {
                 Command::Batch(Batch { requests, inputs, trace }) => {
                     let job = Job::taken_over(Arc::clone(&queue), 0, requests).under(trace.map(|trace| *trace));
                     respond::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
                 }
-                Command::Over(ids) => {
+                Command::EndSequences(ids) => {
                     ids.iter().for_each(|id| sequences.close(py, &spec, id));
-                    worker.let_go()?;
+                    worker.sequences_ended()?;
                 }
                 Command::Load(_) | Command::Stop => break true,
-                Command::Gone => break false,
+                Command::Disconnected => break false,
             }
         };
         sequences.close_all(py, &spec);

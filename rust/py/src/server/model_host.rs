@@ -96,7 +96,7 @@ impl Loaded {
         for (model, handling) in starting {
             handling.caller.join(&self.peers, model.spec());
             let (built, receiver) = mpsc::channel::<Built>();
-            let (spec, fleet) = (model.spec(), Arc::new(ProcessPool::default()));
+            let (spec, pool) = (model.spec(), Arc::new(ProcessPool::default()));
             for index in 0..spec.instances {
                 let (queue, built) = (Arc::clone(model.queue()), built.clone());
                 let thread = match &handling.processes {
@@ -104,15 +104,15 @@ impl Loaded {
                         event_loop::spawn(queue, index, Arc::clone(handling), built)
                     }
                     None => instance::spawn(queue, index, Arc::clone(handling), built),
-                    Some(processes) => process::spawn(queue, index, processes, &fleet, built),
+                    Some(processes) => process::spawn(queue, index, processes, &pool, built),
                 };
                 let thread =
                     thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
                 lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }
-            waiting.push((model, handling, receiver, handling.processes.is_some().then_some(fleet)));
+            waiting.push((model, handling, receiver, handling.processes.is_some().then_some(pool)));
         }
-        for (model, handling, receiver, fleet) in waiting {
+        for (model, handling, receiver, pool) in waiting {
             let spec = model.spec();
             let stopping = || self.control.is_closed();
             let warm = || match &handling.warmup {
@@ -129,8 +129,8 @@ impl Loaded {
                 },
             )?;
             model.set_readiness(Readiness::Ready);
-            if let Some(fleet) = fleet {
-                fleet.open(model);
+            if let Some(pool) = pool {
+                pool.track(model);
             }
         }
         Ok(())

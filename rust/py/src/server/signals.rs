@@ -200,7 +200,7 @@ impl Ending {
                 if self.told == 0 {
                     self.told = 1;
                     // A server that is gone gives no more either.
-                    let _ = line.say(message, &[]);
+                    let _ = line.send(message, &[]);
                 }
                 Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
             }
