@@ -117,7 +117,7 @@ def test_cancelled_requests_make_room(url: str) -> None:
     with FuturesModelClient(url, "held", max_workers=1, max_queue_size=2, non_blocking=True) as client:
         under_way, waiting, last = (client.infer_batch(A) for _ in range(3))
         assert waiting.cancel()
-        until(lambda: client._window._under_way, "the first to be under way")
+        until(lambda: client._window._in_flight, "the first to be under way")
         assert under_way.cancel()
         GO_ON.set()
         assert last.result(PATIENCE)["y"].shape == (2, 3)

@@ -11,7 +11,7 @@ from bound import X, Y, bound, rows, unexpected
 from penstock import Batching, Cache, Level, Queueing
 from penstock.compat.pytriton._bind import bind
 from penstock.compat.pytriton._model.binding import Binding
-from penstock.compat.pytriton._model.model_spec import queueing_of
+from penstock.compat.pytriton._model.model_spec import to_queueing
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError, PyTritonValidationError
 from penstock.compat.pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
@@ -86,9 +86,9 @@ def test_anything_else_keeps_requests_apart(batcher: Any) -> None:
 
 
 def test_policies_say_how_requests_wait() -> None:
-    assert queueing_of(ModelConfig(batcher=DynamicBatcher(priority_levels=3))) == Queueing(3)
+    assert to_queueing(ModelConfig(batcher=DynamicBatcher(priority_levels=3))) == Queueing(3)
     policy = QueuePolicy(TimeoutAction.DELAY, 1_000_000, max_queue_size=5)
-    assert queueing_of(ModelConfig(batcher=DynamicBatcher(default_queue_policy=policy))) == Queueing(
+    assert to_queueing(ModelConfig(batcher=DynamicBatcher(default_queue_policy=policy))) == Queueing(
         1, levels={1: Level(max_size=5, timeout=1.0, on_timeout="delay")}
     )
     batcher = DynamicBatcher(
@@ -98,8 +98,8 @@ def test_policies_say_how_requests_wait() -> None:
         priority_queue_policy={2: policy},
     )
     levels = {1: Level(max_size=3), 2: Level(max_size=5, timeout=1.0, on_timeout="delay")}
-    assert queueing_of(ModelConfig(batcher=batcher)) == Queueing(2, default_priority=1, levels=levels)
-    assert model(batcher=batcher).queueing == queueing_of(ModelConfig(batcher=batcher))
+    assert to_queueing(ModelConfig(batcher=batcher)) == Queueing(2, default_priority=1, levels=levels)
+    assert model(batcher=batcher).queueing == to_queueing(ModelConfig(batcher=batcher))
 
 
 def test_a_response_cache_answers_equal_requests_once() -> None:

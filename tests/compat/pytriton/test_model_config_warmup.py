@@ -151,4 +151,4 @@ def test_a_warmup_that_fails_is_logged_and_the_model_serves(kind: str, caplog: p
     with bound(chosen, model_warmup=[unreadable], decoupled=kind == "generator") as client:
         warm.set()
         assert streamed(client, 1) == [[1.0]]
-    assert "its warm-up data cannot be made" in caplog.text
+    assert "the warm-up data cannot be generated" in caplog.text

@@ -24,7 +24,7 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """What is recorded; a tracer is set for this test."""
-    monkeypatch.setattr(telemetry, "_set", {})
+    monkeypatch.setattr(telemetry, "_state", {})
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     telemetry.set_telemetry_tracer(provider.get_tracer("test"))
@@ -91,7 +91,7 @@ def test_a_span_is_handed_on_by_headers(spans: InMemorySpanExporter) -> None:
 def test_a_tracer_is_set_once(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="Telemetry tracer is already set"):
         telemetry.set_telemetry_tracer(object())
-    monkeypatch.setattr(telemetry, "_set", {})
+    monkeypatch.setattr(telemetry, "_state", {})
     assert telemetry.get_telemetry_tracer() is None
     assert telemetry.start_span_from_remote({}, "none") is None
 

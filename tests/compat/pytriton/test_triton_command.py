@@ -22,11 +22,11 @@ def test_check_tries_everything(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert _command.main(["-w", str(tmp_path / "w"), "--zip"]) == 0
     said = capsys.readouterr().err
     for client in ("ModelClient", "FuturesModelClient", "AsyncioModelClient"):
-        assert said.count(f": {client} of http://") == said.count(f": {client} of grpc://") == 2
+        assert said.count(f": {client} with http://") == said.count(f": {client} with grpc://") == 2
     for client in ("DecoupledModelClient", "AsyncioDecoupledModelClient"):
-        assert said.count(f": {client} of grpc://") == 2
-    assert "the script ended by SIGINT" in said
-    assert said.endswith("all is well\n")
+        assert said.count(f": {client} with grpc://") == 2
+    assert "the script ended on SIGINT" in said
+    assert said.endswith("all checks passed\n")
     names = {"env_log.txt", "example_add_sub_log.txt", "example_add_sub_script_log.txt", "server.py"}
     assert set(os.listdir(tmp_path / "w")) == names
     assert names <= set(zipfile.ZipFile(tmp_path / "w.zip").namelist())
@@ -47,16 +47,16 @@ def test_what_does_not_work_is_told(capsys: pytest.CaptureFixture[str], monkeypa
     def broken(*_: object) -> None:
         raise OSError("no ports left")
 
-    monkeypatch.setitem(_command._PARTS, "example-add-sub", broken)
+    monkeypatch.setitem(_command._CHECKS, "example-add-sub", broken)
     assert _command.main(["example-add-sub"]) == 1
     said = capsys.readouterr().err
     assert "OSError: no ports left" in said
-    assert said.endswith("does not work: example-add-sub\n")
+    assert said.endswith("failed: example-add-sub\n")
 
 
 def test_a_workspace_that_exists_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _command.main(["env", "--workspace", str(tmp_path)]) == 1
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert not os.listdir(tmp_path)
 
 

@@ -30,7 +30,7 @@ def held(x):
     ctypes.PyDLL(None).sleep(1000)
     return {"y": x}
 
-remote._DETACHED_WITHIN = int(sys.argv[1])
+remote._DETACH_TIMEOUT = int(sys.argv[1])
 with RemoteTriton(sys.argv[2]) if sys.argv[2:] else triton(exit_timeout_secs=int(sys.argv[1])) as server:
     bind(server, "held", held)
     once_in_serve(lambda: print(server._url, flush=True))

@@ -132,4 +132,4 @@ def test_an_empty_token_protects_nothing_and_that_is_said(caplog: pytest.LogCapt
     ):
         bind(server)
         assert statuses(server, PROTECTED) == {200}
-    assert "The access token is empty, so nothing asks for it: shared-memory" in caplog.text
+    assert "The access token is empty, so these endpoints are not protected: shared-memory" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import ServerConfig
 from penstock.compat.pytriton._settings import server_config
-from penstock.compat.pytriton._settings.cache import Caching, caching_of
+from penstock.compat.pytriton._settings.cache import CacheSettings, cache_settings
 from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.compat.pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
@@ -106,14 +106,14 @@ def test_spans_that_cannot_be_sent_are_said(caplog: pytest.LogCaptureFixture) ->
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        (None, Caching()),
-        (["local,size=1048576"], Caching(size=1048576)),
-        (["redis,host=h"], Caching(redis="redis://h:6379")),
-        (["redis,host=h", "redis,password=a/b"], Caching(redis="redis://:a%2Fb@h:6379")),
+        (None, CacheSettings()),
+        (["local,size=1048576"], CacheSettings(size=1048576)),
+        (["redis,host=h"], CacheSettings(redis="redis://h:6379")),
+        (["redis,host=h", "redis,password=a/b"], CacheSettings(redis="redis://:a%2Fb@h:6379")),
     ],
 )
-def test_caches(items: list[str] | None, expected: Caching) -> None:
-    assert caching_of(TritonConfig(cache_config=items)) == expected
+def test_caches(items: list[str] | None, expected: CacheSettings) -> None:
+    assert cache_settings(TritonConfig(cache_config=items)) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,12 @@ def test_caches(items: list[str] | None, expected: Caching) -> None:
     [
         ({"cache_config": ["disk,size=1"]}, "cache_config: 'disk,size=1' is not local,size=BYTES"),
         ({"cache_config": ["local,size=big"]}, "cache_config: the size 'big' is not a number of bytes"),
-        ({"cache_config": ["local,size=1", "redis,host=h"]}, "cache_config: there is one cache"),
-        ({"grpc_use_ssl": True}, "grpc_use_ssl: the server speaks no TLS"),
-        ({"grpc_use_ssl_mutual": True}, "grpc_use_ssl: the server speaks no TLS"),
+        (
+            {"cache_config": ["local,size=1", "redis,host=h"]},
+            "cache_config: got both local and redis, expected one of them",
+        ),
+        ({"grpc_use_ssl": True}, "grpc_use_ssl: TLS is not supported"),
+        ({"grpc_use_ssl_mutual": True}, "grpc_use_ssl: TLS is not supported"),
         (
             {"grpc_infer_response_compression_level": "max"},
             "grpc_infer_response_compression_level: 'max' is not one of",
@@ -148,7 +151,7 @@ def test_penstocks_own_settings_come_from_its_own_variables(monkeypatch: pytest.
 
 
 def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_config, "_told", set())
+    monkeypatch.setattr(server_config, "_warned", set())
     with caplog.at_level(logging.WARNING, "pytriton"):
         for _ in range(2):
             Triton(config=TritonConfig(http_thread_count=4, exit_on_error=False, id="x"))
@@ -167,6 +170,6 @@ def test_every_field_means_something_or_is_named() -> None:
     from penstock.compat.pytriton._server import in_process
     from penstock.compat.pytriton._settings import cache
 
-    read = getsource(server_config).partition("def tell_unused")[2] + getsource(cache) + getsource(in_process)
+    read = getsource(server_config).partition("def warn_unused")[2] + getsource(cache) + getsource(in_process)
     for one in fields(TritonConfig):
         assert (f"config.{one.name}" in read) != (one.name in server_config.WITHOUT_MEANING), one.name

@@ -1,6 +1,6 @@
-"""PyTriton's interface: a script changes `pytriton` to `penstock.compat.pytriton` in its imports, and runs.
+"""PyTriton's interface: scripts import `penstock.compat.pytriton` in place of `pytriton`.
 
-`__version__` is that of the PyTriton whose interface it is, because scripts compare it; Penstock's own is
+`__version__` is the version of the emulated PyTriton release, because scripts compare it. Penstock's own version is
 `penstock.__version__`.
 """
 

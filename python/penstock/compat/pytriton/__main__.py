@@ -1,4 +1,4 @@
-"""Runs the command: `python -m penstock.compat.pytriton`."""
+"""Runs the self-check command: `python -m penstock.compat.pytriton`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers are told when an inference callable fails."""
+"""Errors that clients receive when an inference callable fails."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from collections.abc import Callable
 from penstock import HandlerError, PenstockError, RowErrors
 from penstock.compat.pytriton.exceptions import PyTritonUnrecoverableError
 
-__all__ = ["CAUGHT", "Failures"]
+__all__ = ["CAUGHT", "ErrorTranslator"]
 
 CAUGHT = (Exception, asyncio.CancelledError)
-"""What a callable may raise to fail its callers, and only them."""
+"""Exceptions of a callable that fail its own requests only."""
 
 logger = logging.getLogger(__name__)
 
 
-class Failures:
-    """Makes the errors of one instance's callers of what its callable raises.
+class ErrorTranslator:
+    """Translates the exceptions of one instance's callable to errors for clients.
 
     Args:
         model: The model's name.
         instance: The instance's number.
-        unrecoverable: Is told of a callable that can never answer again.
+        unrecoverable: Called when the callable cannot serve any more requests.
     """
 
     def __init__(self, model: str, instance: int, unrecoverable: Callable[[BaseException], None]) -> None:
         self._model, self._instance, self._unrecoverable = model, instance, unrecoverable
 
-    def error(self, raised: BaseException) -> BaseException:
-        """What to raise in its place. The log gets the traceback; callers do not."""
+    def translate(self, raised: BaseException) -> BaseException:
+        """Returns the exception to raise instead. The traceback goes to the log, never to clients."""
         if isinstance(raised, (PenstockError, RowErrors)):
-            # The callable's own answer.
+            # The callable chose this status and text itself.
             return raised
         if isinstance(raised, PyTritonUnrecoverableError):
-            logger.error("model %r cannot answer any more: the server stops", self._model, exc_info=raised)
+            logger.error("model %r cannot serve any more requests: the server stops", self._model, exc_info=raised)
             self._unrecoverable(raised)
         else:
             logger.warning("model %r: the inference callable failed", self._model, exc_info=raised)

@@ -1,4 +1,7 @@
-"""The requests that an inference callable gets of a batch: views of its arrays, no copies."""
+"""Requests of a batch, as an inference callable receives them, with their spans.
+
+The arrays of a request are views of the batch's arrays, without copies.
+"""
 
 from __future__ import annotations
 
@@ -12,50 +15,54 @@ from penstock import Context, RequestInfo
 from penstock.compat.pytriton.proxy.telemetry import end_span, get_telemetry_tracer, start_span_from_remote
 from penstock.compat.pytriton.proxy.types import Request
 
-__all__ = ["requests_of", "traced"]
+__all__ = ["request_spans", "split_requests"]
 
 Array = npt.NDArray[Any]
 
 _NAME = "proxy_inference_callable"
-_CARRIED = ("traceparent", "tracestate")
+_TRACE_HEADERS = ("traceparent", "tracestate")
 
 
-def requests_of(names: Sequence[str], arrays: Sequence[Array | None], ctx: Context, *, batching: bool) -> list[Request]:
-    """A request for each that is joined in the batch.
+def split_requests(
+    names: Sequence[str], arrays: Sequence[Array | None], ctx: Context, *, batching: bool
+) -> list[Request]:
+    """Splits a batch into the requests of its clients.
 
     Args:
-        names: The inputs.
-        arrays: Their arrays; None for an optional one that is not there.
-        ctx: What the callers sent beside them.
-        batching: Whether the arrays have a batch axis.
+        names: Names of the inputs.
+        arrays: One array for each input; None for an optional input that is missing.
+        ctx: Parameters, headers and row counts of the requests.
+        batching: The arrays have a batch axis.
     """
     inputs = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
-    callers = ctx.requests
-    if len(callers) == 1 or not batching:
-        return [_request(inputs, callers[0])]
+    infos = ctx.requests
+    if len(infos) == 1 or not batching:
+        return [_request(inputs, infos[0])]
     requests, start = [], 0
-    for caller in callers:
-        end = start + caller.rows
-        requests.append(_request({name: array[start:end] for name, array in inputs.items()}, caller))
+    for info in infos:
+        end = start + info.rows
+        requests.append(_request({name: array[start:end] for name, array in inputs.items()}, info))
         start = end
     return requests
 
 
-def _request(data: dict[str, Array], caller: RequestInfo) -> Request:
-    # Headers that the server forwards are among the parameters, and lists come by generate alone.
-    parameters: Any = caller.parameters
-    return Request(data, parameters, requested_output_names=list(caller.outputs))
+def _request(data: dict[str, Array], info: RequestInfo) -> Request:
+    # The parameters include forwarded headers. Lists occur in `generate` requests only.
+    parameters: Any = info.parameters
+    return Request(data, parameters, requested_output_names=list(info.outputs))
 
 
 @contextmanager
-def traced(requests: Sequence[Request], ctx: Context) -> Iterator[None]:
-    """A context in which each request has a span, below that of its caller if it sent one."""
+def request_spans(requests: Sequence[Request], ctx: Context) -> Iterator[None]:
+    """Context manager that runs a span for each request, below the client's span if the request names one."""
     if get_telemetry_tracer() is None:
         yield
         return
-    for request, caller in zip(requests, ctx.requests, strict=True):
-        sent = caller.headers
-        request.span = start_span_from_remote({name: sent[name] for name in _CARRIED if name in sent}, _NAME)
+    for request, info in zip(requests, ctx.requests, strict=True):
+        headers = info.headers
+        request.span = start_span_from_remote(
+            {name: headers[name] for name in _TRACE_HEADERS if name in headers}, _NAME
+        )
     error = None
     try:
         yield

@@ -1,4 +1,4 @@
-"""What an inference callable returned: checked, and made into what is sent."""
+"""Results of an inference callable: validation, and conversion to responses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from penstock.compat.pytriton.model_config._datatypes import is_bytes
 from penstock.compat.pytriton.model_config.triton_model_config import TensorSpec, TritonModelConfig
 from penstock.compat.pytriton.proxy.types import Request
 
-__all__ = ["Results"]
+__all__ = ["ResponseBuilder"]
 
 Array = npt.NDArray[Any]
 
 _KINDS = "biufOSU"
 
 
-class Results:
-    """Checks the results of one model's callables.
+class ResponseBuilder:
+    """Validates the results of a model's callables, and converts them to responses.
 
     Args:
         config: The model's configuration.
-        strict: Whether names, types and shapes must be the declared ones; else arrays are cast, and what is not
-            declared is dropped.
+        strict: Names, types and shapes have to match the declaration. Otherwise arrays are cast, and undeclared outputs
+            are dropped.
     """
 
     def __init__(self, config: TritonModelConfig, *, strict: bool) -> None:
@@ -38,15 +38,15 @@ class Results:
             name: None if is_bytes(spec.dtype) else np.dtype(spec.dtype) for name, spec in self._outputs.items()
         }
 
-    def answers(self, returned: Any, requests: Sequence[Request]) -> Answers:
-        """The outputs of each request. One that a callable leaves out is not sent.
+    def responses(self, returned: Any, requests: Sequence[Request]) -> Answers:
+        """Returns the outputs of each request. An output that the callable leaves out is not sent.
 
         Args:
-            returned: What a callable returned for a list of requests.
-            requests: That list.
+            returned: Return value of the callable for the list of requests.
+            requests: The list of requests.
 
         Raises:
-            ValueError: it is not what was declared; the text says what it is.
+            ValueError: the return value does not match the declaration; the message says how.
         """
         if not isinstance(returned, list):
             raise ValueError(f"{self._must_be_dicts} Got outputs={returned} instead.")
@@ -55,27 +55,27 @@ class Results:
                 f"Number of outputs returned by `{self._model}` inference callable ({len(returned)}) "
                 f"does not match number of requests ({len(requests)}) received from Triton."
             )
-        return Answers(self.one(one) for one in returned)
+        return Answers(self.response(each) for each in returned)
 
     def batch(self, returned: Any, rows: int) -> dict[str, Array]:
-        """The outputs of a batch.
+        """Returns the outputs of a batch.
 
         Args:
-            returned: What a callable returned that has `batch` around it.
-            rows: The rows of the batch.
+            returned: Return value of the function inside `batch`.
+            rows: Row count of the batch.
 
         Raises:
-            PyTritonValidationError: it is no dict, or list or tuple of as many outputs as there are.
-            ValueError: as `answers`; or an output has another number of rows.
+            PyTritonValidationError: the value is neither a dict nor a list or tuple with one item for each output.
+            ValueError: as `responses`; or an output has a different row count.
         """
         outputs = convert_output(returned, model_config=self._config)
-        if self._strict or len(outputs) != len(self._dtypes) or not self._are_plain(outputs, rows):
-            outputs = self.one(outputs)
+        if self._strict or len(outputs) != len(self._dtypes) or not self._need_no_conversion(outputs, rows):
+            outputs = self.response(outputs)
             check_rows(outputs, rows)
         return outputs
 
-    def _are_plain(self, outputs: dict[str, Array], rows: int) -> bool:
-        """Whether there is nothing to be cast, dropped or refused: nearly always, so it is looked at first."""
+    def _need_no_conversion(self, outputs: dict[str, Array], rows: int) -> bool:
+        """True if no output has to be cast, dropped or rejected. This is the usual case, so it is checked first."""
         dtypes = self._dtypes
         for name, array in outputs.items():
             if type(array) is not np.ndarray or array.dtype is not dtypes.get(name) or not array.ndim:
@@ -84,16 +84,16 @@ class Results:
                 return False
         return True
 
-    def one(self, response: Any) -> dict[str, Array]:
-        """The outputs of a request, or of a batch.
+    def response(self, returned: Any) -> dict[str, Array]:
+        """Returns the outputs of a request, or of a batch.
 
         Raises:
-            ValueError: as `answers`.
+            ValueError: as `responses`.
         """
-        if not isinstance(response, dict):
-            raise ValueError(f"{self._must_be_dicts} Got response={response} instead.")
+        if not isinstance(returned, dict):
+            raise ValueError(f"{self._must_be_dicts} Got response={returned} instead.")
         outputs = {}
-        for name, array in response.items():
+        for name, array in returned.items():
             self._check_data(name, array)
             spec = self._outputs.get(name)
             if self._strict:
@@ -144,8 +144,8 @@ class Results:
                 f"Returned: {array.dtype} ({array.dtype.kind}). Expected: {spec.dtype}."
             )
         shape = array.shape[1:] if self._batching else array.shape
-        said = f"Returned: {shape}. Expected: {spec.shape}."
+        difference = f"Returned: {shape}. Expected: {spec.shape}."
         if len(shape) != len(spec.shape):
-            raise ValueError(f"{returned} {of_model} has invalid shapes. {said}")
+            raise ValueError(f"{returned} {of_model} has invalid shapes. {difference}")
         if any(size != wanted != -1 for size, wanted in zip(shape, spec.shape, strict=True)):
-            raise ValueError(f"{returned} {of_model} has invalid shapes at one or more positions. {said}")
+            raise ValueError(f"{returned} {of_model} has invalid shapes at one or more positions. {difference}")

@@ -1,4 +1,4 @@
-"""What is fixed, or fixed by the environment when this is imported."""
+"""Constants, some of them read from the environment at import."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CREATE_TRITON_CLIENT_TIMEOUT_S = 10
 
 
 def _home() -> Path:
-    named = os.environ.get("PYTRITON_HOME")
-    path = named or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "pytriton")
+    configured = os.environ.get("PYTRITON_HOME")
+    path = configured or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "pytriton")
     return Path(os.path.expanduser(os.path.expandvars(path))).resolve()
 
 
 PYTRITON_HOME = _home()
-"""Where workspaces are made: `$PYTRITON_HOME`, else a folder of the user's cache."""
+"""Folder of workspaces: `$PYTRITON_HOME`, by default a folder in the user's cache."""

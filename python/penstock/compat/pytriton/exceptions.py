@@ -1,4 +1,4 @@
-"""What is raised for wrong use, and what an inference callable may raise."""
+"""Exceptions for invalid use, and exceptions that an inference callable may raise."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = [
 
 
 class PyTritonError(Exception):
-    """The root of the tree.
+    """Base class of PyTriton's exceptions.
 
     Args:
-        message: What is wrong.
+        message: Error text.
     """
 
     def __init__(self, message: str) -> None:
@@ -29,29 +29,29 @@ class PyTritonError(Exception):
 
     @property
     def message(self) -> str:
-        """What is wrong."""
+        """Error text."""
         return self._message
 
 
 class PyTritonValidationError(PyTritonError):
-    """A model, or what is asked of it, is declared wrongly."""
+    """A model or a request has an invalid declaration."""
 
 
 class PyTritonInvalidOperationError(PyTritonError):
-    """What is asked for does not go now, such as binding a name twice."""
+    """An operation is invalid in the current state, such as binding a name twice."""
 
 
 class PyTritonBadParameterError(PyTritonError):
-    """A parameter has a value that it cannot have."""
+    """A parameter has an invalid value."""
 
 
 class PyTritonModelConfigError(PyTritonError):
-    """A model's configuration cannot be read."""
+    """A model's configuration cannot be parsed."""
 
 
 class PyTritonUnrecoverableError(PyTritonError):
-    """Raised by an inference callable that can never answer again: the whole server stops."""
+    """Raised by an inference callable that cannot serve any more requests: the whole server stops."""
 
 
 class PyTritonRuntimeError(PyTritonError):
-    """Something went wrong while a request was computed."""
+    """The computation of a request failed."""

@@ -1,4 +1,4 @@
-"""Servers of Python callables: `Triton` in this process, `RemoteTriton` for that of another one, and their settings.
+"""Servers of Python callables, and their settings: `Triton` in this process, `RemoteTriton` in another one.
 
 Example:
     >>> with Triton() as triton:
@@ -45,4 +45,4 @@ __all__ = [
 ]
 
 TRITONSERVER_DIST_DIR = Path(__file__).parent / "tritonserver"
-"""Where PyTriton keeps Triton's binaries. There are none here, and no such folder."""
+"""PyTriton's folder of Triton binaries. Penstock has no binaries, and this folder does not exist."""

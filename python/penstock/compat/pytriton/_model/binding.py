@@ -1,4 +1,4 @@
-"""`Binding`: a model as it was bound, and the Penstock model that it becomes."""
+"""`Binding`: the validated arguments of `Triton.bind`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True)
 class Binding:
-    """A model as it was bound."""
+    """The validated arguments of `Triton.bind`."""
 
     name: str
-    """Its name on the wire."""
+    """Name on the wire."""
     version: int
-    """Its version on the wire."""
+    """Version on the wire."""
     callables: tuple[Callable[..., Any], ...]
-    """The inference callable of each instance."""
+    """Inference callable of each instance."""
     inputs: tuple[Tensor, ...]
-    """Its inputs, all of them named."""
+    """Inputs, each with a name."""
     outputs: tuple[Tensor, ...]
-    """Its outputs, all of them named."""
+    """Outputs, each with a name."""
     config: ModelConfig
-    """What else was said of it."""
+    """Batching, queueing and the other options."""
     strict: bool
-    """Whether results must be what is declared."""
+    """Results have to match the declared outputs."""
 
     @classmethod
     def of(  # noqa: PLR0917 - in the order of `bind`
@@ -47,10 +47,10 @@ class Binding:
         config: ModelConfig | None = None,
         strict: bool = False,
     ) -> Binding:
-        """A model of what `bind` was told. Tensors without a name get one by their place.
+        """Validates the arguments of `bind`. Tensors without a name get a numbered one.
 
         Raises:
-            PyTritonValidationError: its name is none, there is nothing to call, or an output is optional.
+            PyTritonValidationError: the name is invalid, nothing is callable, or an output is optional.
         """
         if not model_name:
             raise PyTritonValidationError("Model name cannot be empty")
@@ -72,11 +72,11 @@ class Binding:
 
     @property
     def key(self) -> tuple[str, int]:
-        """By which models are told apart: no two bound ones have the same."""
+        """Identity of the model: unique among the bound ones, without regard to case."""
         return self.name.lower(), self.version
 
     def triton_config(self) -> TritonModelConfig:
-        """Its configuration as its callables see it."""
+        """Returns the configuration as the callables see it."""
         config = self.config
         return TritonModelConfig(
             model_name=self.name,
@@ -95,14 +95,15 @@ class Binding:
 def _callables(infer_func: Any) -> tuple[Callable[..., Any], ...]:
     if callable(infer_func):
         return (infer_func,)
-    if isinstance(infer_func, Sequence) and infer_func and all(callable(one) for one in infer_func):
+    if isinstance(infer_func, Sequence) and infer_func and all(callable(each) for each in infer_func):
         return tuple(infer_func)
     raise PyTritonValidationError("inference_fn has to be either callable or sequence of callables")
 
 
 def _named(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
     return tuple(
-        tensor if tensor.name else replace(tensor, name=f"{prefix}_{place}") for place, tensor in enumerate(tensors, 1)
+        tensor if tensor.name else replace(tensor, name=f"{prefix}_{number}")
+        for number, tensor in enumerate(tensors, 1)
     )
 
 

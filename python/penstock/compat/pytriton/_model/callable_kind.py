@@ -1,4 +1,4 @@
-"""What kind of callable it is, whatever it is wrapped in."""
+"""Inspection of inference callables through decorators, partials and bound methods."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from penstock.compat.pytriton.decorators._wrapping import layers, unwrapped
 
-__all__ = ["bare", "inside_of_batch", "is_async"]
+__all__ = ["function_inside_batch", "innermost_function", "is_async"]
 
 
-def bare(target: Any) -> Any:
-    """The function below decorators of this package, partials, bound methods and objects with `__call__`."""
+def innermost_function(target: Any) -> Any:
+    """Returns the function below PyTriton's decorators, partials, bound methods and objects with `__call__`."""
     while True:
         target = unwrapped(target)
         if isinstance(target, functools.partial):
@@ -26,16 +26,16 @@ def bare(target: Any) -> Any:
 
 
 def is_async(target: Any) -> bool:
-    """Whether a call of it has to be awaited, or iterated by awaiting."""
-    function = bare(target)
+    """True if calls return a coroutine or an async generator."""
+    function = innermost_function(target)
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-def inside_of_batch(target: Any) -> Any:
-    """What takes a batch's arrays by name, where nothing but `batch` is around it; else None.
+def function_inside_batch(target: Any) -> Any:
+    """Returns the function inside `batch`, if the callable has no other decorators outside; else None.
 
-    A batch comes with its rows joined, and each of its requests has the same inputs, so that neither `batch` nor
-    `group_by_keys` has anything to do there.
+    Penstock joins the rows of a batch, and all its requests have the same inputs. So neither `batch` nor
+    `group_by_keys` has any work left, and the function is called directly.
     """
     from penstock.compat.pytriton.decorators import batch, group_by_keys
 

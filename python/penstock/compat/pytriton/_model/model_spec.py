@@ -1,4 +1,4 @@
-"""A PyTriton model's declaration in Penstock's terms."""
+"""Translation of a PyTriton model's declaration to Penstock's tensors, batching, queueing and cache."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from typing import Any
 import numpy as np
 
 from penstock import Batching, Cache, Level, Queueing
-from penstock import Tensor as Declared
+from penstock import Tensor as PenstockTensor
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 from penstock.compat.pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
 from penstock.compat.pytriton.model_config._datatypes import is_bytes
 from penstock.compat.pytriton.model_config.common import check_priorities
 
-__all__ = ["batching_of", "cache_of", "output_of", "queueing_of", "tensor_of"]
+__all__ = ["to_batching", "to_cache", "to_input", "to_output", "to_queueing"]
 
-NO_LIMIT = 2**31 - 1
-"""Of what waits: PyTriton has no limit but what a policy says."""
-
-
-def output_of(tensor: Tensor, *, batch_axis: bool = False) -> Declared:
-    """An output, which a callable may leave out; as `tensor_of`."""
-    return tensor_of(replace(tensor, optional=True), batch_axis=batch_axis)
+MAX_QUEUE = 2**31 - 1
+"""Queue limit: PyTriton has no limit except the one of a queue policy."""
 
 
-def tensor_of(tensor: Tensor, *, batch_axis: bool = False) -> Declared:
-    """An input or output.
+def to_output(tensor: Tensor, *, batch_axis: bool = False) -> PenstockTensor:
+    """Returns an output. It is optional, because a callable may leave it out. See `to_input`."""
+    return to_input(replace(tensor, optional=True), batch_axis=batch_axis)
+
+
+def to_input(tensor: Tensor, *, batch_axis: bool = False) -> PenstockTensor:
+    """Returns an input or output.
 
     Args:
-        tensor: What is declared, with a name.
-        batch_axis: Whether the axis of a batch is one of its own.
+        tensor: Declaration with a name.
+        batch_axis: The declared shape lacks the batch axis.
 
     Raises:
-        PyTritonBadParameterError: its type or shape is none that a tensor can have.
+        PyTritonBadParameterError: the type or shape is invalid.
     """
     try:
         datatype = bytes if is_bytes(tensor.dtype) else np.dtype(tensor.dtype)
         shape = (-1, *tensor.shape) if batch_axis else tuple(tensor.shape)
-        return Declared(tensor.name, datatype, shape, optional=bool(tensor.optional))
+        return PenstockTensor(tensor.name, datatype, shape, optional=bool(tensor.optional))
     except (TypeError, ValueError) as error:
         raise PyTritonBadParameterError(str(error)) from error
 
 
-def batching_of(config: ModelConfig) -> Batching | None:
-    """How requests share a call.
+def to_batching(config: ModelConfig) -> Batching | None:
+    """Returns the batching of a model, or None without batching.
 
     Raises:
-        PyTritonBadParameterError: a value is out of its range.
+        PyTritonBadParameterError: a value is out of range.
     """
     if not config.batching:
         return None
@@ -66,28 +66,28 @@ def batching_of(config: ModelConfig) -> Batching | None:
         raise PyTritonBadParameterError(str(error)) from error
 
 
-def queueing_of(config: ModelConfig) -> Queueing | None:
-    """How requests wait.
+def to_queueing(config: ModelConfig) -> Queueing | None:
+    """Returns the queue policy of a model, or None for the default.
 
     Raises:
-        PyTritonBadParameterError: a value is out of its range.
+        PyTritonBadParameterError: a value is out of range.
     """
     batcher: Any = config.batcher
     if not config.batching or not isinstance(batcher, DynamicBatcher):
         return None
     levels, default, policies = batcher.priority_levels, batcher.default_priority_level, batcher.priority_queue_policy
     check_priorities(batcher)
-    known = dict.fromkeys(range(1, max(levels, 1) + 1), batcher.default_queue_policy) | (policies or {})
+    by_level = dict.fromkeys(range(1, max(levels, 1) + 1), batcher.default_queue_policy) | (policies or {})
     try:
-        each = {level: _level(policy) for level, policy in known.items() if level and policy is not None}
-        return Queueing(max(levels, 1), default_priority=default or None, levels=each) if levels or each else None
+        used = {level: _level(policy) for level, policy in by_level.items() if level and policy is not None}
+        return Queueing(max(levels, 1), default_priority=default or None, levels=used) if levels or used else None
     except ValueError as error:
         raise PyTritonBadParameterError(str(error)) from error
 
 
-def cache_of(config: ModelConfig) -> Cache | None:
-    """How answers are kept. Those of a decoupled model never are."""
-    # PyTriton clients number their requests, and no callable sees these numbers.
+def to_cache(config: ModelConfig) -> Cache | None:
+    """Returns the response cache of a model. Decoupled models have none."""
+    # PyTriton's clients number their requests, and no callable sees the numbers. So request ids are not in the key.
     return Cache(per_caller=False) if config.response_cache and not config.decoupled else None
 
 

@@ -1,4 +1,4 @@
-"""The one answer of a callable that may be a generator, or have to be awaited."""
+"""Single response of a callable that may return a generator or an awaitable."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any
 
 from penstock.compat.pytriton.exceptions import PyTritonRuntimeError
 
-__all__ = ["of_generator", "settled"]
+__all__ = ["from_generator", "resolve"]
 
-_NOTHING: Any = object()
+_EXHAUSTED: Any = object()
 
 
-def of_generator(pieces: Generator[Any, Any, Any], model: str) -> Any:
-    """The only thing that a generator yields.
+def from_generator(responses: Generator[Any, Any, Any], model: str) -> Any:
+    """Returns the only value of a generator.
 
     Raises:
-        PyTritonRuntimeError: it yields nothing, or more than one.
+        PyTritonRuntimeError: the generator yields nothing, or more than one value.
     """
     try:
-        first = next(pieces, _NOTHING)
-        return _only(first, next(pieces, _NOTHING), model)
+        first = next(responses, _EXHAUSTED)
+        return _only(first, next(responses, _EXHAUSTED), model)
     finally:
-        pieces.close()
+        responses.close()
 
 
-async def settled(returned: Any, model: str) -> Any:
-    """The answer of what a callable returned: awaited, or the only thing that it yields.
+async def resolve(returned: Any, model: str) -> Any:
+    """Returns the awaited value, or the only value of a generator, of a callable's return value.
 
     Raises:
-        PyTritonRuntimeError: it yields nothing, or more than one.
+        PyTritonRuntimeError: the generator yields nothing, or more than one value.
     """
     if inspect.isasyncgen(returned):
-        return await _of_async_generator(returned, model)
+        return await _from_async_generator(returned, model)
     if inspect.isgenerator(returned):
-        return of_generator(returned, model)
+        return from_generator(returned, model)
     return await returned if inspect.isawaitable(returned) else returned
 
 
-async def _of_async_generator(pieces: AsyncGenerator[Any, Any], model: str) -> Any:
+async def _from_async_generator(responses: AsyncGenerator[Any, Any], model: str) -> Any:
     try:
-        first = await anext(pieces, _NOTHING)
-        return _only(first, await anext(pieces, _NOTHING), model)
+        first = await anext(responses, _EXHAUSTED)
+        return _only(first, await anext(responses, _EXHAUSTED), model)
     finally:
-        await pieces.aclose()
+        await responses.aclose()
 
 
 def _only(first: Any, second: Any, model: str) -> Any:
-    if first is _NOTHING:
+    if first is _EXHAUSTED:
         raise PyTritonRuntimeError(f"model '{model}': the inference callable yielded nothing")
-    if second is not _NOTHING:
+    if second is not _EXHAUSTED:
         raise PyTritonRuntimeError(
             f"model '{model}': the inference callable yielded more than once; "
-            "bind it with ModelConfig(decoupled=True) to answer in pieces"
+            "bind it with ModelConfig(decoupled=True) to send several responses"
         )
     return first

@@ -1,4 +1,4 @@
-"""The models that are bound to a server, by name and version."""
+"""Models that are bound to a server, by name and version."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from collections.abc import Callable, Sequence
 from penstock.compat.pytriton._model.binding import Binding
 from penstock.compat.pytriton.exceptions import PyTritonInvalidOperationError
 
-__all__ = ["BoundModel", "Models"]
+__all__ = ["BoundModel", "BoundModels"]
 
 
 class BoundModel:
-    """A bound model, and whether it is served."""
+    """A bound model and its load state."""
 
-    def __init__(self, binding: Binding, is_served: Callable[[], bool]) -> None:
+    def __init__(self, binding: Binding, is_server_alive: Callable[[], bool]) -> None:
         self.binding = binding
         self.loaded = False
-        self._is_served = is_served
+        self._is_server_alive = is_server_alive
 
     @property
     def model_name(self) -> str:
-        """Its name."""
+        """Name on the wire."""
         return self.binding.name
 
     @property
     def model_version(self) -> int:
-        """Its version."""
+        """Version on the wire."""
         return self.binding.version
 
     def is_alive(self) -> bool:
-        """Whether it is served."""
-        return self.loaded and self._is_served()
+        """True if the model is loaded and its server is alive."""
+        return self.loaded and self._is_server_alive()
 
 
-class Models:
-    """The models that are bound to a server."""
+class BoundModels:
+    """Models that are bound to a server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,22 +43,22 @@ class Models:
 
     @property
     def models(self) -> Sequence[BoundModel]:
-        """All of them, in the order in which they were bound."""
+        """All models, in the order of binding."""
         with self._lock:
             return [*self._models.values()]
 
     def add(self, model: BoundModel) -> None:
-        """Takes one more.
+        """Adds a model.
 
         Raises:
-            PyTritonInvalidOperationError: one of its name and version is bound.
+            PyTritonInvalidOperationError: the name and version are bound already.
         """
         with self._lock:
             if model.binding.key in self._models:
                 raise PyTritonInvalidOperationError("Cannot add model with the same name twice.")
             self._models[model.binding.key] = model
 
-    def drop(self, model: BoundModel) -> None:
-        """Forgets one that could not be loaded."""
+    def remove(self, model: BoundModel) -> None:
+        """Removes a model that could not be loaded."""
         with self._lock:
             del self._models[model.binding.key]

@@ -1,4 +1,4 @@
-"""When a server starts: on entry into its context, or with `run` and `serve`."""
+"""Lifecycle policies: a server starts on entry into its context, or in `run` and `serve`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["DefaultTritonLifecyclePolicy", "TritonLifecyclePolicy", "VertextAILi
 
 @dataclass
 class TritonLifecyclePolicy:
-    """When a server starts."""
+    """Time at which a server starts."""
 
     launch_triton_on_startup: bool = True
-    """Whether it starts on entry into its context, and models are loaded as they are bound."""
+    """Starts on entry into the context, and loads models as they are bound."""
     local_model_store: bool = False
-    """Where a model store would be. There is none here, so it changes nothing."""
+    """Location of Triton's model store. It has no effect, because Penstock has no model store."""
 
 
 DefaultTritonLifecyclePolicy = TritonLifecyclePolicy()
-"""The server starts on entry."""
+"""Starts on entry into the context."""
 
 VertextAILifecyclePolicy = TritonLifecyclePolicy(launch_triton_on_startup=False, local_model_store=True)
-"""The server starts once all models are bound, as Vertex AI wants it: its first health check may end the container."""
+"""Starts after all models are bound. Vertex AI needs this, because its first failed health check ends the container."""

@@ -1,4 +1,4 @@
-"""`RemoteTriton`: callables of this process, served by a server that another process of this machine has started."""
+"""`RemoteTriton`: callables of this process, served by a server of another process on this machine."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from penstock.compat.pytriton.utils.workspace import Workspace
 
 __all__ = ["RemoteTriton"]
 
-_DETACHED_WITHIN = 30.0
-"""Seconds that requests under way have when models are taken back."""
+_DETACH_TIMEOUT = 30.0
+"""Seconds for running requests to finish when models are detached."""
 
 
 class RemoteTriton(TritonBase):
-    """Callables of this process, served by a `Triton` that another process of this machine and user has started.
+    """Callables of this process, served by a `Triton` in another process of the same machine and user.
 
-    The server needs no token for it: it takes models over a socket that only its own user reaches.
+    No token is needed: models are attached over a socket that only the server's own user can open.
 
     Args:
-        url: Where clients of this machine reach the server, over HTTP or gRPC.
-        workspace: A folder, or where to make one. It is removed by `stop`.
-        access_token: The server's, which scripts of PyTriton's give.
+        url: HTTP or gRPC address of the server, for clients on this machine.
+        workspace: A workspace, or the path of a new one. `stop` removes it.
+        access_token: Token of the server. It is accepted because PyTriton's scripts pass it.
 
     Raises:
-        PyTritonClientInvalidUrlError: the URL is none.
+        PyTritonClientInvalidUrlError: the URL is invalid.
 
     Example:
         >>> with RemoteTriton("localhost") as triton:
@@ -45,7 +45,7 @@ class RemoteTriton(TritonBase):
     ) -> None:
         super().__init__(TritonUrl.from_url(url).with_scheme, workspace, access_token=access_token)
         self._attached: Attached | None = None
-        self._begin()
+        self._mark_started()
 
     def _wait_for_server(self) -> None:
         if self._attached is not None and self._attached.alive:
@@ -58,18 +58,18 @@ class RemoteTriton(TritonBase):
     def _load(self, models: Sequence[BoundModel]) -> None:
         assert self._attached is not None
         if models:
-            self._attached.add(*map(self._made, models))
-        for one in models:
-            one.loaded = True
+            self._attached.add(*map(self._create_model, models))
+        for model in models:
+            model.loaded = True
 
     def _is_alive_impl(self) -> bool:
         return self._attached is None or self._attached.alive
 
-    def _heed(self, signals: Signals) -> None:
-        signals.heed(self._attached, _DETACHED_WITHIN)
+    def _drain_on(self, signals: Signals) -> None:
+        signals.heed(self._attached, _DETACH_TIMEOUT)
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (attached := self._attached) is not None:
-            if not attached.detach(_DETACHED_WITHIN if timeout is None else timeout):
-                LOGGER.warning("Requests were cut off that had not finished after %g s", _DETACHED_WITHIN)
+            if not attached.detach(_DETACH_TIMEOUT if timeout is None else timeout):
+                LOGGER.warning("Requests that had not finished after %g s were cut off", _DETACH_TIMEOUT)
             self._attached = None

@@ -1,4 +1,4 @@
-"""`TritonSecurityConfig`: which parts of a server ask for a token. Some do unless told otherwise."""
+"""`TritonSecurityConfig`: the endpoints that require a token."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ VALID_TRITON_ENDPOINTS = {
     "trace",
     "logging",
 }
-"""What can be protected."""
+"""Names of the endpoint groups that can be protected."""
 
 DEFAULT_PROTECTED_ENDPOINTS = ["shared-memory", "model-repository", "statistics", "trace", "logging"]
-"""What is protected where nothing is said."""
+"""Protected endpoint groups by default."""
 
 TRITON_ACCESS_HEADER = "triton-access-token"
-"""The header of the token; over gRPC with `triton-grpc-protocol-` before it."""
+"""Header of the token. gRPC uses the prefix `triton-grpc-protocol-`."""
 
 
 @dataclass
 class TritonSecurityConfig:
-    """Which parts of a server ask for a token.
+    """Endpoints that require a token.
 
     Raises:
-        PyTritonValidationError: there is no such part; the message names it.
+        PyTritonValidationError: an endpoint group is unknown; the message names it.
     """
 
     access_token: str | None = field(default=None, repr=False)
-    """The token; None for a new one, unless nothing is protected."""
+    """Access token. None generates one, unless no endpoint is protected."""
     restricted_endpoints: list[str] | None = None
-    """What is protected; None for `DEFAULT_PROTECTED_ENDPOINTS`, empty for nothing."""
+    """Protected endpoint groups. None means `DEFAULT_PROTECTED_ENDPOINTS`, an empty list means none."""
 
     def __post_init__(self) -> None:
         if self.restricted_endpoints is None:
@@ -63,12 +63,12 @@ class TritonSecurityConfig:
             self.access_token = secrets.token_urlsafe(32)
 
 
-def access_rules(security: TritonSecurityConfig, *own: str | None) -> str | None:
-    """Penstock's `restricted_access`: what the security asks for, else a user's own rules.
+def access_rules(security: TritonSecurityConfig, *user_rules: str | None) -> str | None:
+    """Returns Penstock's `restricted_access`: the rule of the security configuration, else the user's own rules.
 
     Args:
-        security: Stands above the rules.
-        own: Rules in Triton's form, `CATEGORY[,CATEGORY...]:HEADER=SECRET`.
+        security: Token and endpoints, which take precedence over the rules.
+        user_rules: Rules in Triton's form, `CATEGORY[,CATEGORY...]:HEADER=SECRET`.
 
     Raises:
         PyTritonValidationError: the token cannot be sent in a header.
@@ -78,15 +78,15 @@ def access_rules(security: TritonSecurityConfig, *own: str | None) -> str | None
         _check(token)
         return f"{','.join(endpoints)}:{TRITON_ACCESS_HEADER}={token}"
     if endpoints:
-        LOGGER.warning("The access token is empty, so nothing asks for it: %s", ", ".join(endpoints))
-    return ";".join(dict.fromkeys(one for one in own if one)) or None
+        LOGGER.warning("The access token is empty, so these endpoints are not protected: %s", ", ".join(endpoints))
+    return ";".join(dict.fromkeys(rule for rule in user_rules if rule)) or None
 
 
 def _check(token: str) -> None:
-    # Beginnings and separators mean something in Penstock's setting, and spaces at the ends are lost on the wire.
+    # Penstock's setting gives a meaning to `;` and to the prefixes, and HTTP strips spaces at both ends.
     plain = token.isascii() and token.isprintable() and token == token.strip()
     if not plain or ";" in token or token.startswith(("env:", "file:")):
         raise PyTritonValidationError(
-            "The access token must be printable ASCII text without ';', that begins and ends with no space, "
-            "nor begins with 'env:' or 'file:'"
+            "The access token must be printable ASCII text without ';', without spaces at its ends, "
+            "and without the prefixes 'env:' and 'file:'"
         )

@@ -1,4 +1,4 @@
-"""What `TritonConfig` means: Penstock's settings, and which of its fields have no meaning here."""
+"""Translation of `TritonConfig` to Penstock's `ServerConfig`, and the fields of it that have no effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock import ServerConfig
-from penstock.compat.pytriton._settings.cache import caching_of
+from penstock.compat.pytriton._settings.cache import cache_settings
 from penstock.compat.pytriton._settings.security import TritonSecurityConfig, access_rules
 from penstock.compat.pytriton._settings.triton_config import TritonConfig
 from penstock.compat.pytriton.constants import (
@@ -20,13 +20,13 @@ from penstock.compat.pytriton.constants import (
 from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.config import load_config
 
-__all__ = ["reachable", "server_config", "tell_unused"]
+__all__ = ["client_address", "server_config", "warn_unused"]
 
 LOGGER = logging.getLogger("pytriton.triton")
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - PyTriton's default
-HOSTED_PORT = 8080
-"""Where SageMaker and Vertex AI call, unless told otherwise."""
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - PyTriton's default
+HOSTING_PORT = 8080
+"""Default port of SageMaker and Vertex AI."""
 
 WITHOUT_MEANING = {
     "model_repository": "models are bound, and lie in no folder",
@@ -54,44 +54,43 @@ WITHOUT_MEANING = {
     "cache_directory": "caches are built in",
     "buffer_manager_thread_count": "there are no such threads",
 }
-"""Fields of `TritonConfig` that change nothing here, and why."""
+"""Fields of `TritonConfig` without an effect, and the reason for each."""
 
-LIKE_PYTRITON: dict[str, Any] = {
+PYTRITON_DEFAULTS: dict[str, Any] = {
     "max_body_bytes": 2 << 30,
     "max_inflight_bytes": 1 << 40,
     "idle_timeout": 0.0,
     "model_control": "explicit",
     "attach": "auto",
 }
-"""Where Penstock's own defaults would refuse what PyTriton takes."""
+"""Defaults in place of Penstock's, which would reject requests that PyTriton accepts."""
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def tell_unused(config: TritonConfig) -> None:
-    """Says in the log, once in a process, which settings were given that change nothing."""
+def warn_unused(config: TritonConfig) -> None:
+    """Logs settings without an effect, once per process."""
     for name, why in WITHOUT_MEANING.items():
-        if getattr(config, name) is not None and name not in _told:
-            _told.add(name)
+        if getattr(config, name) is not None and name not in _warned:
+            _warned.add(name)
             LOGGER.warning("TritonConfig.%s changes nothing here: %s", name, why)
 
 
 def server_config(config: TritonConfig, security: TritonSecurityConfig) -> ServerConfig:
-    """Penstock's settings. What PyTriton has no setting for is as `PENSTOCK_*` variables say.
+    """Returns Penstock's settings. `PENSTOCK_*` variables set what PyTriton has no setting for.
 
     Raises:
-        PyTritonValidationError: a setting cannot be kept.
-        ConfigError: an address, a pattern or a rule is none.
+        PyTritonValidationError: a setting is not supported.
+        ConfigError: an address, a pattern or a rule is invalid.
     """
     if config.grpc_use_ssl or config.grpc_use_ssl_mutual:
         raise PyTritonValidationError(
-            "grpc_use_ssl: the server speaks no TLS, and nothing may be served in the clear instead: have a proxy "
-            "in front of it speak TLS"
+            "grpc_use_ssl: TLS is not supported, and plain text is no replacement: terminate TLS in a proxy"
         )
     rules = access_rules(security, config.http_restricted_api, config.grpc_restricted_protocol)
-    guarded = "shared-memory" in (security.restricted_endpoints or ()) and bool(security.access_token)
+    is_protected = "shared-memory" in (security.restricted_endpoints or ()) and bool(security.access_token)
     settings: dict[str, Any] = {
-        **_own_defaults(),
+        **_pytriton_defaults(),
         **_addresses(config),
         **_hosting(config),
         **_tracing(config.trace_config or ()),
@@ -99,11 +98,11 @@ def server_config(config: TritonConfig, security: TritonSecurityConfig) -> Serve
         "server_version": "2.51.0",
         "triton_metrics": True,
         "restricted_access": rules,
-        "shared_memory": "on" if guarded else "local",
+        "shared_memory": "on" if is_protected else "local",
         "http_header_forward_pattern": config.http_header_forward_pattern or None,
         "grpc_header_forward_pattern": config.grpc_header_forward_pattern or None,
         "grpc_compression": _compression(config.grpc_infer_response_compression_level),
-        "cache_redis": caching_of(config).redis,
+        "cache_redis": cache_settings(config).redis,
     }
     if config.exit_timeout_secs is not None:
         settings["drain_timeout"] = float(config.exit_timeout_secs)
@@ -112,37 +111,39 @@ def server_config(config: TritonConfig, security: TritonSecurityConfig) -> Serve
     return load_config(settings)
 
 
-def reachable(address: str) -> str:
-    """Where clients of this machine reach a server that listens there: all interfaces are none to connect to."""
+def client_address(address: str) -> str:
+    """Returns the address for clients on this machine: a wildcard host becomes the loopback address."""
     host, _, port = address.rpartition(":")
-    return f"{TRITON_LOCAL_IP if host in (EVERYWHERE, '[::]') else host}:{port}"
+    return f"{TRITON_LOCAL_IP if host in (ALL_INTERFACES, '[::]') else host}:{port}"
 
 
-def _own_defaults() -> dict[str, Any]:
-    # What the environment or a file sets for Penstock stands above these.
-    own, penstock = load_config(), ServerConfig()
-    return {name: value for name, value in LIKE_PYTRITON.items() if getattr(own, name) == getattr(penstock, name)}
+def _pytriton_defaults() -> dict[str, Any]:
+    # Values that the environment or a file sets for Penstock take precedence over these.
+    configured, defaults = load_config(), ServerConfig()
+    return {
+        name: value for name, value in PYTRITON_DEFAULTS.items() if getattr(configured, name) == getattr(defaults, name)
+    }
 
 
 def _addresses(config: TritonConfig) -> dict[str, Any]:
-    """Where it listens, the ports that platforms call too."""
-    http = _joined(config.http_address or EVERYWHERE, _port(config.http_port, DEFAULT_HTTP_PORT))
-    grpc = _joined(config.grpc_address or EVERYWHERE, _port(config.grpc_port, DEFAULT_GRPC_PORT))
-    where = config.metrics_address or config.http_address or EVERYWHERE
-    metrics = _joined(where, _port(config.metrics_port, DEFAULT_METRICS_PORT))
-    spoken = [http] if config.allow_http in (True, None) else []
-    ports = {one.rpartition(":")[2] for one in spoken}
+    """Returns the listeners, including the ports of hosting platforms."""
+    http = _host_port(config.http_address or ALL_INTERFACES, _port(config.http_port, DEFAULT_HTTP_PORT))
+    grpc = _host_port(config.grpc_address or ALL_INTERFACES, _port(config.grpc_port, DEFAULT_GRPC_PORT))
+    metrics_host = config.metrics_address or config.http_address or ALL_INTERFACES
+    metrics = _host_port(metrics_host, _port(config.metrics_port, DEFAULT_METRICS_PORT))
+    http_addresses = [http] if config.allow_http in (True, None) else []
+    ports = {one.rpartition(":")[2] for one in http_addresses}
     for allowed, port in (
         (config.allow_sagemaker, config.sagemaker_port),
         (config.allow_vertex_ai, config.vertex_ai_port),
     ):
-        hosted = str(_port(port, HOSTED_PORT))
-        if allowed and (hosted not in ports or hosted == "0"):
-            ports.add(hosted)
-            spoken.append(f"{EVERYWHERE}:{hosted}")
+        hosting_port = str(_port(port, HOSTING_PORT))
+        if allowed and (hosting_port not in ports or hosting_port == "0"):
+            ports.add(hosting_port)
+            http_addresses.append(f"{ALL_INTERFACES}:{hosting_port}")
     return {
-        "http": spoken[0] if spoken else None,
-        "http_also": tuple(spoken[1:]),
+        "http": http_addresses[0] if http_addresses else None,
+        "http_also": tuple(http_addresses[1:]),
         "grpc": grpc if config.allow_grpc in (True, None) else None,
         "metrics": metrics if config.allow_metrics in (True, None) else None,
     }
@@ -152,27 +153,27 @@ def _port(given: int | None, default: int) -> int:
     return default if given is None else given
 
 
-def _joined(host: str, port: int) -> str:
+def _host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
 def _hosting(config: TritonConfig) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if config.allow_sagemaker:
-        found["sagemaker"] = True
+        settings["sagemaker"] = True
     if config.allow_vertex_ai:
-        found |= {"vertex": True, "hosted_model": config.vertex_ai_default_model}
-    return found
+        settings |= {"vertex": True, "hosted_model": config.vertex_ai_default_model}
+    return settings
 
 
-def _tracing(said: Sequence[str]) -> dict[str, Any]:
-    """Spans are sent where their mode is OpenTelemetry's, there is a collector, and a level asks for them."""
-    settings = dict(one.partition("=")[::2] for one in said)
+def _tracing(trace_config: Sequence[str]) -> dict[str, Any]:
+    """Returns the settings of the span exporter. Spans need the mode `opentelemetry`, a collector URL and a level."""
+    settings = dict(one.partition("=")[::2] for one in trace_config)
     url = settings.get("opentelemetry,url", "")
     if settings.get("mode") != "opentelemetry" or settings.get("level", "OFF").upper() == "OFF" or not url:
         return {}
     if urlsplit(url).scheme != "http":
-        LOGGER.warning("trace_config: spans of the server itself are sent over http:// only, and so not to %s", url)
+        LOGGER.warning("trace_config: spans of the server itself are sent over http:// only, not to %s", url)
         return {}
     rate = settings.get("rate", "1000")
     if not rate.isdecimal():

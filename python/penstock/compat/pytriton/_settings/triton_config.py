@@ -1,4 +1,4 @@
-"""`TritonConfig`: every setting of PyTriton's server, from arguments, a dictionary or the environment."""
+"""`TritonConfig`: the settings of PyTriton's server, from arguments, a dictionary or the environment."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LOGGER = logging.getLogger("pytriton.triton")
 
 _PREFIX = "PYTRITON_TRITON_CONFIG_"
 _NUMBERED = re.compile(r"(.+?)_(\d+)")
-_SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
 @dataclass(kw_only=True)
 class TritonConfig:
-    """The server's settings; None leaves one at its default.
+    """Settings of the server; None means the default.
 
-    Those without a meaning here are taken and said once in the log; docs/pytriton.md has the table.
+    Settings without an effect are accepted, and logged once. docs/pytriton.md lists them.
 
     Raises:
-        PyTritonValidationError: neither HTTP nor gRPC is allowed.
+        PyTritonValidationError: both HTTP and gRPC are disabled.
     """
 
     model_repository: Path | None = None
@@ -87,33 +87,33 @@ class TritonConfig:
             raise PyTritonValidationError("The `http` or `grpc` endpoint has to be allowed.")
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Returns all settings by name."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> TritonConfig:
-        """The settings of a dictionary, each made what its field holds. Unknown names are left out, and logged.
+        """Returns the settings of a dictionary, converted to the types of the fields. Unknown names are logged.
 
         Raises:
-            ValueError: a value is none that the field can have; the message names it.
+            ValueError: a value does not fit the type of its field; the message names the field.
         """
-        kinds = {one.name: str(one.type).removesuffix(" | None") for one in fields(cls)}
+        types = {each.name: str(each.type).removesuffix(" | None") for each in fields(cls)}
         for name, value in config.items():
-            if name not in kinds:
+            if name not in types:
                 LOGGER.warning(
                     "Ignoring %s=%s as could not find matching config field. Available fields: %s",
                     name,
                     value,
-                    ", ".join(kinds),
+                    ", ".join(types),
                 )
-        return cls(**{name: _made(name, kinds[name], value) for name, value in config.items() if name in kinds})
+        return cls(**{name: _convert(name, types[name], value) for name, value in config.items() if name in types})
 
     @classmethod
     def from_env(cls) -> TritonConfig:
-        """The settings of the variables `PYTRITON_TRITON_CONFIG_<FIELD>`; a list's items are numbered, `..._<FIELD>_0`.
+        """Returns the settings of the variables `PYTRITON_TRITON_CONFIG_<FIELD>`, for list items `..._<FIELD>_<INDEX>`.
 
         Raises:
-            ValueError: a value is none that the field can have; the message names it.
+            ValueError: a value does not fit the type of its field; the message names the field.
         """
         found: dict[str, Any] = {}
         numbered: dict[str, dict[int, str]] = {}
@@ -124,23 +124,25 @@ class TritonConfig:
                     numbered.setdefault(match[1], {})[int(match[2])] = value
                 else:
                     found[name] = value
-        return cls.from_dict(found | {name: [of[place] for place in sorted(of)] for name, of in numbered.items()})
+        return cls.from_dict(
+            found | {name: [items[index] for index in sorted(items)] for name, items in numbered.items()}
+        )
 
 
 def merged(first: TritonConfig, second: TritonConfig) -> TritonConfig:
-    """The settings of the first, and the second's where it has none."""
-    said = {name: value for name, value in first.to_dict().items() if value is not None}
-    return TritonConfig(**(second.to_dict() | said))
+    """Returns the settings of the first, and for unset ones those of the second."""
+    set_values = {name: value for name, value in first.to_dict().items() if value is not None}
+    return TritonConfig(**(second.to_dict() | set_values))
 
 
-def _made(name: str, kind: str, value: Any) -> Any:
+def _convert(name: str, type_name: str, value: Any) -> Any:
     if value is None:
         return None
     try:
-        if kind == "list[str]":
-            return [value] if isinstance(value, str) else [str(one) for one in value]
-        if kind == "bool" and isinstance(value, str):
-            return _SWITCHES[value.strip().lower()]
-        return {"bool": bool, "int": int, "str": str, "Path": Path}[kind](value)
+        if type_name == "list[str]":
+            return [value] if isinstance(value, str) else [str(each) for each in value]
+        if type_name == "bool" and isinstance(value, str):
+            return _BOOLEANS[value.strip().lower()]
+        return {"bool": bool, "int": int, "str": str, "Path": Path}[type_name](value)
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{name}: {value!r} is not a value of type {kind}") from None
+        raise ValueError(f"{name}: {value!r} is not a value of type {type_name}") from None

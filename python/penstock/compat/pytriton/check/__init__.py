@@ -1,1 +1,1 @@
-"""Tools for tests of servers."""
+"""Self-check command, and tools for tests of servers."""

@@ -1,4 +1,4 @@
-"""The command: looks whether serving works here. `check` is all of it, and what is done where nothing is said."""
+"""Self-check command: environment report and smoke tests. The default `check` runs all of them."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from penstock.compat.pytriton.check._environment import report
-from penstock.compat.pytriton.check._smoke_test import by_script, in_process
+from penstock.compat.pytriton.check._smoke_test import run_in_process, run_script
 
 __all__ = ["main"]
 
-_PARTS: dict[str, Callable[[Path, logging.Logger], None]] = {
+_CHECKS: dict[str, Callable[[Path, logging.Logger], None]] = {
     "env": report,
-    "example-add-sub": in_process,
-    "example-add-sub-script": by_script,
+    "example-add-sub": run_in_process,
+    "example-add-sub-script": run_script,
 }
-_COMMANDS = {"check": [*_PARTS], "examples": ["example-add-sub", "example-add-sub-script"]} | {
-    name: [name] for name in _PARTS
+_COMMANDS = {"check": [*_CHECKS], "examples": ["example-add-sub", "example-add-sub-script"]} | {
+    name: [name] for name in _CHECKS
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command. 0 if all that it tried works, 1 if something does not, 2 for wrong usage."""
-    given = _parser().parse_args(arguments)
-    if given.workspace is not None and given.workspace.exists():
-        sys.stderr.write(f"the workspace {given.workspace} exists already\n")
+    """Runs the command. Returns 0 if all checks pass, 1 if one fails, 2 for invalid arguments."""
+    options = _parser().parse_args(arguments)
+    if options.workspace is not None and options.workspace.exists():
+        sys.stderr.write(f"workspace {options.workspace}: already exists\n")
         return 1
     with tempfile.TemporaryDirectory(prefix="pytriton_workspace_") as temporary:
-        workspace = given.workspace or Path(temporary)
+        workspace = options.workspace or Path(temporary)
         workspace.mkdir(parents=True, exist_ok=True)
-        failed = [name for name in _COMMANDS[given.command] if not _run(name, workspace)]
-        if given.zip:
-            archive = given.workspace.resolve() if given.workspace else Path.cwd() / workspace.name
+        failed = [name for name in _COMMANDS[options.command] if not _run(name, workspace)]
+        if options.zip:
+            archive = options.workspace.resolve() if options.workspace else Path.cwd() / workspace.name
             sys.stderr.write(
-                f"wrote {shutil.make_archive(str(archive), 'zip', workspace)}; look at it before you share it\n"
+                f"wrote {shutil.make_archive(str(archive), 'zip', workspace)}; review it before you share it\n"
             )
-    sys.stderr.write(f"does not work: {', '.join(failed)}\n" if failed else "all is well\n")
+    sys.stderr.write(f"failed: {', '.join(failed)}\n" if failed else "all checks passed\n")
     return 1 if failed else 0
 
 
 def _run(name: str, workspace: Path) -> bool:
-    """Whether one part works. What it says goes to standard error and to a file of the workspace."""
+    """Runs one check, which logs to standard error and to a file of the workspace. Returns True if it passes."""
     logger = logging.getLogger(f"pytriton.check.{name}")
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    form = logging.Formatter("%(asctime)s - %(levelname)s - %(name)s: %(message)s")
+    formatter = logging.Formatter("%(asctime)s - %(levelname)s - %(name)s: %(message)s")
     handlers: list[logging.Handler] = [
         logging.StreamHandler(),
         logging.FileHandler(workspace / f"{name.replace('-', '_')}_log.txt"),
     ]
     for handler in handlers:
-        handler.setFormatter(form)
+        handler.setFormatter(formatter)
         logger.addHandler(handler)
     try:
-        _PARTS[name](workspace, logger)
+        _CHECKS[name](workspace, logger)
     except Exception:
-        logger.exception("it does not work")
+        logger.exception("the check failed")
         return False
     else:
         return True
@@ -71,12 +71,10 @@ def _run(name: str, workspace: Path) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="pytriton", description="Looks whether PyTriton's interface, as Penstock serves it, works here."
-    )
-    parser.add_argument("command", nargs="?", choices=sorted(_COMMANDS), default="check", help="what to try")
+    parser = argparse.ArgumentParser(prog="pytriton", description="Check of PyTriton's interface on this machine.")
+    parser.add_argument("command", nargs="?", choices=sorted(_COMMANDS), default="check", help="check to run")
     parser.add_argument(
-        "-w", "--workspace", type=Path, help="a folder to make, for logs and scripts; else a temporary one"
+        "-w", "--workspace", type=Path, help="new folder for logs and scripts; default: a temporary one"
     )
-    parser.add_argument("--zip", action="store_true", help="write the folder as an archive too")
+    parser.add_argument("--zip", action="store_true", help="also write the folder as a zip archive")
     return parser

@@ -1,4 +1,4 @@
-"""What this machine and this Python are, as far as serving is concerned. No variable of the environment is shown."""
+"""Report of the machine, Python and the packages. It leaves out environment variables, which may hold secrets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock.integrations import processors
 __all__ = ["report"]
 
 _PACKAGES = ("numpy", "opentelemetry-sdk", "tritonclient", "grpcio", "nvidia-pytriton", "torch")
-"""What scripts use beside this package, or in its place."""
+"""Packages that scripts use with this one, or instead of it."""
 
 
 def report(workspace: Path, logger: logging.Logger) -> None:
-    """Says it in the log."""
+    """Logs the report."""
     del workspace
     logger.info("penstock %s on Python %s (%s)", penstock.__version__, platform.python_version(), sys.executable)
     logger.info("%s, %s, %s", platform.platform(), platform.machine(), " ".join(platform.libc_ver()))

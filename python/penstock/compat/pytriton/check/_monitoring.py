@@ -1,4 +1,4 @@
-"""Looks at processes while a test runs: `ProcessMonitoring`, and the logs that a test keeps of it."""
+"""Monitoring of processes during a test: `ProcessMonitoring`, and the test's logs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = ["DEFAULT_LOG_FORMAT", "ProcessMonitoring", "ProcessMonitoringThread",
 
 DEFAULT_LOG_FORMAT = "%(asctime)s - %(levelname)8s - %(process)8d - %(threadName)s - %(name)s: %(message)s"
 _COLOR = re.compile(r"\x1b\[.*?m")
-_MOST_LOGS = 500
+_MAX_LOG_FILES = 500
 
 
 class ProcessMonitoring:
-    """Logs a process and all that it has started: their stacks, where py-spy is installed, and who they are.
+    """Logs a process and its descendants: command lines, resource use, and stacks if py-spy is installed.
 
     Args:
-        pid: The process.
-        logger: Where to; the logger "monitoring" by default.
-        loglevel: At which level.
-        remove_color: Whether to leave out what colors py-spy's stacks.
+        pid: Process id.
+        logger: Destination, by default the logger "monitoring".
+        loglevel: Level of the log lines.
+        remove_color: Remove the color codes of py-spy's output.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class ProcessMonitoring:
         self._log("Initial list of children processes: %s", self.children)
 
     def register_custom_monitor(self, custom_monitor: Callable[[int], None]) -> None:
-        """Has a function called with the id of each process at each look."""
+        """Registers a function, which receives the id of each process in each dump."""
         self._monitors.append(custom_monitor)
 
     @property
     def children(self) -> list[Process]:
-        """All that the process has started, as far as a look has seen them."""
+        """Descendants of the process that were seen so far."""
         self._known.update(self._process.descendants())
         return sorted(self._known)
 
     def dump_state(self) -> None:
-        """Looks, and logs what it sees."""
+        """Logs the state of all processes."""
         processes = [self._process, *self.children]
         self._log("==== Dump process stacktrace")
         for process in processes:
@@ -82,20 +82,24 @@ class ProcessMonitoring:
         if py_spy is None:
             return "py-spy is not installed: no stack"
         command = [py_spy, "dump", "-ll", "--nonblocking", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        shown = done.stdout if done.returncode == 0 else f"Error during calling py-spy process: {done.stderr}"
-        return _COLOR.sub("", shown) if self._remove_color else shown
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        stack = (
+            completed.stdout
+            if completed.returncode == 0
+            else f"Error during calling py-spy process: {completed.stderr}"
+        )
+        return _COLOR.sub("", stack) if self._remove_color else stack
 
     def _log(self, text: str, *arguments: object) -> None:
         self._logger.log(self._level, text, *arguments)
 
 
 class ProcessMonitoringThread:
-    """Has a `ProcessMonitoring` look again and again. It is a context manager.
+    """Runs a `ProcessMonitoring` periodically. It is a context manager.
 
     Args:
-        monitoring: What looks.
-        interval: Seconds between two looks.
+        monitoring: Monitoring to run.
+        interval: Seconds between dumps.
     """
 
     def __init__(self, monitoring: ProcessMonitoring, interval: float = 60) -> None:
@@ -104,11 +108,11 @@ class ProcessMonitoringThread:
         self._thread = threading.Thread(target=self._run, name="monitoring", daemon=True)
 
     def start(self) -> None:
-        """Begins, with a look at once."""
+        """Starts the thread, with an immediate dump."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends, and waits for a look that is under way."""
+        """Stops the thread, and waits for a dump in progress."""
         self._stopped.set()
         self._thread.join()
 
@@ -126,25 +130,25 @@ class ProcessMonitoringThread:
 
 
 class TestMonitoringContext:
-    """Logs as a test's command line says, and looks at the processes meanwhile. It is a context manager.
+    """Configures logging from a test's command line, and monitors the processes. It is a context manager.
 
     Args:
-        args: What a parser found that `extend_args` extended.
+        args: Result of a parser that `extend_args` extended.
     """
 
-    # It is no test, whatever its name.
+    # pytest would collect this class because of its name.
     __test__ = False
 
     @staticmethod
     def extend_args(parser: ArgumentParser) -> None:
         """Adds the options that this class reads."""
         parser.add_argument("--verbose", action="store_true", help="Provide verbose logs")
-        parser.add_argument("--log-path", type=str, default=None, help="Path of a log beside the console's")
-        parser.add_argument("--compress-logs", action="store_true", help="Compress logs that are full")
-        parser.add_argument("--maximum-log-file", type=int, default=10 << 20, help="Bytes after which a log is full")
-        parser.add_argument("--enable-fault-handler", action="store_true", help="Show stacks when the process crashes")
-        parser.add_argument("--faulthandler-interval", type=float, default=None, help="Seconds between stacks shown")
-        parser.add_argument("--process-monitoring-interval", type=float, default=None, help="Seconds between looks")
+        parser.add_argument("--log-path", type=str, default=None, help="Path of a log file, in addition to the console")
+        parser.add_argument("--compress-logs", action="store_true", help="Compress full log files")
+        parser.add_argument("--maximum-log-file", type=int, default=10 << 20, help="Maximum bytes of a log file")
+        parser.add_argument("--enable-fault-handler", action="store_true", help="Print stacks when the process crashes")
+        parser.add_argument("--faulthandler-interval", type=float, default=None, help="Seconds between printed stacks")
+        parser.add_argument("--process-monitoring-interval", type=float, default=None, help="Seconds between dumps")
 
     def __init__(self, args: Namespace) -> None:
         self._args = args
@@ -175,7 +179,7 @@ class TestMonitoringContext:
     def _file(self) -> logging.Handler:
         args = self._args
         handler = logging.handlers.RotatingFileHandler(
-            args.log_path, maxBytes=args.maximum_log_file, backupCount=_MOST_LOGS
+            args.log_path, maxBytes=args.maximum_log_file, backupCount=_MAX_LOG_FILES
         )
         handler.setFormatter(logging.Formatter(DEFAULT_LOG_FORMAT))
         handler.setLevel(logging.DEBUG)
@@ -186,6 +190,6 @@ class TestMonitoringContext:
 
 
 def _compress(source: str, compressed: str) -> None:
-    with open(source, "rb") as read, gzip.open(compressed, "wb") as written:
-        shutil.copyfileobj(read, written)
+    with open(source, "rb") as source_file, gzip.open(compressed, "wb") as compressed_file:
+        shutil.copyfileobj(source_file, compressed_file)
     Path(source).unlink()

@@ -1,4 +1,4 @@
-"""What the kernel says of a process, as far as `check.utils` shows it."""
+"""Process information from `/proc`, for `check.utils`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Process(NamedTuple):
     """A process of this machine, by its id.
 
-    Each method raises `ProcessLookupError` once it has ended.
+    Each method raises `ProcessLookupError` after the process has ended.
     """
 
     pid: int
 
     def command(self) -> list[str]:
-        """Its command line."""
+        """Returns the command line."""
         return [part for part in self._read("cmdline").split("\0") if part]
 
     def parent(self) -> int:
-        """Its parent's id."""
+        """Returns the parent's id."""
         return int(self._numbers()[1])
 
     def state(self) -> dict[str, float | int | str]:
-        """How it is: its state, threads, seconds of the processor, bytes of memory, descriptors."""
+        """Returns status, thread count, CPU seconds, resident bytes and descriptor count."""
         fields = self._numbers()
         try:
             descriptors = len(os.listdir(f"/proc/{self.pid}/fd"))
@@ -46,7 +46,7 @@ class Process(NamedTuple):
         }
 
     def descendants(self) -> list[Process]:
-        """Its children, theirs, and so on, that run now."""
+        """Returns all running descendants."""
         children: dict[int, list[int]] = {}
         for entry in os.listdir("/proc"):
             if entry.isdigit():
@@ -55,15 +55,15 @@ class Process(NamedTuple):
                 except ProcessLookupError:
                     continue
         found: list[Process] = []
-        left = [self.pid]
-        while left:
-            born = children.get(left.pop(), [])
-            found += map(Process, born)
-            left += born
+        pending = [self.pid]
+        while pending:
+            children_of_pid = children.get(pending.pop(), [])
+            found += map(Process, children_of_pid)
+            pending += children_of_pid
         return found
 
     def _numbers(self) -> list[str]:
-        # The second field is a name in parentheses, which may hold anything.
+        # The second field is a name in parentheses, which may contain spaces and parentheses.
         return self._read("stat").rpartition(") ")[2].split()
 
     def _read(self, name: str) -> str:

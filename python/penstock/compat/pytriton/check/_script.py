@@ -1,4 +1,4 @@
-"""`ScriptThread`: a command that runs beside a test, with its output."""
+"""`ScriptThread`: a command that runs during a test, with its output."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ScriptThread"]
 
 
 class ScriptThread(threading.Thread):
-    """A thread that runs a command until it ends, and keeps and logs each line that it writes.
+    """A thread that runs a command until it ends, and stores and logs each line of its output.
 
     Args:
-        cmd: The command and its arguments.
-        workdir: The folder that it runs in; this process's by default.
-        group, target, name, args, kwargs: As `threading.Thread` has them. The name is the logger's too.
+        cmd: Command and arguments.
+        workdir: Working directory, by default the one of this process.
+        group, target, name, args, kwargs: As for `threading.Thread`. The name is also the logger's name.
 
-    It is a context manager: the command has been started at its begin, and has ended at its end.
+    It is a context manager, which starts the command on entry and waits for its end on exit.
 
     Example:
         >>> with ScriptThread([sys.executable, "server.py"], name="server") as server:
@@ -54,22 +54,22 @@ class ScriptThread(threading.Thread):
 
     @property
     def output(self) -> str:
-        """What the command has written so far, to both of its streams."""
+        """Output of the command so far, from both streams."""
         return "\n".join(self._lines)
 
     @property
     def process(self) -> subprocess.Popen[str] | None:
-        """The command's process while it runs."""
+        """Process of the command while it runs, else None."""
         return self._process
 
     def start(self, flag: threading.Event | None = None) -> None:
-        """Starts the command; `flag` is set once it runs, or cannot."""
+        """Starts the command. `flag` is set when it runs or its start has failed."""
         self._spawned = flag or self._spawned
         self._logger.info('Starting %s script with "%s" cmd', self.name, " ".join(self.cmd))
         super().start()
 
     def stop(self) -> None:
-        """Notes that nobody waits for more; the command itself is left to end."""
+        """Marks the thread as inactive. The command itself keeps running."""
         self._logger.info("Stopping %s script", self.name)
         self.active = False
 

@@ -1,4 +1,4 @@
-"""An example that adds and subtracts, called by every client: in this process, and as a script of its own."""
+"""Smoke test: a model that adds and subtracts, called by every client, in this process and as a script."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.triton import Triton, TritonConfig
 
-__all__ = ["by_script", "in_process", "serve"]
+__all__ = ["run_in_process", "run_script", "serve"]
 
 Array = npt.NDArray[Any]
 
-_PATIENCE = 60.0
-"""Seconds that anything here may take."""
+_TIMEOUT = 60.0
+"""Seconds that one step may take."""
 _A = np.array([[3.0, 5.0]], np.float32)
 _B = np.array([[1.0, 2.0]], np.float32)
 _INPUTS = [Tensor(name=name, dtype=np.float32, shape=(-1,)) for name in ("a", "b")]
@@ -44,7 +44,7 @@ def _add_sub(a: Array, b: Array) -> dict[str, Array]:
 
 
 @batch
-def _one_by_one(a: Array, b: Array) -> Iterator[dict[str, Array]]:
+def _add_sub_twice(a: Array, b: Array) -> Iterator[dict[str, Array]]:
     yield {"add": a + b, "sub": a - b}
     yield {"add": a + b, "sub": a - b}
 
@@ -60,23 +60,23 @@ def _server() -> Triton:
     )
     triton = Triton(config=config)
     triton.bind("AddSub", _add_sub, _INPUTS, _OUTPUTS, config=ModelConfig(max_batch_size=16))
-    triton.bind("AddSubStream", _one_by_one, _INPUTS, _OUTPUTS, config=ModelConfig(decoupled=True))
+    triton.bind("AddSubStream", _add_sub_twice, _INPUTS, _OUTPUTS, config=ModelConfig(decoupled=True))
     return triton
 
 
-def in_process(workspace: Path, logger: logging.Logger) -> None:
-    """Serves the example here, and calls it."""
+def run_in_process(workspace: Path, logger: logging.Logger) -> None:
+    """Serves the example in this process, and calls it."""
     del workspace
     triton = _server()
     with triton:
-        _call(_url(triton, "http"), _url(triton, "grpc"), logger)
+        _run_clients(_url(triton, "http"), _url(triton, "grpc"), logger)
 
 
-def by_script(workspace: Path, logger: logging.Logger) -> None:
-    """Serves the example in a process of its own, calls it from here, and ends it by SIGINT.
+def run_script(workspace: Path, logger: logging.Logger) -> None:
+    """Serves the example in a child process, calls it, and stops it with SIGINT.
 
     Raises:
-        RuntimeError: it does not start, or ends otherwise.
+        RuntimeError: the script does not start, or its exit status is not 0.
     """
     script = workspace / "server.py"
     script.write_text("from penstock.compat.pytriton.check._smoke_test import serve\n\nserve()\n")
@@ -85,18 +85,18 @@ def by_script(workspace: Path, logger: logging.Logger) -> None:
             assert process.stdout is not None
             urls = process.stdout.readline().split()
             if len(urls) != 2:
-                raise RuntimeError(f"the script does not serve; its exit status is {process.wait(_PATIENCE)}")
-            _call(urls[0], urls[1], logger)
+                raise RuntimeError(f"the script did not start: got exit status {process.wait(_TIMEOUT)}")
+            _run_clients(urls[0], urls[1], logger)
             process.send_signal(signal.SIGINT)
-            if status := process.wait(_PATIENCE):
-                raise RuntimeError(f"the script was to end by SIGINT with 0, and its exit status is {status}")
-            logger.info("the script ended by SIGINT")
+            if status := process.wait(_TIMEOUT):
+                raise RuntimeError(f"the script ended on SIGINT: got exit status {status}, expected 0")
+            logger.info("the script ended on SIGINT")
         finally:
             process.kill()
 
 
 def serve() -> None:
-    """Serves the example in the foreground, once it has said where."""
+    """Serves the example in the foreground, after it has printed its URLs."""
     triton = _server()
     with triton:
         sys.stdout.write(f"{_url(triton, 'http')} {_url(triton, 'grpc')}\n")
@@ -109,48 +109,48 @@ def _url(triton: Triton, protocol: str) -> str:
     return triton._triton_server.get_endpoint(protocol)
 
 
-def _call(http: str, grpc: str, logger: logging.Logger) -> None:
+def _run_clients(http: str, grpc: str, logger: logging.Logger) -> None:
     for url in (http, grpc):
-        _try(logger, "ModelClient", url, _sync)
-        _try(logger, "FuturesModelClient", url, _futures)
-        _try(logger, "AsyncioModelClient", url, _asyncio)
-    _try(logger, "DecoupledModelClient", grpc, _decoupled)
-    _try(logger, "AsyncioDecoupledModelClient", grpc, _asyncio_decoupled)
+        _run_client(logger, "ModelClient", url, _run_model_client)
+        _run_client(logger, "FuturesModelClient", url, _run_futures)
+        _run_client(logger, "AsyncioModelClient", url, _run_asyncio)
+    _run_client(logger, "DecoupledModelClient", grpc, _run_decoupled)
+    _run_client(logger, "AsyncioDecoupledModelClient", grpc, _run_asyncio_decoupled)
 
 
-def _try(logger: logging.Logger, client: str, url: str, call: Callable[[str], Any]) -> None:
-    began = time.perf_counter()
-    made = call(url)
-    answers: list[dict[str, Array]] = asyncio.run(made) if asyncio.iscoroutine(made) else made
-    took = (time.perf_counter() - began) * 1e3
-    for answer in answers:
-        np.testing.assert_array_equal(answer["add"], _A + _B)
-        np.testing.assert_array_equal(answer["sub"], _A - _B)
-    if not answers:
-        raise RuntimeError(f"{client} got no answer of {url}")
-    logger.info("%s of %s: well, in %.1f ms", client, url, took)
+def _run_client(logger: logging.Logger, client: str, url: str, run: Callable[[str], Any]) -> None:
+    start = time.perf_counter()
+    returned = run(url)
+    responses: list[dict[str, Array]] = asyncio.run(returned) if asyncio.iscoroutine(returned) else returned
+    duration_ms = (time.perf_counter() - start) * 1e3
+    for response in responses:
+        np.testing.assert_array_equal(response["add"], _A + _B)
+        np.testing.assert_array_equal(response["sub"], _A - _B)
+    if not responses:
+        raise RuntimeError(f"{client}: got no response from {url}")
+    logger.info("%s with %s: passed in %.1f ms", client, url, duration_ms)
 
 
-def _sync(url: str) -> list[dict[str, Array]]:
+def _run_model_client(url: str) -> list[dict[str, Array]]:
     with ModelClient(url, "AddSub") as client:
         return [client.infer_batch(_A, _B)]
 
 
-def _futures(url: str) -> list[dict[str, Array]]:
+def _run_futures(url: str) -> list[dict[str, Array]]:
     with FuturesModelClient(url, "AddSub") as client:
         return [one.result() for one in [client.infer_batch(a=_A, b=_B) for _ in range(4)]]
 
 
-async def _asyncio(url: str) -> list[dict[str, Array]]:
+async def _run_asyncio(url: str) -> list[dict[str, Array]]:
     async with AsyncioModelClient(url, "AddSub") as client:
         return [await client.infer_batch(_A, _B)]
 
 
-def _decoupled(url: str) -> list[dict[str, Array]]:
+def _run_decoupled(url: str) -> list[dict[str, Array]]:
     with DecoupledModelClient(url, "AddSubStream") as client:
         return [*client.infer_batch(_A, _B)]
 
 
-async def _asyncio_decoupled(url: str) -> list[dict[str, Array]]:
+async def _run_asyncio_decoupled(url: str) -> list[dict[str, Array]]:
     async with AsyncioDecoupledModelClient(url, "AddSubStream") as client:
         return [one async for one in client.infer_batch(_A, _B)]

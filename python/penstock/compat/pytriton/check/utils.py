@@ -1,4 +1,4 @@
-"""What functional tests of PyTriton's users are written with. py-spy is used where it is installed, psutil never."""
+"""Tools for functional tests of PyTriton's users. py-spy is optional, and psutil is not needed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 
 
 def find_free_port() -> int:
-    """A port of this machine on which nobody listens now."""
+    """Returns a TCP port that is free at this moment."""
     with socket.create_server(("", 0)) as listener:
         return int(listener.getsockname()[1])
 
 
 def search_warning_on_too_verbose_log_level(logs: str) -> re.Match[str] | None:
-    """Where logs warn that the server's own log is verbose; None if they do not."""
+    """Returns the match of the warning about a verbose server log; None if the logs do not contain it."""
     text = r"Triton Inference Server is running with enabled verbose logs.*It may affect inference performance\."
     return re.search(text, logs)

@@ -1,7 +1,7 @@
-"""The clients of `pytriton.client`, on Penstock's own. They talk to PyTriton's servers too.
+"""The clients of `pytriton.client`, on top of Penstock's own. They work with PyTriton's servers too.
 
-`ModelClient` waits for its answers, `FuturesModelClient` gives futures, `AsyncioModelClient` is for asyncio;
-`DecoupledModelClient` and `AsyncioDecoupledModelClient` are for models whose answers come in pieces.
+`ModelClient` blocks, `FuturesModelClient` returns futures, and `AsyncioModelClient` is for asyncio.
+`DecoupledModelClient` and `AsyncioDecoupledModelClient` are for models that stream several responses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`AsyncioModelClient`: calls to be awaited."""
+"""`AsyncioModelClient`: awaitable calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client import AsyncClient
 from penstock.compat.pytriton.client._base import BaseModelClient, without_batch_axis
-from penstock.compat.pytriton.client._errors import CLOSED, Texts, asynchronous
+from penstock.compat.pytriton.client._errors import CLOSED, ErrorTexts, asynchronous
 from penstock.compat.pytriton.client._inputs import Inputs, Values, check_arguments, check_values
 from penstock.compat.pytriton.client.asyncio_utils import asyncio_get_model_config, asyncio_wait_for_model_ready
 from penstock.compat.pytriton.client.exceptions import (
@@ -28,9 +28,9 @@ __all__ = ["AsyncioModelClient"]
 
 
 class AsyncioModelClient(BaseModelClient[AsyncClient]):
-    """A client of one model for asyncio, over HTTP or gRPC. It may be used by any number of tasks at once.
+    """A client of one model for asyncio, over HTTP or gRPC. Tasks may share it.
 
-    Arguments are those of `BaseModelClient`. It is an async context manager.
+    The arguments are the ones of `BaseModelClient`. It is an async context manager.
 
     Example:
         >>> async with AsyncioModelClient("localhost", "add") as client:
@@ -38,46 +38,46 @@ class AsyncioModelClient(BaseModelClient[AsyncClient]):
     """
 
     def get_lib(self) -> Any:
-        """The class of the native client."""
+        """Returns the class of the native client."""
         return AsyncClient
 
     async def infer_sample(
         self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any
     ) -> dict[str, Any]:
         """Runs one sample; see `ModelClient.infer_sample`."""
-        config = await self._checked(inputs, named_inputs, parameters, headers, is_sample=True)
+        config = await self._checked_config(inputs, named_inputs, parameters, headers, is_sample=True)
         return await self._infer(config, inputs or named_inputs, parameters, headers, True)
 
     async def infer_batch(
         self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any
     ) -> dict[str, Any]:
         """Runs a batch; see `ModelClient.infer_batch`."""
-        config = await self._checked(inputs, named_inputs, parameters, headers, is_sample=False)
+        config = await self._checked_config(inputs, named_inputs, parameters, headers, is_sample=False)
         return await self._infer(config, inputs or named_inputs, parameters, headers, False)
 
     @property
     def model_config(self) -> Awaitable[TritonModelConfig]:
-        """The model's configuration, to be awaited; waits for the model.
+        """Awaitable configuration of the model; waits for the model.
 
         Raises:
             PyTritonClientTimeoutError: the model was not ready in time.
         """
-        return self._known_config()
+        return self._get_config()
 
     async def wait_for_model(self, timeout_s: float) -> None:
-        """Waits until the server and the model can answer.
+        """Waits until the server and the model are ready.
 
         Raises:
-            PyTritonClientTimeoutError: they could not in time.
+            PyTritonClientTimeoutError: they were not ready in time.
         """
         try:
             await asyncio_wait_for_model_ready(self._open(), self._model_name, self._model_version, timeout_s)
         except PyTritonClientTimeoutError as error:
-            late = f"Timeout while waiting for model {self._model_name} to be ready for {timeout_s}s"
-            raise type(error)(late) from error
+            message = f"Timeout while waiting for model {self._model_name} to be ready for {timeout_s}s"
+            raise type(error)(message) from error
 
     async def close(self) -> None:
-        """Lets the connections go. The client makes no more calls."""
+        """Closes the connections. The client is unusable afterwards."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -100,10 +100,10 @@ class AsyncioModelClient(BaseModelClient[AsyncClient]):
         return self._client
 
     def _handle_lazy_init(self) -> None:
-        # Nothing can be awaited yet: `async with` does it.
+        # A constructor cannot await anything: `async with` does the initialization.
         pass
 
-    async def _known_config(self) -> TritonModelConfig:
+    async def _get_config(self) -> TritonModelConfig:
         if self._model_config is None:
             await self._wait_and_init_model_config(self._init_timeout_s)
             assert self._model_config is not None
@@ -119,7 +119,7 @@ class AsyncioModelClient(BaseModelClient[AsyncClient]):
             )
         self._model_ready = True
 
-    async def _checked(
+    async def _checked_config(
         self, inputs: tuple[Any, ...], named: dict[str, Any], parameters: Values, headers: Values, *, is_sample: bool
     ) -> TritonModelConfig:
         check_arguments(inputs, named)
@@ -128,7 +128,7 @@ class AsyncioModelClient(BaseModelClient[AsyncClient]):
         self._open()
         if not self._model_ready:
             await self._wait_and_init_model_config(self._init_timeout_s)
-        config = await self._known_config()
+        config = await self._get_config()
         if not is_sample and config.max_batch_size <= 0:
             raise PyTritonClientModelDoesntSupportBatchingError(
                 f"Model {config.model_name} doesn't support batching - use infer_sample method instead"
@@ -142,13 +142,13 @@ class AsyncioModelClient(BaseModelClient[AsyncClient]):
             raise PyTritonClientInferenceServerError(
                 "Model config is decoupled. Use AsyncioDecoupledModelClient instead."
             )
-        given, more = self._call(config, inputs, is_sample, parameters, headers)
+        tensors, options = self._call_arguments(config, inputs, is_sample, parameters, headers)
         client = self._open()
         try:
-            outputs = dict(await client.infer(self._model_name, given, **more))
+            outputs = dict(await client.infer(self._model_name, tensors, **options))
         except PenstockError as error:
-            raise self._texts().of(error, client.closed) from error
+            raise self._error_texts().translate(error, client.closed) from error
         return without_batch_axis(outputs) if is_sample and config.max_batch_size > 0 else outputs
 
-    def _texts(self) -> Texts:
+    def _error_texts(self) -> ErrorTexts:
         return asynchronous(self._triton_url.scheme, self._model_name)

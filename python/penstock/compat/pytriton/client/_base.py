@@ -1,17 +1,17 @@
-"""What all clients of one model share."""
+"""Base class of the clients of one model."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any, Generic, TypeVar
 
-from penstock.compat.pytriton.client._inputs import Inputs, Values, arrays, headers_of, parameters_of
+from penstock.compat.pytriton.client._inputs import Inputs, Values, check_parameters, to_arrays, to_header_texts
 from penstock.compat.pytriton.client._url import TritonUrl
 from penstock.compat.pytriton.client.auth import create_auth_headers
 from penstock.compat.pytriton.client.utils import (
     _DEFAULT_NETWORK_TIMEOUT_S,
     _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S,
-    options,
+    client_options,
 )
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
 
@@ -27,18 +27,18 @@ class BaseModelClient(Generic[Native]):
 
     Args:
         url: `host`, `host:port`, `http://host[:port]` or `grpc://host[:port]`.
-        model_name: The model.
-        model_version: Its version; None is the latest.
-        lazy_init: Whether the server is first asked when an inference needs it; if not, when the client is
-            made (for asyncio: when its `async with` is entered).
-        init_timeout_s: How long to wait for the server and the model to be ready; 300 s by default.
-        inference_timeout_s: How long one inference, or one piece of a stream, may take; 60 s by default.
-        model_config: The model's configuration; None asks the server for it.
-        ensure_model_is_ready: Whether to wait for the model although `model_config` is given.
-        access_token: The token of a server that restricts what it does; sent with every call.
+        model_name: Name of the model.
+        model_version: Version of the model; None means the latest.
+        lazy_init: Contact the server at the first inference, instead of in the constructor or on entry into
+            `async with`.
+        init_timeout_s: Timeout until the server and the model are ready; 300 s by default.
+        inference_timeout_s: Timeout of one inference, or of one response of a stream; 60 s by default.
+        model_config: Configuration of the model; None requests it from the server.
+        ensure_model_is_ready: Wait for the model although `model_config` is given.
+        access_token: Token for a server with protected endpoints; sent with every call.
 
     Raises:
-        PyTritonClientInvalidUrlError: the URL cannot be used.
+        PyTritonClientInvalidUrlError: the URL is invalid.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class BaseModelClient(Generic[Native]):
 
     @classmethod
     def from_existing_client(cls: type[Self], existing_client: BaseModelClient[Any]) -> Self:
-        """A new client of the same model, of the same URL and token.
+        """Creates a client of the same model, with the same URL and token.
 
-        What the other knows of the model is not asked for again.
+        It reuses the model's configuration if the other client has it.
         """
         return cls(
             existing_client._triton_url.with_scheme,
@@ -88,18 +88,18 @@ class BaseModelClient(Generic[Native]):
         )
 
     def create_client_from_url(self, url: str, network_timeout_s: float | None = None) -> Native:
-        """The native client that makes the calls; a subclass may make another.
+        """Creates the native client. Subclasses may override it.
 
         Args:
-            url: As the constructor has it.
-            network_timeout_s: How long a call beside inferences may take; 60 s by default.
+            url: As for the constructor.
+            network_timeout_s: Timeout of calls other than inferences; 60 s by default.
         """
         timeout_s = _DEFAULT_NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
-        client: Native = self.get_lib()(TritonUrl.from_url(url).with_scheme, **options(timeout_s, self._headers))
+        client: Native = self.get_lib()(TritonUrl.from_url(url).with_scheme, **client_options(timeout_s, self._headers))
         return client
 
     def get_lib(self) -> Any:
-        """The class of the native client."""
+        """Returns the class of the native client."""
         raise NotImplementedError
 
     @property
@@ -109,21 +109,21 @@ class BaseModelClient(Generic[Native]):
     def _handle_lazy_init(self) -> None:
         raise NotImplementedError
 
-    def _call(
+    def _call_arguments(
         self, config: TritonModelConfig, inputs: Inputs, is_sample: bool, parameters: Values, headers: Values
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The inputs and the other arguments of the native client's `infer`, `stream` and `submit`."""
-        given = arrays(inputs, config.inputs or (), is_sample and config.max_batch_size > 0)
-        return given, {
+        """Returns the inputs and the other arguments of the native client's `infer`, `stream` and `submit`."""
+        tensors = to_arrays(inputs, config.inputs or (), is_sample and config.max_batch_size > 0)
+        return tensors, {
             "outputs": [spec.name for spec in config.outputs or ()],
-            "parameters": parameters_of(parameters),
+            "parameters": check_parameters(parameters),
             "timeout": self._inference_timeout_s,
             "request_id": self._next_request_id,
-            "headers": headers_of(headers),
+            "headers": to_header_texts(headers),
             "version": self._model_version,
         }
 
 
 def without_batch_axis(outputs: dict[str, Any]) -> dict[str, Any]:
-    """The outputs of a sample."""
+    """Returns the outputs of a sample."""
     return {name: array[0] for name, array in outputs.items()}

@@ -1,4 +1,4 @@
-"""From the native client's errors to those of PyTriton's clients, with PyTriton's texts."""
+"""Translation of the native client's errors to PyTriton's exceptions and texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.errors import InvalidInput, NotFound, PenstockError, Timeout, Unav
 
 __all__ = [
     "CLOSED",
+    "ErrorTexts",
     "ModelUnavailable",
     "ModelUnavailableTimeout",
-    "Texts",
     "asynchronous",
     "asynchronous_stream",
     "synchronous",
@@ -29,27 +29,27 @@ CLOSED = "ModelClient is closed"
 
 
 class ModelUnavailable(PyTritonClientModelUnavailableError, PyTritonClientInferenceServerError):
-    """The server says that it has no such model: also what PyTriton raises then."""
+    """The server has no such model. It is also an exception that PyTriton raises in this case."""
 
 
 class ModelUnavailableTimeout(PyTritonClientModelUnavailableError, PyTritonClientTimeoutError):
-    """The server is ready and the model was not in time: also what PyTriton raises then."""
+    """The server is ready, but the model was not in time. It is also an exception that PyTriton raises in this case."""
 
 
-class Texts:
-    """What a client's errors say.
+class ErrorTexts:
+    """Error texts of a client.
 
     Args:
         scheme: "http" or "grpc".
-        refused: The text of a refusal, of what the server said.
-        late: The text of a timeout, of what is known of it.
+        rejection: Returns the text of a rejection, given the server's text.
+        timeout: Returns the text of a timeout, given its details.
     """
 
-    def __init__(self, scheme: str, refused: Callable[[str], str], late: Callable[[str], str]) -> None:
-        self._scheme, self._refused, self._late = scheme, refused, late
+    def __init__(self, scheme: str, rejection: Callable[[str], str], timeout: Callable[[str], str]) -> None:
+        self._scheme, self._rejection, self._late = scheme, rejection, timeout
 
-    def of(self, error: PenstockError, closed: bool) -> PyTritonClientError:
-        """The exception to raise instead of the native client's, which may be because that is closed."""
+    def translate(self, error: PenstockError, closed: bool) -> PyTritonClientError:
+        """Returns the exception to raise instead of the native client's, which may be closed."""
         text = str(error)
         if isinstance(error, Timeout):
             return PyTritonClientTimeoutError(
@@ -61,41 +61,43 @@ class Texts:
             if isinstance(error, InvalidInput):
                 return PyTritonClientValueError(text)
             if isinstance(error, Unavailable) and self._scheme == "http":
-                # A connection that cannot be made, or was lost, counts as a timeout to PyTriton.
+                # PyTriton reports a failed or lost connection as a timeout.
                 return PyTritonClientTimeoutError(self._late(text))
         if isinstance(error, NotFound):
-            return ModelUnavailable(self._refused(text))
-        return PyTritonClientInferenceServerError(self._refused(text))
+            return ModelUnavailable(self._rejection(text))
+        return PyTritonClientInferenceServerError(self._rejection(text))
 
 
-def _refused(text: str) -> str:
+def _rejection(text: str) -> str:
     return f"Error occurred during inference request. Message: {text}"
 
 
-def _refused_to_task(text: str) -> str:
+def _async_rejection(text: str) -> str:
     return f"Error occurred on Triton Inference Server side:\n {text}"
 
 
-def synchronous(scheme: str, inference_timeout_s: float) -> Texts:
-    """The texts of `ModelClient` and `FuturesModelClient`."""
-    late = f"Timeout occurred during inference request. Timeout: {inference_timeout_s} s"
-    # As PyTriton has it: gRPC's has a full stop.
-    return Texts(scheme, _refused, lambda text: f"{late}{'' if scheme == 'http' else '.'} Message: {text}")
+def synchronous(scheme: str, inference_timeout_s: float) -> ErrorTexts:
+    """Returns the texts of `ModelClient` and `FuturesModelClient`."""
+    timeout = f"Timeout occurred during inference request. Timeout: {inference_timeout_s} s"
+    # Same as PyTriton: the gRPC text has a full stop.
+    return ErrorTexts(scheme, _rejection, lambda text: f"{timeout}{'' if scheme == 'http' else '.'} Message: {text}")
 
 
-def synchronous_stream(inference_timeout_s: float) -> Texts:
-    """The texts of `DecoupledModelClient`."""
-    late = f"Timeout occurred during inference request. Timeout: {inference_timeout_s} s"
-    return Texts("grpc", _refused, lambda _: late)
+def synchronous_stream(inference_timeout_s: float) -> ErrorTexts:
+    """Returns the texts of `DecoupledModelClient`."""
+    timeout = f"Timeout occurred during inference request. Timeout: {inference_timeout_s} s"
+    return ErrorTexts("grpc", _rejection, lambda _: timeout)
 
 
-def asynchronous(scheme: str, model_name: str) -> Texts:
-    """The texts of `AsyncioModelClient`."""
-    late = f"Timeout exceeded while running inference for {model_name}"
-    return Texts(scheme, _refused_to_task, _refused_to_task if scheme == "grpc" else lambda text: f"{late}: {text}")
+def asynchronous(scheme: str, model_name: str) -> ErrorTexts:
+    """Returns the texts of `AsyncioModelClient`."""
+    timeout = f"Timeout exceeded while running inference for {model_name}"
+    return ErrorTexts(
+        scheme, _async_rejection, _async_rejection if scheme == "grpc" else lambda text: f"{timeout}: {text}"
+    )
 
 
-def asynchronous_stream(model_name: str, inference_timeout_s: float) -> Texts:
-    """The texts of `AsyncioDecoupledModelClient`."""
-    late = f"Timeout while waiting for model {model_name} to return next response {inference_timeout_s}s"
-    return Texts("grpc", _refused_to_task, lambda _: late)
+def asynchronous_stream(model_name: str, inference_timeout_s: float) -> ErrorTexts:
+    """Returns the texts of `AsyncioDecoupledModelClient`."""
+    timeout = f"Timeout while waiting for model {model_name} to return next response {inference_timeout_s}s"
+    return ErrorTexts("grpc", _async_rejection, lambda _: timeout)

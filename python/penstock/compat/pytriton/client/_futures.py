@@ -1,4 +1,4 @@
-"""`FuturesModelClient`: calls whose answers are futures."""
+"""`FuturesModelClient`: calls that return futures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from penstock.compat.pytriton.client._in_flight_window import Window
+from penstock.compat.pytriton.client._in_flight_window import InFlightWindow
 from penstock.compat.pytriton.client._inputs import Values
-from penstock.compat.pytriton.client._response_future import Answer, Asked, BeginningClient
+from penstock.compat.pytriton.client._response_future import InferArguments, ResponseFuture, SubmittingClient
 from penstock.compat.pytriton.model_config.triton_model_config import TritonModelConfig
 
 if TYPE_CHECKING:
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 __all__ = ["FuturesModelClient"]
 
-_MOST_UNDER_WAY = 1000
-"""Where the caller sets no bound: over HTTP each request under way needs a connection."""
+_MAX_IN_FLIGHT = 1000
+"""Default limit of requests in flight: over HTTP each one needs a connection."""
 
 
 class FuturesModelClient:
-    """A client of one model whose calls do not wait: they give futures of what `ModelClient`'s calls give.
+    """A client of one model whose calls return futures of the results of `ModelClient`'s calls.
 
-    No thread waits for a single request: one thread of the process serves all of them.
+    One thread of the process handles the responses of all requests.
 
     Args:
-        url: As for `ModelClient`. One that cannot be used is told of by the futures.
-        model_name: The model.
-        model_version: Its version; None is the latest.
-        max_workers: The most requests that are under way at once; None is 1000.
-        max_queue_size: The most requests that wait for their turn beside these; None is no limit.
-        non_blocking: Whether a call is refused when there is no room; otherwise it waits for room as long
-            as `inference_timeout_s`, if that is given.
-        init_timeout_s: How long to wait for the server and the model to be ready; 300 s by default.
-        inference_timeout_s: How long one inference may take; 60 s by default.
+        url: As for `ModelClient`. An invalid URL is reported by the futures.
+        model_name: Name of the model.
+        model_version: Version of the model; None means the latest.
+        max_workers: Maximum requests in flight; None means 1000.
+        max_queue_size: Maximum waiting requests; None means no limit.
+        non_blocking: Raise an error at once if the queue is full. Otherwise a call waits for room, up to
+            `inference_timeout_s` if that is given.
+        init_timeout_s: Timeout until the server and the model are ready; 300 s by default.
+        inference_timeout_s: Timeout of one inference; 60 s by default.
         access_token: As for `ModelClient`.
 
     Raises:
-        ValueError: a bound is not positive.
+        ValueError: a limit is not positive.
 
     Example:
         >>> with FuturesModelClient("localhost", "add") as client:
@@ -64,63 +64,63 @@ class FuturesModelClient:
             raise ValueError("max_workers must be greater than 0")
         if max_queue_size is not None and max_queue_size <= 0:
             raise ValueError("max_queue_size must be greater than 0")
-        self._of_model = (url, model_name, model_version)
+        self._model = (url, model_name, model_version)
         self._options: dict[str, Any] = {
             "init_timeout_s": init_timeout_s,
             "inference_timeout_s": inference_timeout_s,
             "access_token": access_token,
         }
-        most = None if max_workers is None or max_queue_size is None else max_workers + max_queue_size
-        self._window: Window[Answer] = Window(max_workers or _MOST_UNDER_WAY, most)
-        self._patience_s = 0.0 if non_blocking else inference_timeout_s
+        max_requests = None if max_workers is None or max_queue_size is None else max_workers + max_queue_size
+        self._window: InFlightWindow[ResponseFuture] = InFlightWindow(max_workers or _MAX_IN_FLIGHT, max_requests)
+        self._enter_timeout_s = 0.0 if non_blocking else inference_timeout_s
         self._lock = threading.Lock()
-        self._client: BeginningClient | None = None
-        self._starter: threading.Thread | None = None
+        self._client: SubmittingClient | None = None
+        self._init_thread: threading.Thread | None = None
 
     def infer_sample(
         self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any
     ) -> Future[dict[str, Any]]:
-        """Runs one sample; see `ModelClient.infer_sample`, whose errors are the future's.
+        """Runs one sample; see `ModelClient.infer_sample`. The future raises its errors.
 
         Raises:
             PyTritonClientClosedError: the client is closed.
-            PyTritonClientQueueFullError: there are as many requests as there may be.
+            PyTritonClientQueueFullError: the queue is full.
         """
-        return self._execute(Asked(inputs, named_inputs, parameters, headers, True))
+        return self._execute(InferArguments(inputs, named_inputs, parameters, headers, True))
 
     def infer_batch(
         self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any
     ) -> Future[dict[str, Any]]:
-        """Runs a batch; see `ModelClient.infer_batch`, whose errors are the future's.
+        """Runs a batch; see `ModelClient.infer_batch`. The future raises its errors.
 
         Raises:
             PyTritonClientClosedError: the client is closed.
-            PyTritonClientQueueFullError: there are as many requests as there may be.
+            PyTritonClientQueueFullError: the queue is full.
         """
-        return self._execute(Asked(inputs, named_inputs, parameters, headers, False))
+        return self._execute(InferArguments(inputs, named_inputs, parameters, headers, False))
 
     def wait_for_model(self, timeout_s: float) -> Future[None]:
-        """A future that is done, with None, when the server and the model can answer."""
-        return self._beside(lambda client: client.wait_for_model(timeout_s))
+        """Returns a future that is done when the server and the model are ready. Its result is None."""
+        return self._call_in_thread(lambda client: client.wait_for_model(timeout_s))
 
     def model_config(self) -> Future[TritonModelConfig]:
-        """A future of the model's configuration, which is asked for once."""
+        """Returns a future of the model's configuration, which is requested once."""
         self._window.check_open()
         client = self._client
         if client is None or not client.is_ready:
-            return self._beside(lambda client: client.model_config)
-        known: Future[TritonModelConfig] = Future()
-        known.set_result(client.model_config)
-        return known
+            return self._call_in_thread(lambda client: client.model_config)
+        done: Future[TritonModelConfig] = Future()
+        done.set_result(client.model_config)
+        return done
 
     def close(self, wait: bool = True) -> None:
-        """Refuses further calls. Those that were made are finished.
+        """Rejects further calls. Earlier calls finish.
 
         Args:
-            wait: Whether to wait for them.
+            wait: Wait for the earlier calls.
         """
         self._window.close(wait)
-        self._close_if_over()
+        self._close_if_drained()
 
     def __enter__(self) -> Self:
         return self
@@ -128,71 +128,71 @@ class FuturesModelClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _execute(self, asked: Asked) -> Answer:
-        answer = Answer(asked, self._window, self._go_on)
-        self._window.enter(answer, self._patience_s)
-        self._go_on()
-        return answer
+    def _execute(self, arguments: InferArguments) -> ResponseFuture:
+        future = ResponseFuture(arguments, self._window, self._submit_waiting)
+        self._window.add(future, self._enter_timeout_s)
+        self._submit_waiting()
+        return future
 
-    def _go_on(self) -> None:
-        """Begins what waits, as far as there is room under way."""
+    def _submit_waiting(self) -> None:
+        """Submits waiting requests, as long as the window has room."""
         while self._window.has_next():
             client = self._client
             if client is None or not client.is_ready:
-                self._start()
+                self._start_init()
                 return
-            answer = self._window.next()
-            if answer is not None:
-                answer.begin(client)
-        self._close_if_over()
+            future = self._window.take_next()
+            if future is not None:
+                future.submit(client)
+        self._close_if_drained()
 
-    def _start(self) -> None:
+    def _start_init(self) -> None:
         with self._lock:
-            if self._starter is None:
-                self._starter = threading.Thread(target=self._get_ready, name="penstock-futures-start", daemon=True)
-                self._starter.start()
+            if self._init_thread is None:
+                self._init_thread = threading.Thread(target=self._init_client, name="penstock-futures", daemon=True)
+                self._init_thread.start()
 
-    def _get_ready(self) -> None:
-        """Waits for the model, which no caller of this class does."""
+    def _init_client(self) -> None:
+        """Waits for the model on a separate thread, because calls of this class do not block on it."""
         try:
-            self._known_client().get_ready()
+            self._get_client().wait_until_ready()
         except Exception as error:
             with self._lock:
-                self._starter = None
-            for answer in self._window.give_up():
-                answer.give_up(error)
-        self._go_on()
+                self._init_thread = None
+            for future in self._window.take_waiting():
+                future.fail(error)
+        self._submit_waiting()
 
-    def _known_client(self) -> BeginningClient:
+    def _get_client(self) -> SubmittingClient:
         with self._lock:
             if self._client is None:
-                self._client = BeginningClient(*self._of_model, **self._options)
+                self._client = SubmittingClient(*self._model, **self._options)
             return self._client
 
-    def _beside(self, call: Callable[[BeginningClient], Any]) -> Future[Any]:
-        """The future of a call on a thread of its own."""
+    def _call_in_thread(self, call: Callable[[SubmittingClient], Any]) -> Future[Any]:
+        """Runs a call on a new thread. Returns its future."""
         future: Future[Any] = Future()
-        self._window.enter_beside(future)
+        self._window.add_in_flight(future)
 
         def run() -> None:
             try:
-                outcome, error = call(self._known_client()), None
+                outcome, error = call(self._get_client()), None
             except Exception as raised:
                 outcome, error = None, raised
-            self._window.leave(future)
+            self._window.remove(future)
             if future.set_running_or_notify_cancel():
                 if error is None:
                     future.set_result(outcome)
                 else:
                     future.set_exception(error)
-            self._window.settled()
-            self._go_on()
+            self._window.notify_done()
+            self._submit_waiting()
 
-        threading.Thread(target=run, name="penstock-futures-ask", daemon=True).start()
+        threading.Thread(target=run, name="penstock-futures-call", daemon=True).start()
         return future
 
-    def _close_if_over(self) -> None:
-        if self._window.is_over():
+    def _close_if_drained(self) -> None:
+        if self._window.is_drained():
             with self._lock:
                 client, self._client = self._client, None
             if client is not None:

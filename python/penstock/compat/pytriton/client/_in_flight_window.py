@@ -1,4 +1,4 @@
-"""How many requests of a `FuturesModelClient` there are, and which of them may go on."""
+"""`InFlightWindow`: limits of the waiting and running requests of a `FuturesModelClient`."""
 
 from __future__ import annotations
 
@@ -9,90 +9,90 @@ from typing import Any, Generic, TypeVar
 
 from penstock.compat.pytriton.client.exceptions import PyTritonClientClosedError, PyTritonClientQueueFullError
 
-__all__ = ["Window"]
+__all__ = ["InFlightWindow"]
 
 Request = TypeVar("Request", bound="Future[Any]")
 
 
-class Window(Generic[Request]):
-    """Requests that wait for their turn, and requests under way.
+class InFlightWindow(Generic[Request]):
+    """Waiting requests, and requests in flight.
 
     Args:
-        most_under_way: The most that are under way.
-        most: The most of both kinds; None is no limit.
+        max_in_flight: Maximum requests in flight.
+        max_requests: Maximum of waiting requests and requests in flight; None means no limit.
     """
 
-    def __init__(self, most_under_way: int, most: int | None) -> None:
-        self._most_under_way, self._most = most_under_way, most
+    def __init__(self, max_in_flight: int, max_requests: int | None) -> None:
+        self._max_in_flight, self._max_requests = max_in_flight, max_requests
         self._changed = threading.Condition()
         self._waiting: deque[Request] = deque()
-        self._under_way: set[Future[Any]] = set()
+        self._in_flight: set[Future[Any]] = set()
         self._settling = 0
         self._closed = False
 
-    def enter(self, request: Request, patience_s: float | None) -> None:
-        """Takes a request in, as the last that waits.
+    def add(self, request: Request, timeout_s: float | None) -> None:
+        """Adds a request at the end of the queue.
 
         Raises:
-            PyTritonClientClosedError: none are taken in any more.
-            PyTritonClientQueueFullError: there was no room in time.
+            PyTritonClientClosedError: the window is closed.
+            PyTritonClientQueueFullError: the window had no room in time.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closed or self._has_room(), patience_s):
+            if not self._changed.wait_for(lambda: self._closed or self._has_room(), timeout_s):
                 raise PyTritonClientQueueFullError("Queue is full")
             self.check_open()
             self._waiting.append(request)
 
-    def enter_beside(self, request: Future[Any]) -> None:
-        """Takes in a request that is under way at once."""
+    def add_in_flight(self, request: Future[Any]) -> None:
+        """Adds a request that is in flight at once."""
         with self._changed:
             self.check_open()
-            self._under_way.add(request)
+            self._in_flight.add(request)
 
     def has_next(self) -> bool:
-        """Whether a request waits that may go on."""
-        return bool(self._waiting) and len(self._under_way) < self._most_under_way
+        """True if a request is waiting and the window has room."""
+        return bool(self._waiting) and len(self._in_flight) < self._max_in_flight
 
-    def next(self) -> Request | None:
-        """The request that may go on, which is then under way."""
+    def take_next(self) -> Request | None:
+        """Moves the first waiting request in flight, and returns it."""
         with self._changed:
             if not self.has_next():
                 return None
             request = self._waiting.popleft()
-            self._under_way.add(request)
+            self._in_flight.add(request)
             return request
 
-    def give_up(self) -> list[Request]:
-        """All that wait, which then do not; each is to be `settled`."""
+    def take_waiting(self) -> list[Request]:
+        """Removes and returns all waiting requests. Each needs a call of `notify_done`."""
         with self._changed:
-            given_up = [*self._waiting]
+            taken = [*self._waiting]
             self._waiting.clear()
-            self._settling += len(given_up)
+            self._settling += len(taken)
             self._changed.notify_all()
-            return given_up
+            return taken
 
-    def leave(self, request: Future[Any]) -> bool:
-        """To be called before a request's future is done: whoever sees that it is finds room.
+    def remove(self, request: Future[Any]) -> bool:
+        """Removes a request, before its future is done: a client that sees the result then finds room.
 
         Returns:
-            Whether it was under way, so that it is to be `settled`.
+            True if the request was in flight, and needs a call of `notify_done`.
         """
         with self._changed:
-            if request not in self._under_way:
+            if request not in self._in_flight:
                 return False
-            self._under_way.discard(request)
+            self._in_flight.discard(request)
             self._settling += 1
             self._changed.notify_all()
             return True
 
-    def settled(self) -> None:
-        """To be called after its future is done."""
+    def notify_done(self) -> None:
+        """Notes that the future of a removed request is done."""
         with self._changed:
             self._settling -= 1
             self._changed.notify_all()
 
     def close(self, wait: bool) -> None:
-        """Takes no more in, and waits for those that are."""
+        """Rejects further requests, and optionally waits for the earlier ones."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -100,17 +100,17 @@ class Window(Generic[Request]):
                 self._changed.wait_for(self._is_empty)
 
     def check_open(self) -> None:
-        """Refuses what comes after `close`."""
+        """Raises an error if the window is closed."""
         if self._closed:
             raise PyTritonClientClosedError("FutureModelClient is already closed")
 
-    def is_over(self) -> bool:
-        """Whether it is closed, and all requests are done."""
+    def is_drained(self) -> bool:
+        """True if the window is closed and all requests are done."""
         with self._changed:
             return self._closed and self._is_empty()
 
     def _has_room(self) -> bool:
-        return self._most is None or len(self._waiting) + len(self._under_way) < self._most
+        return self._max_requests is None or len(self._waiting) + len(self._in_flight) < self._max_requests
 
     def _is_empty(self) -> bool:
-        return not self._waiting and not self._under_way and not self._settling
+        return not self._waiting and not self._in_flight and not self._settling

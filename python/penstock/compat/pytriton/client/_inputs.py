@@ -1,4 +1,4 @@
-"""Checks of what a caller gives, and its form for the native client."""
+"""Validation of a call's arguments, and their conversion for the native client."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from penstock.compat.pytriton.client.exceptions import PyTritonClientInferenceServerError, PyTritonClientValueError
 from penstock.compat.pytriton.model_config.triton_model_config import TensorSpec
 
-__all__ = ["Inputs", "Values", "arrays", "check_arguments", "check_values", "headers_of", "parameters_of"]
+__all__ = ["Inputs", "Values", "check_arguments", "check_parameters", "check_values", "to_arrays", "to_header_texts"]
 
 Array = np.ndarray[Any, Any]
 Inputs = Union["tuple[Any, ...]", "dict[str, Any]"]
 Values = Union["dict[str, str | int | bool]", None]
 
-_OF_THE_PROTOCOL = {"binary_data_output", "headers", "sequence_end", "sequence_id", "sequence_start"}
+_RESERVED_PARAMETERS = {"binary_data_output", "headers", "sequence_end", "sequence_id", "sequence_start"}
 
 
 def check_arguments(positional: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-    """Refuses both kinds of arguments at once, and none at all."""
+    """Rejects calls with positional and named inputs, and calls without inputs."""
     if not positional and not named:
         raise PyTritonClientValueError("Provide input data")
     if positional and named:
@@ -28,7 +28,7 @@ def check_arguments(positional: tuple[Any, ...], named: Mapping[str, Any]) -> No
 
 
 def check_values(values: Any) -> None:
-    """Refuses parameters or headers that cannot be sent."""
+    """Rejects parameters or headers of unsupported types."""
     if values is None:
         return
     if not isinstance(values, dict):
@@ -40,10 +40,10 @@ def check_values(values: Any) -> None:
             raise PyTritonClientValueError("Parameter/header value must be a string, integer or boolean")
 
 
-def parameters_of(parameters: Values) -> Values:
-    """The parameters, if none is one that the protocol keeps for itself."""
+def check_parameters(parameters: Values) -> Values:
+    """Returns the parameters. Rejects the names that the protocol reserves."""
     for name in parameters or ():
-        if name in _OF_THE_PROTOCOL or name.startswith("triton_"):
+        if name in _RESERVED_PARAMETERS or name.startswith("triton_"):
             raise PyTritonClientInferenceServerError(
                 "Error occurred during inference request. "
                 f'Message: Parameter "{name}" is a reserved parameter and cannot be specified.'
@@ -51,25 +51,24 @@ def parameters_of(parameters: Values) -> Values:
     return parameters
 
 
-def headers_of(headers: Values) -> dict[str, str] | None:
-    """The headers as text."""
+def to_header_texts(headers: Values) -> dict[str, str] | None:
+    """Returns the headers with text values."""
     return None if not headers else {name: str(value) for name, value in headers.items()}
 
 
-def arrays(inputs: Inputs, specs: Sequence[TensorSpec], is_sample: bool) -> dict[str, Array]:
-    """The arrays by name, each of which can be sent.
+def to_arrays(inputs: Inputs, specs: Sequence[TensorSpec], is_sample: bool) -> dict[str, Array]:
+    """Validates the arrays, and returns them by name.
 
     Args:
-        inputs: The arrays, by name or in the order of the model's inputs. As in PyTriton, those beyond
-            the last input are dropped.
-        specs: The model's inputs.
-        is_sample: Whether they lack the batch axis that the model wants.
+        inputs: Arrays, by name or in the order of the model's inputs. Same as PyTriton, excess arrays are ignored.
+        specs: Inputs of the model.
+        is_sample: The arrays lack the batch axis of the model.
     """
     if isinstance(inputs, tuple):
         inputs = {spec.name: array for spec, array in zip(specs, inputs, strict=False)}
     for name, array in inputs.items():
         _check(name, array)
-    # A view: nothing is copied.
+    # A view, without a copy.
     return {name: array[np.newaxis, ...] for name, array in inputs.items()} if is_sample else inputs
 
 

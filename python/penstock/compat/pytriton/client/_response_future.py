@@ -1,4 +1,4 @@
-"""The future of one inference of a `FuturesModelClient`, and the client that begins it."""
+"""`ResponseFuture`: the future of one inference of a `FuturesModelClient`, and the client that submits it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.compat.pytriton.client._sync import ModelClient
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.compat.pytriton.client._in_flight_window import Window
+    from penstock.compat.pytriton.client._in_flight_window import InFlightWindow
 
-__all__ = ["Answer", "Asked", "BeginningClient"]
+__all__ = ["InferArguments", "ResponseFuture", "SubmittingClient"]
 
 
-class Asked(NamedTuple):
-    """What a caller asked for."""
+class InferArguments(NamedTuple):
+    """Arguments of one inference."""
 
     inputs: tuple[Any, ...]
     named: dict[str, Any]
@@ -27,100 +27,102 @@ class Asked(NamedTuple):
     is_sample: bool
 
 
-class BeginningClient(ModelClient):
-    """A `ModelClient` whose inferences only begin."""
+class SubmittingClient(ModelClient):
+    """A `ModelClient` that submits inferences without waiting for their responses."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether all is known of the model that an inference needs."""
+        """True if the model is ready and its configuration is known."""
         return self._model_ready
 
-    def get_ready(self) -> None:
-        """Waits until it is."""
+    def wait_until_ready(self) -> None:
+        """Waits until the model is ready."""
         self._wait_and_init_model_config(self._init_timeout_s)
 
-    def begin(self, asked: Asked, into: Answer) -> None:
-        """Begins an inference, whose outcome goes into a future."""
-        inputs, named, parameters, headers, is_sample = asked
-        config = self._checked(inputs, named, parameters, headers, is_sample=is_sample)
-        into.is_stripped = is_sample and config.max_batch_size > 0
-        given, more = self._coupled_call(config, inputs or named, is_sample, parameters, headers)
-        self._open().submit(self._model_name, given, into=into, **more)
+    def submit(self, arguments: InferArguments, into: ResponseFuture) -> None:
+        """Submits an inference, which settles the future `into`."""
+        inputs, named, parameters, headers, is_sample = arguments
+        config = self._checked_config(inputs, named, parameters, headers, is_sample=is_sample)
+        into.is_sample_of_batch = is_sample and config.max_batch_size > 0
+        tensors, options = self._coupled_arguments(config, inputs or named, is_sample, parameters, headers)
+        self._open().submit(self._model_name, tensors, into=into, **options)
 
-    def translated(self, error: BaseException) -> BaseException:
-        """The exception to raise instead of the native client's."""
+    def translate(self, error: BaseException) -> BaseException:
+        """Returns the exception to raise instead of the native client's."""
         if not isinstance(error, PenstockError):
             return error
         client = self._client
-        raised = self._texts().of(error, client is None or client.closed)
+        raised = self._error_texts().translate(error, client is None or client.closed)
         raised.__cause__ = error
         return raised
 
 
-class Answer(Pending["dict[str, Any]"]):
-    """A future of outputs by name.
+class ResponseFuture(Pending["dict[str, Any]"]):
+    """Future of an inference's outputs by name.
 
     Args:
-        asked: What is to be answered.
-        window: Where it is counted.
-        go_on: Called when it no longer is.
+        arguments: Arguments of the inference.
+        window: Window that counts the request.
+        submit_next: Called after the request has left the window.
     """
 
-    def __init__(self, asked: Asked, window: Window[Answer], go_on: Callable[[], None]) -> None:
+    def __init__(
+        self, arguments: InferArguments, window: InFlightWindow[ResponseFuture], submit_next: Callable[[], None]
+    ) -> None:
         super().__init__()
-        self.is_stripped = False
-        self._asked: Asked | None = asked
-        self._window, self._go_on = window, go_on
-        self._client: BeginningClient | None = None
+        self.is_sample_of_batch = False
+        self._arguments: InferArguments | None = arguments
+        self._window, self._submit_next = window, submit_next
+        self._client: SubmittingClient | None = None
 
-    def begin(self, client: BeginningClient) -> None:
-        """Begins the inference, if it is still wanted."""
-        asked, self._asked, self._client = self._asked, None, client
+    def submit(self, client: SubmittingClient) -> None:
+        """Submits the inference, unless the future is cancelled."""
+        arguments, self._arguments, self._client = self._arguments, None, client
         try:
-            if asked is not None and not self.cancelled():
-                client.begin(asked, self)
+            if arguments is not None and not self.cancelled():
+                client.submit(arguments, self)
                 return
         except Exception as error:
             if self.set_running_or_notify_cancel():
-                self._leave(super().set_exception, client.translated(error))
+                self._settle(super().set_exception, client.translate(error))
                 return
-        self._leave(None)
+        self._settle(None)
 
-    def give_up(self, error: Exception) -> None:
-        """Fails what the window has given up."""
+    def fail(self, error: Exception) -> None:
+        """Fails a request that was waiting in the window."""
         if self.set_running_or_notify_cancel():
             super().set_exception(error)
-        self._window.settled()
+        self._window.notify_done()
 
     def cancel(self) -> bool:
-        """Gives the inference up; False if its outcome is there already."""
+        """Cancels the inference. Returns False if the future is done."""
         if not super().cancel():
             return False
-        # One that waits for its turn is counted until then.
-        self._leave(None)
-        self._go_on()
+        # A waiting request stays in the window until its turn comes.
+        self._settle(None)
+        self._submit_next()
         return True
 
     def set_result(self, result: Any) -> None:
-        """For the native client: its result, of which this is the outputs."""
+        """Called by the native client with its result. The future's result is the outputs of it."""
         try:
-            outputs = without_batch_axis(dict(result)) if self.is_stripped else dict(result)
+            outputs = without_batch_axis(dict(result)) if self.is_sample_of_batch else dict(result)
         except Exception as error:
-            self._leave(super().set_exception, error)
+            self._settle(super().set_exception, error)
         else:
-            self._leave(super().set_result, outputs)
-        self._go_on()
+            self._settle(super().set_result, outputs)
+        self._submit_next()
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """For the native client: its error, of which this is PyTriton's."""
+        """Called by the native client with its error. The future's error is PyTriton's."""
         if exception is not None and self._client is not None:
-            exception = self._client.translated(exception)
-        self._leave(super().set_exception, exception)
-        self._go_on()
+            exception = self._client.translate(exception)
+        self._settle(super().set_exception, exception)
+        self._submit_next()
 
-    def _leave(self, settle: Callable[[Any], None] | None, outcome: Any = None) -> None:
-        counted = self._window.leave(self)
+    def _settle(self, settle: Callable[[Any], None] | None, outcome: Any = None) -> None:
+        was_in_flight = self._window.remove(self)
         if settle is not None:
             settle(outcome)
-        if counted:
-            self._window.settled()
+        if was_in_flight:
+            self._window.notify_done()

@@ -1,4 +1,4 @@
-"""`ModelClient`: calls that wait for their answer."""
+"""`ModelClient`: blocking calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client import Client
 from penstock.compat.pytriton.client._base import BaseModelClient, without_batch_axis
-from penstock.compat.pytriton.client._errors import CLOSED, Texts, synchronous
+from penstock.compat.pytriton.client._errors import CLOSED, ErrorTexts, synchronous
 from penstock.compat.pytriton.client._inputs import Inputs, Values, check_arguments, check_values
 from penstock.compat.pytriton.client.exceptions import (
     PyTritonClientClosedError,
@@ -28,9 +28,9 @@ __all__ = ["ModelClient"]
 
 
 class ModelClient(BaseModelClient[Client]):
-    """A client of one model, over HTTP or gRPC. It may be used by any number of threads at once.
+    """A client of one model, over HTTP or gRPC. Threads may share it.
 
-    Arguments are those of `BaseModelClient`. It is a context manager.
+    The arguments are the ones of `BaseModelClient`. It is a context manager.
 
     Example:
         >>> with ModelClient("localhost", "add") as client:
@@ -38,41 +38,41 @@ class ModelClient(BaseModelClient[Client]):
     """
 
     def get_lib(self) -> Any:
-        """The class of the native client."""
+        """Returns the class of the native client."""
         return Client
 
     def infer_sample(self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any) -> Any:
-        """Runs one sample: arrays without a batch axis, in and out.
+        """Runs one sample. Inputs and outputs have no batch axis.
 
         Args:
-            inputs: The model's inputs, in its order.
-            parameters: The request's parameters: texts, integers or booleans.
-            headers: Headers of this call, which the server may hand to the model.
-            named_inputs: The inputs by name, instead of `inputs`.
+            inputs: Inputs in the model's order.
+            parameters: Request parameters: strings, integers or booleans.
+            headers: Headers of this call, which the server may forward to the model.
+            named_inputs: Inputs by name, instead of `inputs`.
 
         Returns:
-            The outputs that the server sent, by name.
+            The outputs by name.
 
         Raises:
-            PyTritonClientValueError: an argument cannot be used.
-            PyTritonClientTimeoutError: the model was not ready, or had not answered, in time.
-            PyTritonClientInferenceServerError: the server refused, or the model failed.
+            PyTritonClientValueError: an argument is invalid.
+            PyTritonClientTimeoutError: the model was not ready, or did not respond, in time.
+            PyTritonClientInferenceServerError: the server rejected the request, or the model failed.
         """
-        config = self._checked(inputs, named_inputs, parameters, headers, is_sample=True)
+        config = self._checked_config(inputs, named_inputs, parameters, headers, is_sample=True)
         return self._infer(config, inputs or named_inputs, parameters, headers, True)
 
     def infer_batch(self, *inputs: Any, parameters: Values = None, headers: Values = None, **named_inputs: Any) -> Any:
-        """Runs a batch: arrays whose first axis is the batch. Otherwise as `infer_sample`.
+        """Runs a batch: the first axis of all arrays is the batch. Otherwise same as `infer_sample`.
 
         Raises:
             PyTritonClientModelDoesntSupportBatchingError: the model takes samples only.
         """
-        config = self._checked(inputs, named_inputs, parameters, headers, is_sample=False)
+        config = self._checked_config(inputs, named_inputs, parameters, headers, is_sample=False)
         return self._infer(config, inputs or named_inputs, parameters, headers, False)
 
     @property
     def model_config(self) -> TritonModelConfig:
-        """The model's configuration, asked for once; waits for the model.
+        """Configuration of the model, requested once; waits for the model.
 
         Raises:
             PyTritonClientTimeoutError: the model was not ready in time.
@@ -84,35 +84,35 @@ class ModelClient(BaseModelClient[Client]):
 
     @property
     def is_batching_supported(self) -> bool:
-        """Whether the model takes batches; waits for the model."""
+        """True if the model takes batches; waits for the model."""
         return self.model_config.max_batch_size > 0
 
     def wait_for_model(self, timeout_s: float) -> None:
-        """Waits until the server and the model can answer.
+        """Waits until the server and the model are ready.
 
         Raises:
-            PyTritonClientTimeoutError: they could not in time.
+            PyTritonClientTimeoutError: they were not ready in time.
         """
         wait_for_model_ready(self._open(), self._model_name, self._model_version, timeout_s)
 
     def wait_for_server(self, timeout_s: float) -> None:
-        """Waits until the server can answer.
+        """Waits until the server is ready.
 
         Raises:
-            PyTritonClientTimeoutError: it could not in time.
+            PyTritonClientTimeoutError: it was not ready in time.
         """
         wait_for_server_ready(self._open(), timeout_s)
 
     def load_model(self, config: str | None = None, files: Mapping[str, bytes] | None = None) -> None:
-        """Has the server load the model.
+        """Loads the model on the server.
 
         Args:
-            config: The model's configuration as JSON, instead of the server's.
-            files: The model's files by name (`"file:1/model.py"`), instead of the server's; they need a
-                `config` beside them.
+            config: Configuration as JSON, instead of the server's own.
+            files: Files of the model by name (`"file:1/model.py"`), instead of the server's own. They require a
+                `config`.
 
         Raises:
-            PyTritonClientInferenceServerError: the server does not.
+            PyTritonClientInferenceServerError: the server rejects it.
         """
         client = self._open()
         try:
@@ -121,10 +121,10 @@ class ModelClient(BaseModelClient[Client]):
             raise PyTritonClientInferenceServerError(f"Model cannot be loaded. Message: {error}") from error
 
     def unload_model(self) -> None:
-        """Has the server unload the model.
+        """Unloads the model on the server.
 
         Raises:
-            PyTritonClientInferenceServerError: the server does not.
+            PyTritonClientInferenceServerError: the server rejects it.
         """
         client = self._open()
         try:
@@ -133,7 +133,7 @@ class ModelClient(BaseModelClient[Client]):
             raise PyTritonClientInferenceServerError(f"Model cannot be unloaded. Message: {error}") from error
 
     def close(self) -> None:
-        """Lets the connections go. The client makes no more calls."""
+        """Closes the connections. The client is unusable afterwards."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -161,10 +161,10 @@ class ModelClient(BaseModelClient[Client]):
             self._model_config = get_model_config(self._open(), self._model_name, self._model_version, left_s)
         self._model_ready = True
 
-    def _checked(
+    def _checked_config(
         self, inputs: tuple[Any, ...], named: dict[str, Any], parameters: Values, headers: Values, *, is_sample: bool
     ) -> TritonModelConfig:
-        """The configuration of a model that can answer what is asked, once it can."""
+        """Validates the arguments of a call, waits for the model, and returns its configuration."""
         check_arguments(inputs, named)
         check_values(parameters)
         check_values(headers)
@@ -181,20 +181,20 @@ class ModelClient(BaseModelClient[Client]):
     def _infer(
         self, config: TritonModelConfig, inputs: Inputs, parameters: Values, headers: Values, is_sample: bool
     ) -> Any:
-        given, more = self._coupled_call(config, inputs, is_sample, parameters, headers)
+        tensors, options = self._coupled_arguments(config, inputs, is_sample, parameters, headers)
         client = self._open()
         try:
-            outputs = dict(client.infer(self._model_name, given, **more))
+            outputs = dict(client.infer(self._model_name, tensors, **options))
         except PenstockError as error:
-            raise self._texts().of(error, client.closed) from error
+            raise self._error_texts().translate(error, client.closed) from error
         return without_batch_axis(outputs) if is_sample and config.max_batch_size > 0 else outputs
 
-    def _coupled_call(
+    def _coupled_arguments(
         self, config: TritonModelConfig, inputs: Inputs, is_sample: bool, parameters: Values, headers: Values
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if config.decoupled:
             raise PyTritonClientInferenceServerError("Model config is decoupled. Use DecoupledModelClient instead.")
-        return self._call(config, inputs, is_sample, parameters, headers)
+        return self._call_arguments(config, inputs, is_sample, parameters, headers)
 
-    def _texts(self) -> Texts:
+    def _error_texts(self) -> ErrorTexts:
         return synchronous(self._triton_url.scheme, self._inference_timeout_s)

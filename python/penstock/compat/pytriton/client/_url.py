@@ -1,4 +1,4 @@
-"""`TritonUrl`: where a server is, as PyTriton's users write it."""
+"""`TritonUrl`: a server's address in the form of PyTriton's users."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TritonUrl:
 
     @classmethod
     def from_url(cls, url: Any) -> TritonUrl:
-        """Reads `host`, `host:port`, `http://host[:port]` or `grpc://host[:port]`; a path is left out.
+        """Parses `host`, `host:port`, `http://host[:port]` or `grpc://host[:port]`; a path is ignored.
 
         Raises:
-            PyTritonClientInvalidUrlError: it is none of these.
+            PyTritonClientInvalidUrlError: the URL has another form.
         """
         if not isinstance(url, str):
             raise PyTritonClientInvalidUrlError(f"Invalid url {url}. Url must be a string.")
@@ -55,6 +55,6 @@ class TritonUrl:
     @property
     def without_scheme(self) -> str:
         """`host:port`."""
-        # As it is written in a URL, where a colon would begin the port.
+        # IPv6 addresses need brackets, because a colon starts the port.
         host = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
         return f"{host}:{self.port}"

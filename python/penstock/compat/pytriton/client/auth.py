@@ -1,4 +1,4 @@
-"""Access tokens as headers, which HTTP and gRPC name differently."""
+"""Access tokens as headers, with different names for HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _NAMES = {"http": TRITON_ACCESS_HEADER, "grpc": f"triton-grpc-protocol-{TRITON_A
 
 
 def create_auth_headers(access_token: str | None, protocol: str) -> dict[str, str]:
-    """The header that carries a token.
+    """Returns the header of an access token.
 
     Args:
-        access_token: The token.
-        protocol: "http" or "grpc", in any case.
+        access_token: Access token.
+        protocol: "http" or "grpc", in upper or lower case.
 
     Raises:
-        ValueError: there is no token, or no such protocol.
+        ValueError: the token is empty, or the protocol is unknown.
 
     Example:
         >>> create_auth_headers("secret", "http")
@@ -33,10 +33,10 @@ def create_auth_headers(access_token: str | None, protocol: str) -> dict[str, st
 
 
 def extract_access_token_from_headers(headers: Mapping[str, str] | None) -> str | None:
-    """The token that headers of either protocol carry; None if there is none.
+    """Returns the token in headers of either protocol; None without one.
 
     Raises:
-        ValueError: they carry two that differ.
+        ValueError: the headers contain two different tokens.
     """
     http, grpc = ((headers or {}).get(_NAMES[protocol]) for protocol in ("http", "grpc"))
     if http is not None and grpc is not None and http != grpc:

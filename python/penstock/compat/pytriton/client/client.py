@@ -1,4 +1,4 @@
-"""The module of PyTriton in which its clients are written."""
+"""PyTriton's module of client classes."""
 
 from __future__ import annotations
 

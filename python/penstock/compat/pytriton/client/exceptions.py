@@ -1,4 +1,4 @@
-"""What the clients raise.
+"""Exceptions of the clients.
 
 ::
 
@@ -29,10 +29,10 @@ __all__ = [
 
 
 class PyTritonClientError(Exception):
-    """The root of the tree.
+    """Base class of the clients' exceptions.
 
     Args:
-        message: What went wrong; also `message` and `str()` of the exception.
+        message: Error text; also `message` and `str()` of the exception.
     """
 
     def __init__(self, message: str) -> None:
@@ -44,37 +44,37 @@ class PyTritonClientError(Exception):
 
     @property
     def message(self) -> str:
-        """What went wrong."""
+        """Error text."""
         return self._message
 
 
 class PyTritonClientValueError(PyTritonClientError):
-    """An argument that cannot be used."""
+    """An argument is invalid."""
 
 
 class PyTritonClientInvalidUrlError(PyTritonClientValueError):
-    """A URL that cannot be used."""
+    """A URL is invalid."""
 
 
 class PyTritonClientTimeoutError(PyTritonClientError):
-    """The server, the model or an answer was not there in time."""
+    """The server, the model or a response was not available in time."""
 
 
 class PyTritonClientModelUnavailableError(PyTritonClientError):
-    """The server does not have the model, or that version of it."""
+    """The server does not have the model, or the version of it."""
 
 
 class PyTritonClientClosedError(PyTritonClientError):
-    """The client was closed before."""
+    """The client is closed."""
 
 
 class PyTritonClientModelDoesntSupportBatchingError(PyTritonClientError):
-    """A batch for a model that takes single samples only."""
+    """A batch was sent to a model that takes single samples only."""
 
 
 class PyTritonClientInferenceServerError(PyTritonClientError):
-    """The server refused the request, or the model failed."""
+    """The server rejected the request, or the model failed."""
 
 
 class PyTritonClientQueueFullError(PyTritonClientError):
-    """A `FuturesModelClient` has as many requests as it may have."""
+    """The queue of a `FuturesModelClient` is full."""

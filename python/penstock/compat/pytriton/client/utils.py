@@ -1,4 +1,4 @@
-"""Asking a server whether it, and a model of it, can answer; and how the model is configured."""
+"""Readiness and configuration of a server and its models."""
 
 from __future__ import annotations
 
@@ -31,46 +31,46 @@ _LOGGER = logging.getLogger(__name__)
 _DEFAULT_NETWORK_TIMEOUT_S = 60.0
 _DEFAULT_WAIT_FOR_SERVER_READY_TIMEOUT_S = 60.0
 _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S = 300.0
-_MOST_BYTES = 1 << 34
-"""Of one answer: as good as no bound, as PyTriton has none."""
+_MAX_RESPONSE_BYTES = 1 << 34
+"""Response size limit in bytes. It is practically unlimited, because PyTriton has no limit."""
 
 LATEST_MODEL_VERSION = "<latest>"
 
 
 class ModelState(enum.Enum):
-    """What a server says of a model."""
+    """State of a model on a server."""
 
     LOADING = "LOADING"
     UNLOADING = "UNLOADING"
     UNAVAILABLE = "UNAVAILABLE"
-    """There is none, or it could not be loaded."""
+    """The model does not exist, or failed to load."""
     READY = "READY"
 
 
 def create_client_from_url(url: str, network_timeout_s: float | None = None) -> Client:
-    """A client of the server at a URL, for the functions of this module.
+    """Creates a client of a server, for the functions of this module.
 
     Args:
         url: See `TritonUrl.from_url`.
-        network_timeout_s: How long each call may take; 60 s by default.
+        network_timeout_s: Timeout of each call; 60 s by default.
 
     Returns:
-        A client of Penstock's, with its methods: `ready`, `infer`, `config` and so on.
+        A client of Penstock, with the methods `ready`, `infer`, `config` and so on.
 
     Raises:
-        PyTritonClientInvalidUrlError: the URL cannot be used.
+        PyTritonClientInvalidUrlError: the URL is invalid.
     """
     timeout_s = _DEFAULT_NETWORK_TIMEOUT_S if network_timeout_s is None else network_timeout_s
-    return Client(TritonUrl.from_url(url).with_scheme, **options(timeout_s, None))
+    return Client(TritonUrl.from_url(url).with_scheme, **client_options(timeout_s, None))
 
 
-def options(timeout_s: float, headers: Mapping[str, str] | None) -> Any:
-    """A client's options, for calls that may take so long."""
+def client_options(timeout_s: float, headers: Mapping[str, str] | None) -> Any:
+    """Returns a client's options for calls with the timeout."""
     return {
         "timeout": timeout_s,
         "connect_timeout": timeout_s,
         "headers": headers or {},
-        "max_answer_bytes": _MOST_BYTES,
+        "max_answer_bytes": _MAX_RESPONSE_BYTES,
         "max_idle": 128,
     }
 
@@ -78,24 +78,24 @@ def options(timeout_s: float, headers: Mapping[str, str] | None) -> Any:
 def get_model_state(
     client: Any, model_name: str, model_version: str | None = None, headers: Mapping[str, str] | None = None
 ) -> ModelState:
-    """What the server says of a model, or of its latest version.
+    """Returns the state of a model, or of its latest version.
 
     Args:
-        client: One of `create_client_from_url`, or of tritonclient's.
-        model_name: The model's name.
-        model_version: Its version; None is the greatest number.
+        client: A client of `create_client_from_url` or of tritonclient.
+        model_name: Name of the model.
+        model_version: Version of the model; None means the greatest number.
         headers: Headers of the call.
 
     Returns:
-        Its state; `UNAVAILABLE` if there is no such model.
+        State of the model; `UNAVAILABLE` if it does not exist.
     """
-    with _probe.refusals():
-        return state_of(_probe.entries(_probe.index(client, headers)), model_name, model_version)
+    with _probe.translate_errors():
+        return find_state(_probe.parse_index(_probe.index(client, headers)), model_name, model_version)
 
 
-def state_of(entries: list[tuple[str, str, str]], name: str, version: str | None) -> ModelState:
-    """A model's state according to a repository's index."""
-    states = {one: ModelState(state or "LOADING") for entry, one, state in entries if entry == name}
+def find_state(index: list[tuple[str, str, str]], name: str, version: str | None) -> ModelState:
+    """Returns a model's state in a repository index."""
+    states = {number: ModelState(state or "LOADING") for entry, number, state in index if entry == name}
     if version is not None:
         return states.get(str(version), ModelState.UNAVAILABLE)
     return states[max(states, key=int)] if states else ModelState.UNAVAILABLE
@@ -108,13 +108,13 @@ def get_model_config(
     timeout_s: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> TritonModelConfig:
-    """A model's configuration, once the model is ready.
+    """Returns a model's configuration, after the model is ready.
 
     Args:
-        client: One of `create_client_from_url`, or of tritonclient's.
-        model_name: The model's name.
-        model_version: Its version; None is the latest.
-        timeout_s: How long all may take; 300 s by default.
+        client: A client of `create_client_from_url` or of tritonclient.
+        model_name: Name of the model.
+        model_version: Version of the model; None means the latest.
+        timeout_s: Total timeout; 300 s by default.
         headers: Headers of the calls.
 
     Raises:
@@ -124,27 +124,27 @@ def get_model_config(
     deadline = time.monotonic() + timeout_s
     wait_for_model_ready(client, model_name, model_version, timeout_s, headers)
     left_s = max(1.0, min(_DEFAULT_NETWORK_TIMEOUT_S, deadline - time.monotonic()))
-    with _probe.refusals():
-        answer = _probe.config(client, model_name, model_version, headers, left_s)
-    return ModelConfigParser.from_dict(_probe.config_of(answer))
+    with _probe.translate_errors():
+        response = _probe.config(client, model_name, model_version, headers, left_s)
+    return ModelConfigParser.from_dict(_probe.parse_config(response))
 
 
 def wait_for_server_ready(
     client: Any, timeout_s: float | None = None, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Waits until the server and its models can answer.
+    """Waits until the server and its models are ready.
 
     Args:
-        client: One of `create_client_from_url`, or of tritonclient's.
-        timeout_s: How long; 60 s by default.
+        client: A client of `create_client_from_url` or of tritonclient.
+        timeout_s: Timeout; 60 s by default.
         headers: Headers of the calls.
 
     Raises:
-        PyTritonClientTimeoutError: they could not in time.
+        PyTritonClientTimeoutError: they were not ready in time.
     """
     timeout_s = _DEFAULT_WAIT_FOR_SERVER_READY_TIMEOUT_S if timeout_s is None else timeout_s
     _LOGGER.debug("Waiting for server to be ready (timeout=%s)", timeout_s)
-    if not _until(client, timeout_s, lambda left_s: _probe.ready(client, headers, left_s)):
+    if not _poll(client, timeout_s, lambda left_s: _probe.ready(client, headers, left_s)):
         raise PyTritonClientTimeoutError("Waiting for server to be ready timed out.")
 
 
@@ -155,18 +155,18 @@ def wait_for_model_ready(
     timeout_s: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """Waits until the server and a model can answer.
+    """Waits until the server and a model are ready.
 
     Args:
-        client: One of `create_client_from_url`, or of tritonclient's.
-        model_name: The model's name.
-        model_version: Its version; None is the latest.
-        timeout_s: How long; 300 s by default.
+        client: A client of `create_client_from_url` or of tritonclient.
+        model_name: Name of the model.
+        model_version: Version of the model; None means the latest.
+        timeout_s: Timeout; 300 s by default.
         headers: Headers of the calls.
 
     Raises:
-        PyTritonClientTimeoutError: they could not in time. It is a `PyTritonClientModelUnavailableError`
-            too if the server could, and the model could not.
+        PyTritonClientTimeoutError: they were not ready in time. It is also a `PyTritonClientModelUnavailableError`
+            if only the model was not ready.
     """
     timeout_s = _DEFAULT_WAIT_FOR_MODEL_TIMEOUT_S if timeout_s is None else timeout_s
     deadline = time.monotonic() + timeout_s
@@ -174,14 +174,14 @@ def wait_for_model_ready(
     timeout_s = max(0.0, deadline - time.monotonic())
     shown = f"{model_name}/{model_version or LATEST_MODEL_VERSION}"
     _LOGGER.debug("Waiting for model %s to be ready (timeout=%s)", shown, timeout_s)
-    if not _until(
+    if not _poll(
         client, timeout_s, lambda left_s: _probe.model_ready(client, model_name, model_version, headers, left_s)
     ):
         raise ModelUnavailableTimeout(f"Waiting for model {shown} to be ready timed out.")
 
 
-def pauses(timeout_s: float) -> Iterator[tuple[float, float]]:
-    """For each look how long it may take, and how long to wait after it: at first little, then 1 s."""
+def poll_schedule(timeout_s: float) -> Iterator[tuple[float, float]]:
+    """Yields the timeout of each probe and the pause after it, in seconds. Pauses grow to 1 s."""
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02
     left_s = timeout_s
@@ -193,10 +193,10 @@ def pauses(timeout_s: float) -> Iterator[tuple[float, float]]:
         pause_s = min(1.0, pause_s * 1.5)
 
 
-def _until(client: Any, timeout_s: float, look: Callable[[float], bool]) -> bool:
-    for left_s, pause_s in pauses(timeout_s):
+def _poll(client: Any, timeout_s: float, probe: Callable[[float], bool]) -> bool:
+    for left_s, pause_s in poll_schedule(timeout_s):
         try:
-            if look(left_s):
+            if probe(left_s):
                 return True
         except Exception as error:
             _probe.raise_if_final(client, error)

@@ -1,4 +1,4 @@
-"""The clients' warnings. These clients emit none: every call of theirs keeps to its timeout."""
+"""Warnings of the clients. Penstock's clients emit none, because every call obeys its timeout."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["NotSupportedTimeoutWarning", "PyTritonWarning"]
 
 
 class PyTritonWarning(UserWarning):
-    """The root of the tree."""
+    """Base class of the clients' warnings."""
 
 
 class NotSupportedTimeoutWarning(PyTritonWarning):
-    """A timeout that a client cannot keep to."""
+    """A client does not support a timeout."""

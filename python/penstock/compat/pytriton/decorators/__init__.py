@@ -1,6 +1,6 @@
-"""Decorators of inference callables: they turn lists of requests into what a function would rather take.
+"""Decorators of inference callables: they convert lists of requests to other arguments.
 
-Those that go together are put on in this order, from the outside: `fill_optionals`, `group_by_keys`, `batch`,
+Combined decorators have this order, outermost first: `fill_optionals`, `group_by_keys`, `batch`,
 `group_by_values`, `first_value`, `triton_context`.
 """
 

@@ -1,4 +1,4 @@
-"""`batch` and `sample`: named arrays in place of a list of requests."""
+"""`batch` and `sample`: named arrays instead of a list of requests."""
 
 from __future__ import annotations
 
@@ -18,55 +18,55 @@ __all__ = ["batch", "check_rows", "get_inference_request_batch_size", "sample"]
 
 Array = npt.NDArray[Any]
 
-_SPAN = "pytriton-batch-decorator-span"
+_SPAN_NAME = "pytriton-batch-decorator-span"
 
 
 def get_inference_request_batch_size(inference_request: Any) -> int:
-    """The rows of a request: those of its first input."""
+    """Returns the row count of a request, which is that of its first input."""
     return len(next(iter(inference_request.values())))
 
 
 @decorator
 def sample(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the function with the first request's inputs by name, for models without a batch axis."""
+    """Calls the function with the inputs of the first request by name. It is for models without a batch axis."""
 
-    def answer(returned: Any) -> list[dict[str, Any]]:
+    def convert(returned: Any) -> list[dict[str, Any]]:
         return [convert_output(returned, wrapped, instance)]
 
-    return _each(wrapped(*args[1:], **kwargs, **dict(args[0][0].items())), answer)
+    return _convert(wrapped(*args[1:], **kwargs, **dict(args[0][0].items())), convert)
 
 
 @decorator
 def batch(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls the function once with the rows of all requests, an array for each input by name.
+    """Calls the function once with the concatenated rows of all requests, one array for each input by name.
 
-    It returns a dict of arrays, or a list or tuple in the order of the outputs; a generator yields these.
+    The function returns a dict of arrays, or a list or tuple in the order of the outputs. A generator yields these.
 
     Raises:
-        PyTritonValidationError: the requests have different inputs, or what is returned is none of these.
-        ValueError: an output has another number of rows.
+        PyTritonValidationError: the requests have different inputs, or the return value has another type.
+        ValueError: an output has a different row count.
     """
     requests, *others = args
-    inputs = _joined(requests)
+    inputs = _concatenate(requests)
     rows = [get_inference_request_batch_size(request) for request in requests]
 
-    def answer(returned: Any) -> list[dict[str, Array]]:
-        return _parted(convert_output(returned, wrapped, instance), rows)
+    def convert(returned: Any) -> list[dict[str, Array]]:
+        return _split(convert_output(returned, wrapped, instance), rows)
 
     spans = [getattr(request, "span", None) for request in requests]
-    below = [start_span_from_span(span, _SPAN) for span in spans if span is not None]
+    child_spans = [start_span_from_span(span, _SPAN_NAME) for span in spans if span is not None]
     try:
-        return _each(wrapped(*others, **{**kwargs, **inputs}), answer)
+        return _convert(wrapped(*others, **{**kwargs, **inputs}), convert)
     finally:
-        for span in below:
+        for span in child_spans:
             span.end()
 
 
 def check_rows(outputs: Mapping[str, Any], rows: int) -> None:
-    """Checks that every output has a row for each of the batch.
+    """Checks the row count of every output.
 
     Raises:
-        ValueError: one has not.
+        ValueError: a row count differs.
     """
     shapes = {name: np.shape(array) for name, array in outputs.items()}
     wrong = [f"{name}: {shape}" for name, shape in shapes.items() if not shape or shape[0] != rows]
@@ -76,7 +76,7 @@ def check_rows(outputs: Mapping[str, Any], rows: int) -> None:
         )
 
 
-def _joined(requests: Sequence[Any]) -> dict[str, Array]:
+def _concatenate(requests: Sequence[Any]) -> dict[str, Array]:
     names = requests[0].keys()
     if any(request.keys() != names for request in requests[1:]):
         raise PyTritonValidationError("Cannot batch requests with different set of inputs keys")
@@ -85,39 +85,39 @@ def _joined(requests: Sequence[Any]) -> dict[str, Array]:
     return {name: np.concatenate([request[name] for request in requests]) for name in names}
 
 
-def _parted(outputs: dict[str, Any], rows: Sequence[int]) -> list[dict[str, Array]]:
+def _split(outputs: dict[str, Any], rows: Sequence[int]) -> list[dict[str, Array]]:
     check_rows(outputs, sum(rows))
     if len(rows) == 1:
         return [outputs]
     ends = np.cumsum(rows).tolist()
-    cuts = [slice(end - size, end) for end, size in zip(ends, rows, strict=True)]
-    return [{name: array[cut] for name, array in outputs.items()} for cut in cuts]
+    slices = [slice(end - size, end) for end, size in zip(ends, rows, strict=True)]
+    return [{name: array[part] for name, array in outputs.items()} for part in slices]
 
 
-def _each(returned: Any, answer: Callable[[Any], Any]) -> Any:
-    """The same of what is awaited or yielded, where it is not there yet."""
+def _convert(returned: Any, convert: Callable[[Any], Any]) -> Any:
+    """Converts a result, now or when a generator or awaitable produces it."""
     if inspect.isgenerator(returned):
-        return _of_generator(returned, answer)
+        return _convert_generator(returned, convert)
     if inspect.isasyncgen(returned):
-        return _of_async_generator(returned, answer)
-    return _of_awaitable(returned, answer) if inspect.isawaitable(returned) else answer(returned)
+        return _convert_async_generator(returned, convert)
+    return _convert_awaitable(returned, convert) if inspect.isawaitable(returned) else convert(returned)
 
 
-def _of_generator(pieces: Any, answer: Callable[[Any], Any]) -> Iterator[Any]:
+def _convert_generator(results: Any, convert: Callable[[Any], Any]) -> Iterator[Any]:
     try:
-        for piece in pieces:
-            yield answer(piece)
+        for result in results:
+            yield convert(result)
     finally:
-        pieces.close()
+        results.close()
 
 
-async def _of_async_generator(pieces: Any, answer: Callable[[Any], Any]) -> AsyncIterator[Any]:
+async def _convert_async_generator(results: Any, convert: Callable[[Any], Any]) -> AsyncIterator[Any]:
     try:
-        async for piece in pieces:
-            yield answer(piece)
+        async for result in results:
+            yield convert(result)
     finally:
-        await pieces.aclose()
+        await results.aclose()
 
 
-async def _of_awaitable(awaited: Any, answer: Callable[[Any], Any]) -> Any:
-    return answer(await awaited)
+async def _convert_awaitable(awaitable: Any, convert: Callable[[Any], Any]) -> Any:
+    return convert(await awaitable)

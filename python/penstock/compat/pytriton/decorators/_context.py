@@ -1,4 +1,4 @@
-"""`TritonContext`: what a callable may know of the models it is bound as."""
+"""`TritonContext`: the configurations of a callable's models."""
 
 from __future__ import annotations
 
@@ -25,105 +25,106 @@ __all__ = [
     "triton_context",
 ]
 
-FIELD = "triton_context"
-"""The parameter that `triton_context` fills."""
+CONTEXT_PARAMETER = "triton_context"
+"""Parameter that the decorator `triton_context` sets."""
 
 _ATTRIBUTE = "__triton_context__"
 
 SPECIAL_KEYS = (_ATTRIBUTE,)
-"""Names that no input may have."""
+"""Reserved names, which no input may have."""
 
-NOT_INPUTS = (_ATTRIBUTE, FIELD)
-"""Keyword arguments of a callable that are no inputs."""
+NOT_INPUTS = (_ATTRIBUTE, CONTEXT_PARAMETER)
+"""Keyword arguments of a callable that are not inputs."""
 
 
 class ModelConfigDict(MutableMapping[Callable[..., Any], TritonModelConfig]):
-    """Configurations by the callable that is bound. An object with `__call__` and that method are the same key."""
+    """Configurations by bound callable. An object with `__call__` and its method `__call__` are the same key."""
 
     def __init__(self) -> None:
-        self._kept: dict[Any, tuple[Callable[..., Any], TritonModelConfig]] = {}
+        self._configs: dict[Any, tuple[Callable[..., Any], TritonModelConfig]] = {}
 
     def __getitem__(self, infer_callable: Callable[..., Any]) -> TritonModelConfig:
-        return self._kept[_key(infer_callable)][1]
+        return self._configs[_key(infer_callable)][1]
 
     def __setitem__(self, infer_callable: Callable[..., Any], item: TritonModelConfig) -> None:
-        self._kept[_key(infer_callable)] = (infer_callable, item)
+        self._configs[_key(infer_callable)] = (infer_callable, item)
 
     def __delitem__(self, infer_callable: Callable[..., Any]) -> None:
-        del self._kept[_key(infer_callable)]
+        del self._configs[_key(infer_callable)]
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._configs)
 
     def __iter__(self) -> Iterator[Callable[..., Any]]:
-        return (infer_callable for infer_callable, _ in self._kept.values())
+        return (infer_callable for infer_callable, _ in self._configs.values())
 
 
 @dataclass
 class TritonContext:
-    """What a callable may know of the models it is bound as."""
+    """Configurations of the models that a callable is bound as."""
 
     model_configs: ModelConfigDict = field(default_factory=ModelConfigDict)
-    """The configuration of each of them, by callable."""
+    """Configuration of each model, by callable."""
 
 
 @dataclass(frozen=True)
-class Running:
-    """What runs on an instance's thread."""
+class InstanceContext:
+    """Callable, context and configuration of an instance's thread."""
 
     callable: Callable[..., Any]
     context: TritonContext
     config: TritonModelConfig
 
 
-running: ContextVar[Running | None] = ContextVar("running", default=None)
-"""Set once on each instance's thread: a callable may be bound as several models, and lie in wrappers of its own."""
+instance_context: ContextVar[InstanceContext | None] = ContextVar("instance_context", default=None)
+"""Set once on each instance's thread. It also serves callables that are bound as several models, or wrapped by the
+user's own decorators."""
 
 
 def inject(context: TritonContext, infer_callable: Callable[..., Any], config: TritonModelConfig) -> TritonContext:
-    """Lets a callable find a model's configuration, beside those that it finds already.
+    """Adds a model's configuration to the context of a callable.
 
     Returns:
-        The context that the callable has.
+        The context of the callable.
     """
     bound_to = receiver(infer_callable)
     holder = unwrapped(infer_callable) if bound_to is None else bound_to
-    known = getattr(holder, _ATTRIBUTE, None)
-    context = known if isinstance(known, TritonContext) else context
+    existing = getattr(holder, _ATTRIBUTE, None)
+    context = existing if isinstance(existing, TritonContext) else context
     context.model_configs[infer_callable] = config
-    # A builtin, or an object with slots, has `running` alone.
+    # Builtins and objects with slots accept no attributes. They use `instance_context` alone.
     with contextlib.suppress(AttributeError, TypeError):
         setattr(holder, _ATTRIBUTE, context)
     return context
 
 
 def get_triton_context(wrapped: Any, instance: Any) -> TritonContext:
-    """The context of a callable, for decorators of one's own.
+    """Returns the context of a callable, for custom decorators.
 
     Args:
-        wrapped: What is decorated.
-        instance: The object that it is bound to; None for a function.
+        wrapped: The decorated function.
+        instance: The object of a bound method; None for a function.
 
     Raises:
-        PyTritonValidationError: it is not bound to a server.
+        PyTritonValidationError: the callable is not bound to a server.
     """
-    caller = wrapped if instance is None else instance
-    found = getattr(caller, _ATTRIBUTE, None)
+    owner = wrapped if instance is None else instance
+    found = getattr(owner, _ATTRIBUTE, None)
     if found is not None:
         return found  # type: ignore[no-any-return]
-    current = running.get()
+    current = instance_context.get()
     if current is None:
         raise PyTritonValidationError("Wrapped function or object must bound with triton to get  __triton_context__")
     return current.context
 
 
 def get_model_config(wrapped: Any, instance: Any) -> TritonModelConfig:
-    """The configuration of the model that a callable is bound as. The arguments are those of `get_triton_context`.
+    """Returns the configuration of a callable's model. The arguments are the ones of `get_triton_context`.
 
     Raises:
-        PyTritonValidationError: it is not bound to a server.
+        PyTritonValidationError: the callable is not bound to a server.
     """
-    current = running.get()
+    current = instance_context.get()
     if current is not None and _key(current.callable) == _key(wrapped):
         return current.config
     configs = get_triton_context(wrapped, instance).model_configs
@@ -135,10 +136,10 @@ def get_model_config(wrapped: Any, instance: Any) -> TritonModelConfig:
 def convert_output(
     outputs: Any, wrapped: Any = None, instance: Any = None, model_config: TritonModelConfig | None = None
 ) -> dict[str, Any]:
-    """What a callable returned, by output: a dict as it is; a list or tuple in the order of the configuration.
+    """Returns a callable's result by output name: a dict unchanged, a list or tuple in the order of the configuration.
 
     Raises:
-        PyTritonValidationError: it is something else, or of another length; or the callable is not bound.
+        PyTritonValidationError: the type or length is wrong, or the callable is not bound.
     """
     if isinstance(outputs, dict):
         return outputs
@@ -153,14 +154,14 @@ def convert_output(
 
 @decorator
 def triton_context(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Gives the callable its context, as the parameter `triton_context`."""
-    kwargs[FIELD] = get_triton_context(wrapped, instance)
+    """Passes the callable its context, as the parameter `triton_context`."""
+    kwargs[CONTEXT_PARAMETER] = get_triton_context(wrapped, instance)
     return wrapped(*args, **kwargs)
 
 
 def _key(infer_callable: Any) -> Any:
-    bare = unwrapped(infer_callable)
-    if inspect.ismethod(bare):
-        # A method is made anew each time that it is asked for; equal ones are of one function and one object.
-        return id(bare.__self__) if bare.__name__ == "__call__" else bare
-    return id(bare)
+    target = unwrapped(infer_callable)
+    if inspect.ismethod(target):
+        # Each access creates a new method object. Equal methods have the same function and object.
+        return id(target.__self__) if target.__name__ == "__call__" else target
+    return id(target)

@@ -1,4 +1,4 @@
-"""`fill_optionals` and `first_value`: inputs that are not there, and inputs of which one row is enough."""
+"""`fill_optionals` and `first_value`: defaults of optional inputs, and inputs with one value for a batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Array = npt.NDArray[Any]
 
 
 def fill_optionals(**defaults: Array) -> Callable[[Any], Any]:
-    """Gives requests the inputs that they left out. It goes outside of all others.
+    """Adds default values of missing inputs to the requests. Place it outside all other decorators.
 
     Args:
-        defaults: The value of each input, without a batch axis: every row gets it.
+        defaults: Value of each input, without a batch axis. Every row gets it.
     """
 
     def wrapper(wrapped: Any, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -40,17 +40,17 @@ def fill_optionals(**defaults: Array) -> Callable[[Any], Any]:
 
 
 def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = True) -> Callable[[Any], Any]:
-    """Gives the function the first row of these inputs, in place of all.
+    """Passes the function the first row of these inputs instead of all rows.
 
-    It works inside of `batch`, and around functions that take requests. Inputs that are not there stay so.
+    It works inside `batch`, and around functions that take requests. Missing inputs stay missing.
 
     Args:
-        keys: The inputs.
-        squeeze_single_values: Whether a row of one element is given as a scalar.
-        strict: Whether all rows must be equal.
+        keys: Names of the inputs.
+        squeeze_single_values: Pass a row of one element as a scalar.
+        strict: Require all rows to be equal.
 
     Raises:
-        PyTritonBadParameterError: a key is none of an input.
+        PyTritonBadParameterError: a key is a reserved name.
     """
     special = [key for key in keys if key in SPECIAL_KEYS]
     if special:
@@ -59,7 +59,7 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
             f"The set of not allowed keys are {', '.join(SPECIAL_KEYS)}"
         )
 
-    def replaced(request: Any) -> Any:
+    def replace_values(request: Any) -> Any:
         for name in keys:
             if name in request:
                 if strict:
@@ -71,9 +71,9 @@ def first_value(*keys: str, squeeze_single_values: bool = True, strict: bool = T
         if not get_model_config(wrapped, instance).batching:
             raise PyTritonRuntimeError("The @first_value decorator can only be used with models that support batching.")
         if set(kwargs) - set(NOT_INPUTS):
-            return wrapped(*args, **replaced(kwargs))
+            return wrapped(*args, **replace_values(kwargs))
         requests, *others = args
-        return wrapped([replaced(request) for request in requests], *others, **kwargs)
+        return wrapped([replace_values(request) for request in requests], *others, **kwargs)
 
     return decorator(wrapper)
 
@@ -84,11 +84,11 @@ def _first(values: Array, *, squeeze: bool) -> Any:
 
 
 def _check_equal(name: str, values: Array) -> None:
-    same = values[1:] == values[:1]
+    equal = values[1:] == values[:1]
     if values.dtype.kind == "f":
-        # As numpy tells unique values: one NaN is like another.
-        same = same | (np.isnan(values[1:]) & np.isnan(values[:1]))
-    if not np.all(same):
+        # As in `numpy.unique`: NaN values are equal to each other.
+        equal = equal | (np.isnan(values[1:]) & np.isnan(values[:1]))
+    if not np.all(equal):
         raise PyTritonRuntimeError(
             f"The values on the {name!r} input are not equal. "
             "To proceed, either disable strict mode in @first_value wrapper "
@@ -102,9 +102,9 @@ def _check_defaults(defaults: dict[str, Array], config: TritonModelConfig) -> No
     unknown = sorted(set(defaults) - set(inputs))
     if unknown:
         raise PyTritonBadParameterError(f"Could not found {', '.join(unknown)} inputs")
-    others = [f"{name}={value}" for name, value in defaults.items() if not isinstance(value, np.ndarray)]
-    if others:
-        raise PyTritonBadParameterError(f"Could not use {', '.join(others)} defaults as they are not NumPy arrays")
+    invalid = [f"{name}={value}" for name, value in defaults.items() if not isinstance(value, np.ndarray)]
+    if invalid:
+        raise PyTritonBadParameterError(f"Could not use {', '.join(invalid)} defaults as they are not NumPy arrays")
     types = [
         f"{name}: dtype={value.dtype} expected_dtype={inputs[name].dtype}"
         for name, value in defaults.items()
@@ -126,9 +126,9 @@ def _check_defaults(defaults: dict[str, Array], config: TritonModelConfig) -> No
 
 
 def _same_type(value: Array, spec: TensorSpec) -> bool:
-    # Texts arrive as objects, whichever of the types for them is declared.
-    texts = value.dtype.kind in "OS" and (spec.dtype is bytes or np.dtype(spec.dtype).kind in "OS")
-    return texts or value.dtype == spec.dtype
+    # Strings arrive as objects, for each of the declared string types.
+    are_strings = value.dtype.kind in "OS" and (spec.dtype is bytes or np.dtype(spec.dtype).kind in "OS")
+    return are_strings or value.dtype == spec.dtype
 
 
 def _same_shape(value: Array, spec: TensorSpec) -> bool:

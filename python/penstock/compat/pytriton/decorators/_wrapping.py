@@ -1,4 +1,4 @@
-"""`decorator`: what makes a wrapper work on functions, on methods and on objects with `__call__`."""
+"""`decorator`: wrappers for functions, methods and objects with `__call__`."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 __all__ = ["Decorated", "Wrapper", "decorator", "layers", "receiver", "unwrapped"]
 
 Wrapper = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Takes what it wraps, the object that this is bound to or None, and the arguments of the call."""
+"""Receives the wrapped callable, its bound object or None, and the arguments of the call."""
 
 
 class Decorated:
-    """A callable with a wrapper around it. It has the attributes of what it wraps, and sets them there.
+    """A callable with a wrapper. Its attributes are those of the wrapped callable, for reading and for writing.
 
-    As a class's attribute it binds like a function.
+    As a class attribute it binds like a function.
     """
 
-    __slots__ = ("__wrapped__", "_bound_to", "_wrapper", "made_by")
+    __slots__ = ("__wrapped__", "_bound_to", "_decorator", "_wrapper")
 
     __wrapped__: Any
-    """What it wraps."""
-    made_by: Any
-    """The decorator that made it."""
+    """The wrapped callable."""
+    _decorator: Any
+    """The decorator that created it."""
 
-    def __init__(self, wrapped: Any, wrapper: Wrapper, made_by: Any, bound_to: Any = None) -> None:
-        put = object.__setattr__
-        put(self, "__wrapped__", wrapped)
-        put(self, "_wrapper", wrapper)
-        put(self, "made_by", made_by)
-        # A builtin has a `__self__` too: its module.
-        put(self, "_bound_to", receiver(wrapped) if bound_to is None else bound_to)
+    def __init__(self, wrapped: Any, wrapper: Wrapper, decorator: Any, bound_to: Any = None) -> None:
+        set_attribute = object.__setattr__
+        set_attribute(self, "__wrapped__", wrapped)
+        set_attribute(self, "_wrapper", wrapper)
+        set_attribute(self, "_decorator", decorator)
+        # Only methods count: the `__self__` of a builtin is its module.
+        set_attribute(self, "_bound_to", receiver(wrapped) if bound_to is None else bound_to)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._wrapper(self.__wrapped__, self._bound_to, args, kwargs)
@@ -41,7 +41,7 @@ class Decorated:
         if bind is None:
             return self
         bound = bind(self.__wrapped__, instance, owner)
-        return self if bound is self.__wrapped__ else Decorated(bound, self._wrapper, self.made_by, instance)
+        return self if bound is self.__wrapped__ else Decorated(bound, self._wrapper, self._decorator, instance)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__wrapped__, name)
@@ -65,7 +65,7 @@ class Decorated:
 
 
 def decorator(wrapper: Wrapper) -> Callable[[Any], Any]:
-    """Makes a decorator of a wrapper."""
+    """Creates a decorator from a wrapper."""
 
     def decorate(wrapped: Any) -> Decorated:
         return Decorated(wrapped, wrapper, decorate)
@@ -76,23 +76,23 @@ def decorator(wrapper: Wrapper) -> Callable[[Any], Any]:
 
 
 def unwrapped(target: Any) -> Any:
-    """What the decorators of this package were put around."""
+    """Returns the callable inside all decorators of this package."""
     while isinstance(target, Decorated):
         target = target.__wrapped__
     return target
 
 
 def receiver(target: Any) -> Any:
-    """The object that a method is bound to; None for anything else."""
+    """Returns the object of a bound method; None for anything else."""
     if isinstance(target, Decorated):
         return target._bound_to
     return target.__self__ if inspect.ismethod(target) else None
 
 
 def layers(target: Any) -> list[Any]:
-    """The decorators of this package around a callable, the outermost first."""
+    """Returns the decorators of this package around a callable, outermost first."""
     found = []
     while isinstance(target, Decorated):
-        found.append(target.made_by)
+        found.append(target._decorator)
         target = target.__wrapped__
     return found

@@ -1,4 +1,4 @@
-"""How a model is configured: its tensors, its batching, its queue."""
+"""Configuration of models: tensors, batching and queueing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton's names of data types."""
+"""Names of Triton's data types."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NAMES: dict[str, Any] = {
 
 
 def is_bytes(dtype: Any) -> bool:
-    """Whether a tensor of that type holds texts or blobs."""
+    """True if tensors of that type contain text or binary data."""
     return dtype in (bytes, object, str) or np.dtype(dtype).kind in "OSU"
 
 
 def to_triton(dtype: Any) -> str:
-    """The name of a numpy type, such as TYPE_FP32.
+    """Returns Triton's name of a numpy type, such as TYPE_FP32.
 
     Raises:
-        PyTritonBadParameterError: it has none.
+        PyTritonBadParameterError: Triton has no such type.
     """
     if is_bytes(dtype):
         return "TYPE_STRING"
@@ -39,23 +39,23 @@ def to_triton(dtype: Any) -> str:
     raise PyTritonBadParameterError(f"Triton has no data type for {dtype}.")
 
 
-def from_triton(data_type: str | None, what: str) -> Any:
-    """The numpy type of a name.
+def from_triton(data_type: str | None, context: str) -> Any:
+    """Returns the numpy type of a Triton data type.
 
     Args:
-        data_type: The name, such as TYPE_FP32.
-        what: Whose it is, for messages: for example "input with name `x`".
+        data_type: Name such as TYPE_FP32.
+        context: Tensor of that type, for messages: for example "input with name `x`".
 
     Raises:
-        PyTritonModelConfigError: it names none.
+        PyTritonModelConfigError: the name is missing or unknown.
     """
     if not data_type:
-        raise PyTritonModelConfigError(f"Data type for {what} not defined.")
+        raise PyTritonModelConfigError(f"Data type for {context} not defined.")
     _, _, name = data_type.partition("_")
     if not name or "_" in name:
         raise PyTritonModelConfigError(
-            f"Invalid data type `{data_type}` for {what} not defined. The expected name is TYPE_{{type}}."
+            f"Invalid data type `{data_type}` for {context} not defined. The expected name is TYPE_{{type}}."
         )
     if name not in _NAMES:
-        raise PyTritonModelConfigError(f"Unsupported data type `{data_type}` for {what}")
+        raise PyTritonModelConfigError(f"Unsupported data type `{data_type}` for {context}")
     return _NAMES[name]

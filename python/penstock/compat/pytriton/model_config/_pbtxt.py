@@ -1,4 +1,8 @@
-"""Triton's `config.pbtxt`: protobuf's text format, as far as a model's configuration goes."""
+"""Reader and writer of Triton's `config.pbtxt`: the part of protobuf's text format that model configurations use.
+
+Written by hand: `google.protobuf.text_format` would add a dependency, and a private descriptor of all these fields is
+no shorter than this module.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from penstock.compat.pytriton.exceptions import PyTritonModelConfigError
 
 __all__ = ["read", "write"]
 
-# The order of protobuf's field numbers.
+# Field order: by protobuf's field numbers.
 _POLICY = ("timeout_action", "default_timeout_microseconds", "allow_timeout_override", "max_queue_size")
 _TENSOR = ("name", "data_type", "dims", "optional")
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -37,55 +41,57 @@ _MAPS = ("parameters", "priority_queue_policy", "inputs")
 _REPEATED = ("input", "output", "instance_group", "dims", "preferred_batch_size", "model_warmup")
 _ENUMS = ("data_type", "kind", "timeout_action")
 _UNSET = ("REJECT", "KIND_AUTO", "TYPE_INVALID")
-"""Values that are written by leaving them out."""
+"""Default values, which are not written."""
 
 _TOKEN = re.compile(r"""\s*(?:\#[^\n]*\s*)*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[\w.+-]+|[{}<>\[\]:;,])""")
 _END = re.compile(r"\s*(?:\#[^\n]*\s*)*\Z")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
-_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_ESCAPED_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 
 def write(config: Mapping[str, Any]) -> str:
-    """A configuration with the names of the protocol, as text."""
+    """Formats a configuration with the protocol's names."""
     return "".join(f"{line}\n" for line in _lines("", config))
 
 
 def read(text: str) -> dict[str, Any]:
-    """A configuration of its text. What has no value is not there.
+    """Parses a configuration. Unset fields are missing in the result.
 
     Raises:
-        PyTritonModelConfigError: it is no text of that form.
+        PyTritonModelConfigError: the syntax is invalid.
     """
     tokens = _Tokens(text)
     return _message(tokens, None)
 
 
-def _lines(kind: str, message: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted(message, key=lambda name: _place(kind, name)):
+def _lines(field: str, message: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(message, key=lambda name: _field_index(field, name)):
         value = message[name]
         if name in _MAPS:
             for key in sorted(value):
                 inner = [
-                    f"key: {_text(str(key)) if isinstance(key, str) else key}",
+                    f"key: {_quote(str(key)) if isinstance(key, str) else key}",
                     *_nested("value", name, value[key]),
                 ]
                 yield from _block(name, inner)
         elif isinstance(value, (list, tuple)):
-            for one in value:
-                yield from _nested(name, name, one) if isinstance(one, Mapping) else [f"{name}: {_scalar(name, one)}"]
+            for item in value:
+                yield from (
+                    _nested(name, name, item) if isinstance(item, Mapping) else [f"{name}: {_scalar(name, item)}"]
+                )
         elif isinstance(value, Mapping):
             yield from _nested(name, name, value)
         elif value and value not in _UNSET:
             yield f"{name}: {_scalar(name, value)}"
 
 
-def _place(kind: str, name: str) -> int:
-    known = _FIELDS.get(kind, ())
+def _field_index(field: str, name: str) -> int:
+    known = _FIELDS.get(field, ())
     return known.index(name) if name in known else len(known)
 
 
-def _nested(name: str, kind: str, message: Mapping[str, Any]) -> Iterator[str]:
-    return _block(name, _lines(kind, message))
+def _nested(name: str, field: str, message: Mapping[str, Any]) -> Iterator[str]:
+    return _block(name, _lines(field, message))
 
 
 def _block(name: str, inner: Any) -> Iterator[str]:
@@ -97,39 +103,39 @@ def _block(name: str, inner: Any) -> Iterator[str]:
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) if name in _ENUMS or not isinstance(value, str) else _text(value)
+    return str(value) if name in _ENUMS or not isinstance(value, str) else _quote(value)
 
 
-def _text(value: str) -> str:
+def _quote(value: str) -> str:
     named = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", ord('"'): '\\"', ord("'"): "\\'", ord("\\"): "\\\\"}
-    shown = (named.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in value.encode())
-    return '"' + "".join(shown) + '"'
+    encoded = (named.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in value.encode())
+    return '"' + "".join(encoded) + '"'
 
 
 class _Tokens:
-    """The words of a text, one after the other."""
+    """Tokens of a text, in sequence."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+        self._quote, self._position = text, 0
 
     def peek(self) -> str | None:
-        found = _TOKEN.match(self._text, self._at)
+        found = _TOKEN.match(self._quote, self._position)
         if found is not None:
             return found[1]
-        if _END.match(self._text, self._at):
+        if _END.match(self._quote, self._position):
             return None
-        line = self._text.count("\n", 0, self._at) + 1
+        line = self._quote.count("\n", 0, self._position) + 1
         raise PyTritonModelConfigError(f"The config cannot be read from line {line} on.")
 
     def take(self, expected: str | None = None) -> str:
         token = self.peek()
         if token is None or (expected is not None and token != expected):
-            line = self._text.count("\n", 0, self._at) + 1
+            line = self._quote.count("\n", 0, self._position) + 1
             wanted = "more" if expected is None else repr(expected)
             raise PyTritonModelConfigError(f"The config has {token!r} after line {line}, expected {wanted}.")
-        found = _TOKEN.match(self._text, self._at)
+        found = _TOKEN.match(self._quote, self._position)
         assert found is not None
-        self._at = found.end()
+        self._position = found.end()
         return token
 
     def skip(self, *tokens: str) -> bool:
@@ -140,7 +146,7 @@ class _Tokens:
 
 
 def _message(tokens: _Tokens, end: str | None) -> dict[str, Any]:
-    """The fields up to `end`."""
+    """Parses the fields up to the token `end`."""
     message: dict[str, Any] = {}
     while tokens.peek() != end:
         name = tokens.take()
@@ -177,10 +183,10 @@ def _value(tokens: _Tokens) -> Any:
         tokens.take(end)
         return message
     if word[0] in "\"'":
-        text = _unquoted(word)
-        # Neighbours are one text.
+        text = _unquote(word)
+        # Adjacent strings are concatenated.
         while (following := tokens.peek()) is not None and following[0] in "\"'":
-            text += _unquoted(tokens.take())
+            text += _unquote(tokens.take())
         return text.decode()
     if word in ("true", "false"):
         return word == "true"
@@ -190,11 +196,11 @@ def _value(tokens: _Tokens) -> Any:
         return word
 
 
-def _unquoted(token: str) -> bytes:
-    def plain(found: re.Match[bytes]) -> bytes:
+def _unquote(token: str) -> bytes:
+    def decode(found: re.Match[bytes]) -> bytes:
         octal, hexadecimal, letter = found.groups()
         if letter is not None:
-            return _LETTERS.get(letter, letter)
+            return _ESCAPED_LETTERS.get(letter, letter)
         return bytes([int(octal, 8) & 255 if octal else int(hexadecimal, 16)])
 
-    return _ESCAPE.sub(plain, token[1:-1].encode())
+    return _ESCAPE.sub(decode, token[1:-1].encode())

@@ -1,4 +1,4 @@
-"""What a model computes before it is ready, and the data for it."""
+"""Warm-up requests of a model, and their data."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
 
 Array = npt.NDArray[Any]
 
-_LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", dtype="S1")
+_ALPHABET = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", dtype="S1")
 
 
 @dataclass
 class WarmupInput:
-    """Where the data of one input comes from: a file, else zeros, else random values."""
+    """Data source of one input, in order of precedence: a file, zeros, random values."""
 
     dtype: Any
-    """Its numpy type."""
+    """numpy type."""
     shape: Sequence[int]
-    """The sizes of its axes without the batch axis, all of them known."""
+    """Shape without the batch axis, with known sizes."""
     zero_data: bool | None = False
-    """Zeros, or empty texts."""
+    """Use zeros, or empty strings."""
     random_data: bool | None = False
-    """Random values."""
+    """Use random values."""
     input_data_file: str | None = None
-    """The path of a `.npy` file."""
+    """Path of a `.npy` file."""
 
 
 @dataclass
@@ -38,25 +38,25 @@ class ModelWarmup:
     """A request that each callable computes before the model is ready."""
 
     name: str
-    """What it is called in the log."""
+    """Name in the log."""
     batch_size: int
-    """Its rows."""
+    """Row count."""
     inputs: dict[str, WarmupInput]
-    """Its inputs, by name."""
+    """Inputs by name."""
     count: int
-    """How often it is computed."""
+    """Number of repetitions."""
 
 
 def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> Array:
-    """The array of one input, with a batch axis in front.
+    """Returns the array of one input, with a batch axis in front.
 
     Raises:
-        PyTritonBadParameterError: it does not say where the data comes from, or its file has another shape.
-        OSError: its file cannot be read.
+        PyTritonBadParameterError: the data source is missing, or the file has a different shape.
+        OSError: the file cannot be read.
     """
     shape = (batch_size, *warmup_input.shape)
     if warmup_input.input_data_file:
-        return _of_file(warmup_input, shape)
+        return _load_file(warmup_input, shape)
     if warmup_input.zero_data:
         return np.zeros(shape, dtype=warmup_input.dtype)
     if warmup_input.random_data:
@@ -69,7 +69,7 @@ def generate_warmup_data(warmup_input: WarmupInput, batch_size: int) -> Array:
 def generate_warmup_requests(
     model_warmup: Sequence[ModelWarmup] | None, input_specs: Sequence[Any], outputs_specs: Sequence[Any]
 ) -> list[dict[str, Array]]:
-    """The arrays of all requests, by input. What the model's tensors are makes no difference.
+    """Returns the arrays of all requests, by input. The specs of the model's tensors are ignored.
 
     Raises:
         PyTritonBadParameterError: as `generate_warmup_data`.
@@ -81,9 +81,9 @@ def generate_warmup_requests(
     ]
 
 
-def _of_file(wanted: WarmupInput, shape: tuple[int, ...]) -> Array:
-    # A file may come from anywhere, and pickled objects would run code.
-    data: Array = np.load(str(wanted.input_data_file))
+def _load_file(warmup_input: WarmupInput, shape: tuple[int, ...]) -> Array:
+    # The file may be untrusted, so pickled objects are not loaded: they would run code.
+    data: Array = np.load(str(warmup_input.input_data_file))
     if data.shape != shape:
         if data.ndim == len(shape) - 1:
             data = np.repeat(data[np.newaxis], shape[0], axis=0)
@@ -91,20 +91,20 @@ def _of_file(wanted: WarmupInput, shape: tuple[int, ...]) -> Array:
             data = np.resize(data, shape)
         else:
             raise PyTritonBadParameterError(f"Input data file shape {data.shape} doesn't match expected shape {shape}")
-    return data.astype(wanted.dtype)
+    return data.astype(warmup_input.dtype)
 
 
 def _random(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    chance = np.random.default_rng()
+    rng = np.random.default_rng()
     if dtype.kind == "b":
-        return chance.integers(0, 2, size=shape).astype(dtype)
+        return rng.integers(0, 2, size=shape).astype(dtype)
     if dtype.kind in "iu":
-        # Small types as a whole; larger ones with values that are likely to be indexes of something.
+        # Small types use their whole range. Larger ones use values that are probably valid indexes.
         low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.itemsize <= 2 else (0, 100)
-        return chance.integers(low, high, size=shape, dtype=dtype)
+        return rng.integers(low, high, size=shape, dtype=dtype)
     if dtype.kind == "f":
-        return chance.random(shape).astype(dtype)
+        return rng.random(shape).astype(dtype)
     if dtype.kind in "OS":
-        texts = [chance.choice(_LETTERS, chance.integers(8, 33)).tobytes() for _ in range(math.prod(shape))]
-        return np.array(texts, dtype=dtype).reshape(shape)
+        strings = [rng.choice(_ALPHABET, rng.integers(8, 33)).tobytes() for _ in range(math.prod(shape))]
+        return np.array(strings, dtype=dtype).reshape(shape)
     return np.zeros(shape, dtype=dtype)

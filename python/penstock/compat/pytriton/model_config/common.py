@@ -1,4 +1,4 @@
-"""What a model's configuration is made of, whoever reads it."""
+"""Parts of a model's configuration, for bound and parsed models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class DeviceKind(enum.Enum):
-    """Where Triton would place a model's instances. Here they are threads of this process, whatever it says."""
+    """Triton's placement of instances. Here every instance is a thread of this process, for every kind."""
 
     KIND_AUTO = "KIND_AUTO"
     KIND_CPU = "KIND_CPU"
@@ -35,58 +35,58 @@ class DeviceKind(enum.Enum):
 
 
 class TimeoutAction(enum.Enum):
-    """What becomes of a request that has waited for too long."""
+    """Action for a request that exceeds its queue timeout."""
 
     REJECT = "REJECT"
-    """It is refused."""
+    """Reject the request."""
     DELAY = "DELAY"
-    """It goes behind those that have not."""
+    """Move the request behind those that have not timed out."""
 
 
 @dataclass
 class QueuePolicy:
-    """How requests wait."""
+    """Queue policy of a priority level."""
 
     timeout_action: TimeoutAction = TimeoutAction.REJECT
-    """What becomes of one that has waited for too long."""
+    """Action for a request that exceeds its queue timeout."""
     default_timeout_microseconds: int = 0
-    """How long one may wait; 0 for as long as it takes."""
+    """Queue timeout in microseconds; 0 means none."""
     allow_timeout_override: bool = False
-    """Whether a request may name a shorter time itself."""
+    """A request may set a shorter timeout."""
     max_queue_size: int = 0
-    """The most that wait; 0 for any number."""
+    """Maximum queue size; 0 means no limit."""
 
 
 @dataclass
 class DynamicBatcher:
-    """How requests share a call."""
+    """Dynamic batching: how requests share a call."""
 
     max_queue_delay_microseconds: int = 0
-    """How long the oldest request may wait for company."""
+    """Maximum wait of the oldest request for a larger batch, in microseconds."""
     preferred_batch_size: list[int] | None = None
-    """Sizes that batches are cut to."""
+    """Preferred row counts of a batch."""
     preserve_ordering: bool = False
-    """Whether answers keep the order of the requests."""
+    """Send responses in the order of the requests."""
     priority_levels: int = 0
-    """How many levels of priority there are; 0 for none. Level 1 goes first."""
+    """Number of priority levels; 0 means none. Level 1 runs first."""
     default_priority_level: int = 0
-    """The level of requests that name none; 0 for the lowest."""
+    """Level of requests without a priority; 0 means the lowest."""
     default_queue_policy: QueuePolicy | None = None
-    """How requests wait, where their level has no policy of its own."""
+    """Queue policy of levels without a policy of their own."""
     priority_queue_policy: dict[int, QueuePolicy] | None = None
-    """How the requests of single levels wait."""
+    """Queue policy by level."""
 
 
 def is_dynamic(batcher: Any) -> bool:
-    """Whether requests may share a call; anything but a `DynamicBatcher` keeps them apart."""
+    """True if requests may share a call: for a `DynamicBatcher` only."""
     return isinstance(batcher, DynamicBatcher)
 
 
 def check_priorities(batcher: DynamicBatcher) -> None:
-    """Checks that the levels that are named are there.
+    """Checks the priority levels of a batcher.
 
     Raises:
-        PyTritonBadParameterError: one is not.
+        PyTritonBadParameterError: a level does not exist.
     """
     levels = batcher.priority_levels
     if batcher.default_priority_level and batcher.default_priority_level > levels:

@@ -23,20 +23,20 @@ Message = dict[str, Any]
 
 
 class ModelConfigGenerator:
-    """Makes Triton's configuration of a model.
+    """Generates Triton's configuration of a model.
 
     Args:
-        config: What is said of the model.
+        config: Configuration of the model.
     """
 
     def __init__(self, config: TritonModelConfig) -> None:
         self._config = config
 
     def get_config(self) -> Message:
-        """The configuration as JSON has it.
+        """Returns the configuration in the form of Triton's JSON.
 
         Raises:
-            PyTritonBadParameterError: a value is one that it cannot have.
+            PyTritonBadParameterError: a value is invalid.
         """
         config = self._config
         message: Message = {"name": config.model_name, "backend": config.backend, **self._batching()}
@@ -55,8 +55,8 @@ class ModelConfigGenerator:
         if config.decoupled:
             message["model_transaction_policy"] = {"decoupled": True}
         if config.backend_parameters:
-            said = config.backend_parameters.items()
-            message["parameters"] = {name: {"string_value": str(value)} for name, value in said}
+            parameters = config.backend_parameters.items()
+            message["parameters"] = {name: {"string_value": str(value)} for name, value in parameters}
         if config.response_cache:
             message["response_cache"] = {"enable": config.response_cache.enable}
         if config.model_warmup:
@@ -64,24 +64,24 @@ class ModelConfigGenerator:
         return message
 
     def to_file(self, config_path: str | pathlib.Path) -> str:
-        """Writes the configuration as a `config.pbtxt`, with the folders that it takes.
+        """Writes the configuration as `config.pbtxt`, and creates missing folders.
 
         Returns:
-            Its text.
+            Text of the file.
 
         Raises:
             PyTritonBadParameterError: as `get_config`.
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         config = self.get_config()
         batcher = config.get("dynamic_batching")
         if batcher is not None:
-            # In JSON its names are written in another way.
+            # The JSON names are in camel case, the names in a pbtxt file in snake case.
             config["dynamic_batching"] = _snake(batcher)
         text = _pbtxt.write(config)
         path = pathlib.Path(config_path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Without a batch axis Triton wants the zero to be there, and it is the default, which is not written.
+        # Triton expects an explicit zero for a model without a batch axis. Default values are not written otherwise.
         path.write_text(text if config["max_batch_size"] else f"{text}max_batch_size: 0\n", encoding="ascii")
         return text
 
@@ -137,16 +137,20 @@ def _warmup(warmup: ModelWarmup) -> Message:
     return {"name": warmup.name, "batch_size": warmup.batch_size, "inputs": inputs, "count": warmup.count}
 
 
-def _warmup_input(name: str, given: WarmupInput) -> Message:
-    sources = {"zero_data": given.zero_data, "random_data": given.random_data, "input_data_file": given.input_data_file}
+def _warmup_input(name: str, warmup_input: WarmupInput) -> Message:
+    sources = {
+        "zero_data": warmup_input.zero_data,
+        "random_data": warmup_input.random_data,
+        "input_data_file": warmup_input.input_data_file,
+    }
     source = next((source for source, value in sources.items() if value), None)
     if source is None:
         raise PyTritonBadParameterError(
             f"One of the `zero_data`, `random_data`, or `input_data_file` must be provided for warmup input `{name}`."
         )
-    if not given.shape:
+    if not warmup_input.shape:
         raise PyTritonBadParameterError(f"Dimension for {name} not defined.")
-    return {"data_type": to_triton(given.dtype), "dims": list(given.shape), source: sources[source]}
+    return {"data_type": to_triton(warmup_input.dtype), "dims": list(warmup_input.shape), source: sources[source]}
 
 
 def _snake(message: Message) -> Message:

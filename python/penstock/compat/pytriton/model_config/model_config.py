@@ -1,4 +1,4 @@
-"""`ModelConfig`: what is said of a model when it is bound."""
+"""`ModelConfig`: the options of a bound model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["ModelConfig"]
 
 @dataclass
 class ModelConfig:
-    """What is said of a model when it is bound."""
+    """Options of a bound model."""
 
     batching: bool = True
-    """Whether every tensor has a batch axis in front."""
+    """Every tensor has a batch axis in front."""
     max_batch_size: int = 4
-    """The most rows in one call."""
+    """Maximum rows in one call."""
     batcher: DynamicBatcher = field(default_factory=DynamicBatcher)
-    """How requests share a call; anything but a `DynamicBatcher`, such as None, keeps them apart."""
+    """Dynamic batching. Any other value, such as None, runs each request alone."""
     response_cache: bool = False
-    """Whether answers are kept for equal requests."""
+    """Cache responses for equal requests."""
     decoupled: bool = False
-    """Whether a request has any number of answers."""
+    """A request may have any number of responses."""
     model_warmup: list[ModelWarmup] | None = None
-    """What each callable computes before the model is ready."""
+    """Requests that each callable computes before the model is ready."""

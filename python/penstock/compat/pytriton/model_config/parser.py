@@ -1,4 +1,4 @@
-"""`ModelConfigParser`: a model's configuration of what Triton writes."""
+"""`ModelConfigParser`: the parser of Triton's model configurations."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Message = Mapping[str, Any]
 
 
 class ModelConfigParser:
-    """Reads a model's configuration."""
+    """Parser of a model's configuration."""
 
     @classmethod
     def from_dict(cls, model_config_dict: Message) -> TritonModelConfig:
-        """The configuration of what JSON has, with the protocol's names or those of `ModelConfigGenerator`.
+        """Parses a dictionary, with the names of the protocol or of `ModelConfigGenerator`.
 
         Raises:
-            PyTritonModelConfigError: a tensor is not described whole.
-            KeyError: there is no name.
+            PyTritonModelConfigError: the description of a tensor is incomplete.
+            KeyError: the model's name is missing.
         """
         config = model_config_dict
         max_batch_size = int(config.get("max_batch_size", 0))
@@ -44,9 +44,9 @@ class ModelConfigParser:
             batching=max_batch_size > 0,
             max_batch_size=max_batch_size,
             batcher=None if batcher is None else _batcher(batcher),
-            inputs=[cls.rewrite_io_spec(one, "input", place) for place, one in enumerate(config.get("input", []))]
+            inputs=[cls.rewrite_io_spec(one, "input", index) for index, one in enumerate(config.get("input", []))]
             or None,
-            outputs=[cls.rewrite_io_spec(one, "output", place) for place, one in enumerate(config.get("output", []))]
+            outputs=[cls.rewrite_io_spec(one, "output", index) for index, one in enumerate(config.get("output", []))]
             or None,
             instance_group={
                 DeviceKind(one.get("kind", "KIND_AUTO")): one.get("count") for one in config.get("instance_group", [])
@@ -59,39 +59,39 @@ class ModelConfigParser:
 
     @classmethod
     def from_file(cls, *, config_path: pathlib.Path) -> TritonModelConfig:
-        """The configuration of a `config.pbtxt`.
+        """Parses a `config.pbtxt` file.
 
         Raises:
-            PyTritonModelConfigError: it is none, or a tensor is not described whole.
-            OSError: it cannot be read.
+            PyTritonModelConfigError: the syntax is invalid, or the description of a tensor is incomplete.
+            OSError: the file cannot be read.
         """
         return cls.from_dict(_pbtxt.read(pathlib.Path(config_path).read_text(encoding="utf-8")))
 
     @classmethod
     def rewrite_io_spec(cls, item: Message, io_type: str, idx: int) -> TensorSpec:
-        """One tensor.
+        """Parses one tensor.
 
         Args:
-            item: What is said of it.
+            item: Description of the tensor.
             io_type: "input" or "output".
-            idx: Its place.
+            idx: Index of the tensor, for messages.
 
         Raises:
-            PyTritonModelConfigError: its name, type or shape is not there.
+            PyTritonModelConfigError: name, type or shape is missing.
         """
         name = item.get("name")
         if not name:
             raise PyTritonModelConfigError(f"Name for {io_type} at index {idx} not provided.")
-        what = f"{io_type} with name `{name}`"
-        dtype = from_triton(item.get("data_type"), what)
-        return TensorSpec(name, _dims(item, what), dtype, item.get("optional", False))
+        context = f"{io_type} with name `{name}`"
+        dtype = from_triton(item.get("data_type"), context)
+        return TensorSpec(name, _dims(item, context), dtype, item.get("optional", False))
 
 
-def _dims(item: Message, what: str) -> tuple[int, ...]:
+def _dims(item: Message, context: str) -> tuple[int, ...]:
     dims = item.get("dims", [])
     if not dims:
-        raise PyTritonModelConfigError(f"Dimension for {what} not defined.")
-    # In JSON, numbers of 64 bits may be texts.
+        raise PyTritonModelConfigError(f"Dimension for {context} not defined.")
+    # JSON may encode 64-bit integers as strings.
     return tuple(int(size) for size in dims)
 
 
@@ -104,14 +104,14 @@ def _parameters(given: Any) -> dict[str, str]:
 
 
 def _batcher(message: Message) -> DynamicBatcher:
-    default = _named(message, "default_queue_policy")
-    policies = _named(message, "priority_queue_policy")
+    default = _field(message, "default_queue_policy")
+    policies = _field(message, "priority_queue_policy")
     return DynamicBatcher(
-        preferred_batch_size=_named(message, "preferred_batch_size"),
-        max_queue_delay_microseconds=int(_named(message, "max_queue_delay_microseconds", 0)),
-        preserve_ordering=bool(_named(message, "preserve_ordering", False)),
-        priority_levels=int(_named(message, "priority_levels", 0)),
-        default_priority_level=int(_named(message, "default_priority_level", 0)),
+        preferred_batch_size=_field(message, "preferred_batch_size"),
+        max_queue_delay_microseconds=int(_field(message, "max_queue_delay_microseconds", 0)),
+        preserve_ordering=bool(_field(message, "preserve_ordering", False)),
+        priority_levels=int(_field(message, "priority_levels", 0)),
+        default_priority_level=int(_field(message, "default_priority_level", 0)),
         default_queue_policy=_policy(default) if default else None,
         priority_queue_policy={int(level): _policy(one) for level, one in policies.items()} if policies else None,
     )
@@ -119,15 +119,15 @@ def _batcher(message: Message) -> DynamicBatcher:
 
 def _policy(message: Message) -> QueuePolicy:
     return QueuePolicy(
-        timeout_action=TimeoutAction(_named(message, "timeout_action", TimeoutAction.REJECT.value)),
-        default_timeout_microseconds=int(_named(message, "default_timeout_microseconds", 0)),
-        allow_timeout_override=bool(_named(message, "allow_timeout_override", False)),
-        max_queue_size=int(_named(message, "max_queue_size", 0)),
+        timeout_action=TimeoutAction(_field(message, "timeout_action", TimeoutAction.REJECT.value)),
+        default_timeout_microseconds=int(_field(message, "default_timeout_microseconds", 0)),
+        allow_timeout_override=bool(_field(message, "allow_timeout_override", False)),
+        max_queue_size=int(_field(message, "max_queue_size", 0)),
     )
 
 
-def _named(message: Message, name: str, default: Any = None) -> Any:
-    """A field by its name in the protocol, or as JSON may write it."""
+def _field(message: Message, name: str, default: Any = None) -> Any:
+    """Returns a field by its name in the protocol, or by its name in camel case."""
     head, *others = name.split("_")
     return message.get(name, message.get(head + "".join(one.capitalize() for one in others), default))
 

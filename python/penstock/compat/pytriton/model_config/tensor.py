@@ -1,4 +1,4 @@
-"""`Tensor`: one input or output of a model."""
+"""`Tensor`: an input or output of a model."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["Tensor"]
 
 @dataclass(frozen=True)
 class Tensor:
-    """One input or output of a model.
+    """An input or output of a model.
 
     Example:
         >>> Tensor(name="image", dtype=np.uint8, shape=(-1, -1, 3))
     """
 
     shape: tuple[int, ...]
-    """The sizes of its axes without the batch axis; -1 is any size."""
+    """Shape without the batch axis; -1 means any size."""
     dtype: Any
-    """A numpy type such as `np.float32`, its name, or `bytes`, `np.bytes_` or `object` for texts and blobs."""
+    """numpy type such as `np.float32`, or its name. `bytes`, `np.bytes_` and `object` are strings or binary data."""
     name: str | None = None
-    """Its name; by default INPUT_1 and so on, OUTPUT_1 and so on, by its place."""
+    """Name, by default INPUT_1, INPUT_2 ... or OUTPUT_1, OUTPUT_2 ... in order."""
     optional: bool | None = False
-    """Whether a request may leave it out. Inputs only."""
+    """A request may leave the input out. For inputs only."""
 
     def __post_init__(self) -> None:
         if isinstance(self.dtype, np.dtype):

@@ -1,4 +1,4 @@
-"""`TritonModelConfig`: a whole model's configuration, as clients and inference callables see it."""
+"""`TritonModelConfig`: a model's complete configuration, for clients and inference callables."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ __all__ = ["ResponseCache", "TensorSpec", "TritonModelConfig"]
 
 @dataclass
 class ResponseCache:
-    """Whether answers are kept for equal requests."""
+    """Response cache of a model."""
 
     enable: bool
-    """Whether they are."""
+    """Cache responses for equal requests."""
 
 
 @dataclass
 class TensorSpec:
-    """One input or output."""
+    """An input or output."""
 
     name: str
-    """Its name on the wire."""
+    """Name on the wire."""
     shape: tuple[int, ...]
-    """The sizes of its axes without the batch axis; -1 is any size."""
+    """Shape without the batch axis; -1 means any size."""
     dtype: Any
-    """Its numpy type."""
+    """numpy type."""
     optional: bool | None = False
-    """Whether a request may leave it out."""
+    """A request may leave the input out."""
 
 
 @dataclass
 class TritonModelConfig:
-    """A whole model's configuration."""
+    """Complete configuration of a model."""
 
     model_name: str
-    """Its name on the wire."""
+    """Name on the wire."""
     model_version: int = 1
-    """Its version on the wire."""
+    """Version on the wire."""
     max_batch_size: int = 4
-    """The most rows in one call."""
+    """Maximum rows in one call."""
     batching: bool = True
-    """Whether every tensor has a batch axis in front."""
+    """Every tensor has a batch axis in front."""
     batcher: DynamicBatcher | None = None
-    """How requests share a call; None keeps them apart."""
+    """Dynamic batching; None runs each request alone."""
     instance_group: dict[DeviceKind, int | None] = field(default_factory=dict)
-    """How many instances there are, by kind of device."""
+    """Number of instances by kind of device."""
     decoupled: bool = False
-    """Whether a request has any number of answers."""
+    """A request may have any number of responses."""
     backend_parameters: dict[str, str] = field(default_factory=dict)
-    """What else the configuration says."""
+    """Other parameters of the configuration."""
     inputs: Sequence[TensorSpec] | None = None
-    """Its inputs, in order."""
+    """Inputs, in order."""
     outputs: Sequence[TensorSpec] | None = None
-    """Its outputs, in order."""
+    """Outputs, in order."""
     response_cache: ResponseCache | None = None
-    """Whether answers are kept."""
+    """Response cache."""
     model_warmup: list[ModelWarmup] | None = None
-    """What is computed before it is ready."""
+    """Requests that are computed before the model is ready."""
 
     @property
     def backend(self) -> str:
-        """What Triton would run it with."""
+        """Name of Triton's backend."""
         return "python"

@@ -1,1 +1,1 @@
-"""What an inference callable meets."""
+"""Requests, responses and tracing of inference callables."""

@@ -1,4 +1,4 @@
-"""Spans of requests, where OpenTelemetry is installed."""
+"""Spans of requests, if OpenTelemetry is installed."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ __all__ = [
 _MODE, _URL, _RESOURCE = "mode=opentelemetry", "opentelemetry,url=", "opentelemetry,resource="
 _PACKAGES = "opentelemetry-api opentelemetry-sdk opentelemetry-exporter-otlp"
 
-_set: dict[str, Any] = {}
-"""The tracer, once it is set."""
+_state: dict[str, Any] = {}
+"""Holds the tracer after it is set."""
 
 
 def set_telemetry_tracer(tracer: Any) -> None:
-    """Sets the tracer that requests get their spans of, for the whole process and once.
+    """Sets the tracer of request spans, once per process.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a tracer is set already.
     """
-    if _set:
+    if _state:
         raise ValueError("Telemetry tracer is already set")
-    _set["tracer"] = tracer
+    _state["tracer"] = tracer
 
 
 def get_telemetry_tracer() -> Any:
-    """The tracer that was set; None if none was."""
-    return _set.get("tracer")
+    """Returns the tracer, or None."""
+    return _state.get("tracer")
 
 
 def get_span_dict(span: Any) -> dict[str, str]:
-    """The span as W3C's headers, to be sent on."""
+    """Returns the W3C trace context headers of a span."""
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -56,7 +56,7 @@ def get_span_dict(span: Any) -> dict[str, str]:
 
 
 def start_span_from_remote(span_dict: dict[str, str], name: str) -> Any:
-    """A new span below the one that W3C's headers name; None without a tracer. The caller ends it."""
+    """Starts a child of the span in W3C headers. Returns None without a tracer. The caller ends the span."""
     tracer = get_telemetry_tracer()
     if tracer is None:
         return None
@@ -66,14 +66,14 @@ def start_span_from_remote(span_dict: dict[str, str], name: str) -> Any:
 
 
 def start_span_from_span(span: Any, name: str) -> Any:
-    """A new span below this one. The caller ends it."""
+    """Starts a child of a span. The caller ends it."""
     from opentelemetry import trace
 
     return get_telemetry_tracer().start_span(name, context=trace.set_span_in_context(span))
 
 
 def end_span(span: Any, error: str | None = None) -> None:
-    """Ends a span, well or with the error; None is no span."""
+    """Ends a span, with an error status if an error is given. None is allowed."""
     if span is None:
         return
     from opentelemetry.trace import Status, StatusCode
@@ -84,7 +84,7 @@ def end_span(span: Any, error: str | None = None) -> None:
 
 @contextmanager
 def traced_span(request: Any, span_name: str, **kwargs: Any) -> Iterator[None]:
-    """A context in which a span of that name, below that of the request, is open. Nothing if it has none."""
+    """Context manager of a child of the request's span. It has no effect without one."""
     tracer = get_telemetry_tracer()
     if request.span is None or tracer is None:
         yield
@@ -99,10 +99,10 @@ def traced_span(request: Any, span_name: str, **kwargs: Any) -> Iterator[None]:
 
 
 def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
-    """What `TritonConfig.trace_config` says: the collector's URL and the OpenTelemetry resource.
+    """Parses `TritonConfig.trace_config`. Returns the collector's URL and the OpenTelemetry resource.
 
     Raises:
-        ValueError: its mode is another, or it names no URL.
+        ValueError: the mode is not opentelemetry, or the URL is missing.
         ImportError: OpenTelemetry's SDK is not installed.
     """
     if not any(_MODE in one for one in trace_config_list):
@@ -110,8 +110,8 @@ def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
     urls = [one.split(_URL, 1)[1] for one in trace_config_list if _URL in one]
     if not urls:
         raise ValueError("opentelemetry,url is required")
-    said = [one[len(_RESOURCE) :] for one in trace_config_list if one.startswith(_RESOURCE)]
-    pairs = [part.partition("=") for one in said for part in one.split(",")]
+    resources = [one[len(_RESOURCE) :] for one in trace_config_list if one.startswith(_RESOURCE)]
+    pairs = [part.partition("=") for one in resources for part in one.split(",")]
     raise_if_no_telemetry()
     from opentelemetry.sdk.resources import Resource
 
@@ -119,7 +119,7 @@ def parse_trace_config(trace_config_list: Sequence[str]) -> tuple[str, Any]:
 
 
 def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
-    """A tracer that sends to the collector of that configuration; it becomes OpenTelemetry's own.
+    """Returns a tracer that exports to the configured collector, and sets its provider as OpenTelemetry's global one.
 
     Raises:
         ValueError: as `parse_trace_config`.
@@ -139,10 +139,10 @@ def build_proxy_tracer_from_triton_config(trace_config: Sequence[str]) -> Any:
 
 
 def raise_if_no_telemetry() -> None:
-    """Checks that OpenTelemetry is there.
+    """Checks that OpenTelemetry is installed.
 
     Raises:
-        ImportError: it is not; the text says what to install.
+        ImportError: it is not installed; the message names the packages.
     """
     if "opentelemetry" not in sys.modules and importlib.util.find_spec("opentelemetry") is None:
         raise ImportError(f"OpenTelemetry is not installed. Please install it using 'pip install {_PACKAGES}'.")

@@ -1,4 +1,4 @@
-"""`Request` and `Response`: what an inference callable gets, and what it may make of it."""
+"""`Request` and `Response` of inference callables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Request", "Requests", "Response", "Responses"]
 Array = npt.NDArray[Any]
 
 
-class _Named:
-    """Arrays by name, with the part of a dict's interface that PyTriton's have."""
+class _NamedArrays:
+    """Arrays by name, with the subset of dict methods that PyTriton's classes have."""
 
     data: dict[str, Array]
 
@@ -40,42 +40,42 @@ class _Named:
         return iter(self.data)
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """Returns the names."""
         return self.data.keys()
 
     def values(self) -> ValuesView[Array]:
-        """The arrays."""
+        """Returns the arrays."""
         return self.data.values()
 
     def items(self) -> ItemsView[str, Array]:
-        """Names with their arrays."""
+        """Returns names and arrays."""
         return self.data.items()
 
 
 @dataclass
-class Request(_Named):
-    """One caller's request. Optional inputs that it left out are not there."""
+class Request(_NamedArrays):
+    """Request of one client. It lacks the optional inputs that the client left out."""
 
     data: dict[str, Array]
-    """An array for each input, with the caller's rows in front if the model batches."""
+    """Array of each input. In a batching model the first axis has the client's rows."""
     parameters: dict[str, str | int | bool] | None = None
-    """What the caller sent beside its tensors, and the headers that the server forwards."""
+    """Request parameters, and the headers that the server forwards."""
     span: Any = None
-    """The OpenTelemetry span in which it is computed; None where it is not traced."""
+    """OpenTelemetry span of the request; None without tracing."""
     requested_output_names: list[str] | None = None
-    """The outputs that the caller asked for."""
+    """Names of the outputs that the client requested."""
 
     def traced_span(self, span_name: str) -> AbstractContextManager[None]:
-        """A context in which a span of that name, below that of the request, is open."""
+        """Context manager of a child of the request's span."""
         return traced_span(self, span_name)
 
 
 @dataclass
-class Response(_Named):
-    """One answer."""
+class Response(_NamedArrays):
+    """Response to one request."""
 
     data: dict[str, Array]
-    """An array for each output."""
+    """Array of each output."""
 
 
 Requests = list[Request]

@@ -1,1 +1,1 @@
-"""What scripts use beside servers and clients."""
+"""Utilities for scripts, apart from servers and clients."""

@@ -1,4 +1,4 @@
-"""`Workspace`: a folder that lasts as long as a server. Nothing that is served needs it; scripts put files there."""
+"""`Workspace`: a folder for a script's files, with the lifetime of a server. Serving itself does not need it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class CleanupWarning(UserWarning):
 
 
 class Workspace:
-    """A new folder, with a folder `model-store` in it.
+    """A new folder with a subfolder `model-store`.
 
     Args:
-        workspace_path: Where it is made; None for a folder of a name that nobody has, in `constants.PYTRITON_HOME`. One
-            that is made there goes with the process, if nobody cleans it before.
+        workspace_path: Path of the new folder. None creates a uniquely named folder in `constants.PYTRITON_HOME`, which
+            is removed with the process at the latest.
 
     Raises:
-        FileExistsError: there is such a folder.
+        FileExistsError: the path exists.
     """
 
     def __init__(self, workspace_path: str | os.PathLike[str] | None = None) -> None:
@@ -46,33 +46,33 @@ class Workspace:
 
     @property
     def path(self) -> Path:
-        """The folder."""
+        """Path of the folder."""
         return self._path
 
     def exists(self) -> bool:
-        """Whether it is still there."""
+        """True if the folder exists."""
         return self._path.exists()
 
     def is_empty(self) -> bool:
-        """Whether nothing is in it. What has a dot before its name is not looked at."""
+        """True if the folder is empty, apart from names with a leading dot."""
         return not self._visible()
 
     def clean(self) -> None:
-        """Removes it with all that is in it. What has a dot before its name stays, and then so does the folder.
+        """Removes the folder and its content. Names with a leading dot stay, and then the folder stays too.
 
         Warns:
-            CleanupWarning: it could not be removed.
+            CleanupWarning: the folder could not be removed.
         """
         try:
-            for one in self._visible():
-                if one.is_dir() and not one.is_symlink():
-                    shutil.rmtree(one)
+            for entry in self._visible():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
                 else:
-                    one.unlink()
+                    entry.unlink()
             if self._path.exists():
                 self._path.rmdir()
         except OSError as error:
             warnings.warn(f"Could not clean workspace {self._path}. {error}", CleanupWarning, stacklevel=2)
 
     def _visible(self) -> list[Path]:
-        return [one for one in self._path.glob("*") if not one.name.startswith(".")]
+        return [entry for entry in self._path.glob("*") if not entry.name.startswith(".")]
