@@ -83,7 +83,7 @@ def test_whole_pairs_are_text(client: Client) -> None:
     ],
 )
 def test_the_place_of_a_half(text: bytes | str, place: str | None) -> None:
-    assert json_text.half_in(text, json.loads(text)) == place
+    assert json_text.find_surrogate(text, json.loads(text)) == place
     if place is None:
         assert json_text.loads(text) == json.loads(text)
     else:

@@ -104,7 +104,7 @@ def beside(request: Request, x: int) -> Any: ...
         (
             beside,
             {},
-            "model 'm': parameter 'x' stands beside 'request', which is the whole request; only a `ctx: Context`",
+            "model 'm': parameter 'x' cannot be filled: 'request' is the whole request; only a `ctx: Context`",
         ),
         (one, {"inputs": [X, X]}, "model 'm': input 'x' is declared twice"),
         (one, {"cache": Cache()}, f"{AS_THEY_ARE}cache= does not go with that: which requests are equal"),

@@ -466,15 +466,15 @@ def test_hints_that_no_rule_covers_are_refused() -> None:
     def n(x: int) -> int | None: ...
 
     kinds = "use Annotated[np.ndarray, Tensor(...)], bool, int, float, str, bytes, list[...] of these, dict,"
-    refused(f, f"model 'f': parameter 'x' is complex, which is no tensor; {kinds}")
-    refused(g, "model 'g': parameter 'x' is int | str, which is no tensor")
-    refused(h, "model 'h': parameter 'x' is 'NoSuchName' (a name that cannot be resolved), which is no tensor")
-    refused(i, "model 'i': parameter 'x' is tuple[int, int], which is no tensor")
+    refused(f, f"model 'f': parameter 'x' is complex, which is not a tensor; {kinds}")
+    refused(g, "model 'g': parameter 'x' is int | str, which is not a tensor")
+    refused(h, "model 'h': parameter 'x' is 'NoSuchName' (a name that cannot be resolved), which is not a tensor")
+    refused(i, "model 'i': parameter 'x' is tuple[int, int], which is not a tensor")
     refused(j, "model 'j': the return value is a tuple of unknown length; write each member, as in tuple[int, str]")
     refused(k, "model 'k': parameter 'x' is dict[int, str]: the keys of a JSON object are str")
     refused(l, "model 'l': parameter 'x' is complex, which JSON cannot hold: use bool, int, float, str, list, dict")
     refused(m, "model 'm': parameter 'x' is int | str: of unions, only `X | None` can be read from JSON")
-    refused(n, "model 'n': the return value is int | None, which is no tensor")
+    refused(n, "model 'n': the return value is int | None, which is not a tensor")
 
 
 def test_missing_annotations_are_refused() -> None:
@@ -484,7 +484,7 @@ def test_missing_annotations_are_refused() -> None:
     def i(self, x: int) -> None: ...  # type: ignore[no-untyped-def]
 
     refused(f, "model 'f': parameter 'x' has no annotation; annotate it, or declare inputs=")
-    refused(g, "model 'g': the handler does not say what it returns; annotate it, or declare outputs=")
+    refused(g, "model 'g': the handler does not declare what it returns; annotate it, or declare outputs=")
     refused(h, "model 'h': parameter 'xs' stands for any number of inputs; declare them with inputs=")
     refused(i, "model 'i': parameter 'self' has no annotation; annotate it, or declare inputs=; decorate the class")
     refused(max, "model 'max': its parameters are not known; declare inputs= and outputs=")
@@ -523,7 +523,7 @@ def test_generators_say_what_they_yield() -> None:
     assert model(g).outputs == (Tensor("output", np.int32, [2]),)
     assert [output.name for output in model(j).outputs] == ["output_0", "output_1"]
     assert model(streams=True)(i).streams
-    yields = "the handler yields, and its annotation does not say what; write Iterator[...] or AsyncIterator[...]"
+    yields = "the handler yields, and its annotation does not declare what; write Iterator[...] or AsyncIterator[...]"
     refused(h, f"model 'h': {yields}, or declare outputs=")
     refused(g, "model 'g': the handler is a generator, so it streams; leave streams=False out", streams=False)
 

@@ -85,7 +85,7 @@ def test_a_bad_signature_is_told_with_its_place(app: Path) -> None:
     status, told = failure(app.parent, "app.py", *LOOPBACK)
     assert status == 1
     assert told.count("\n") == 1
-    assert told.startswith("penstock: error: model 'broken': parameter 'x' is complex, which is no tensor; use ")
+    assert told.startswith("penstock: error: model 'broken': parameter 'x' is complex, which is not a tensor; use ")
     assert told.endswith(" (app.py, line 9)\n")
 
 

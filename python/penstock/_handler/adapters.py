@@ -1,6 +1,6 @@
-"""How plain Python values travel as tensors: one `Adapter` per type hint, chosen at load.
+"""`Adapter`: conversion between plain Python values and arrays, one per type hint, chosen at load.
 
-Handlers that take and return arrays never come here.
+Handlers that take and return arrays have no adapters.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ _ACCEPTED: dict[type, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """How values of one type hint travel."""
+    """Conversion of values of one type hint."""
 
     tensor: Tensor
-    """The tensor that carries it; not yet named."""
+    """The tensor of the values, without a name."""
     to_python: Callable[[np.ndarray[Any, Any], str], Any]
-    """Makes a value of an input's array; the name is for messages."""
+    """Converts an input's array to a value; the name is for messages."""
     to_array: Callable[[Any, str], Any]
-    """Makes an output's array, or a plain number, of a value; the name is for messages."""
+    """Converts a value to an output's array, or a plain number; the name is for messages."""
     document: Document | None = None
-    """What the tensor's one JSON document is, if it carries one."""
+    """Description of the JSON document, if the tensor carries one."""
 
 
 def adapter(hint: Any, where: str) -> Adapter | None:
     """The adapter of a hint; None for a hint that no rule covers.
 
     Raises:
-        SignatureError: it is a JSON document with something inside that JSON cannot hold.
+        SignatureError: a hint of a JSON document that contains a type without a JSON form.
     """
     if hint in _SCALARS:
         return _scalar(hint)
     if typing.get_origin(hint) is list and (item := typing.get_args(hint)[0]) in _SCALARS:
         return _list(item)
-    # A document can be `null`, so it may be None as an output too.
+    # A document can be `null`, so an output may be None too.
     return _document(hint, where) if json_documents.is_document(type_hints.without_none(hint)[0]) else None
 
 
@@ -60,7 +60,7 @@ def _scalar(kind: type) -> Adapter:
 
     def to_array(value: Any, name: str) -> Any:
         if type(value) is float is kind or (type(value) is int is kind and -(2**63) <= value < 2**63):
-            # The compiled part takes it as it is.
+            # The compiled extension takes plain numbers.
             return value
         _check(value, kind, name, kind.__name__)
         return _array(value, tensor, (), name)
@@ -99,7 +99,7 @@ def _document(hint: Any, where: str) -> Adapter:
 
 
 def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
-    # Filled in place: numpy would guess a type of its own for text, and cut trailing zero bytes.
+    # Filled in place: numpy would choose a fixed-width type for text, and cut trailing zero bytes.
     array: np.ndarray[Any, Any] = np.empty(shape, dtype=object if tensor.dtype is None else tensor.dtype)
     try:
         array[...] = value
@@ -109,7 +109,7 @@ def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.
 
 
 def _check(value: Any, kind: type, name: str, declared: str) -> None:
-    # bool is an int to Python; as a number it is more likely a slip.
+    # A bool is an int in Python, but as a number it is more likely a mistake.
     fits = isinstance(value, _ACCEPTED[kind]) and (kind is bool or not isinstance(value, bool))
     if not fits:
         raise _mismatch(value, name, declared)

@@ -1,4 +1,4 @@
-"""The callable that an instance runs. A handler of plain arrays is called as it is, with nothing around it."""
+"""Binds a handler to its signature. A handler of plain arrays is called directly, without a wrapper."""
 
 from __future__ import annotations
 
@@ -7,140 +7,141 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import replace
 from typing import Any
 
-from penstock._handler.parameters import Signature, Slot
+from penstock._handler.parameters import BoundTensor, Signature
 from penstock._spec.results import Final
 from penstock.errors import HandlerError
 
 
 def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """Makes the handler callable with the declared inputs by position, then the context if it is wanted."""
+    """Returns a callable that takes the declared inputs by position, then the context if the handler wants it."""
     if signature.is_direct:
         return handler
-    fill = _filler(signature)
-    give = _giver(signature)
+    to_arguments = _argument_converter(signature)
+    to_outputs = _output_converter(signature)
     positional, keywords = signature.positional, signature.keywords
 
     def call(*inputs: Any) -> Any:
-        values = fill(inputs)
+        values = to_arguments(inputs)
         named = {name: values[index] for name, index in keywords}
-        return give(handler(*[values[index] for index in positional], **named))
+        return to_outputs(handler(*[values[index] for index in positional], **named))
 
     return call
 
 
 def bind_async(handler: Callable[..., Any], signature: Signature) -> Callable[..., Awaitable[Any]]:
-    """As `bind`, for a handler that is to be awaited."""
+    """As `bind`, for a handler whose result is awaited."""
     if signature.is_direct:
         return handler
     call = bind(handler, _with_plain_outputs(signature))
-    if all(slot.adapter is None for slot in signature.outputs):
+    if all(bound.adapter is None for bound in signature.outputs):
         return call
-    give = _giver(signature)
+    to_outputs = _output_converter(signature)
 
-    async def answer(*inputs: Any) -> Any:
-        return give(await call(*inputs))
+    async def call_async(*inputs: Any) -> Any:
+        return to_outputs(await call(*inputs))
 
-    return answer
+    return call_async
 
 
 def bind_stream(handler: Callable[..., Any], signature: Signature) -> Callable[..., Iterator[Any]]:
-    """As `bind`, for a handler that returns an iterator of answers."""
+    """As `bind`, for a handler that returns an iterator of responses."""
     call = bind(handler, _with_plain_outputs(signature))
-    if all(slot.adapter is None for slot in signature.outputs):
+    if all(bound.adapter is None for bound in signature.outputs):
         return call
-    give = _piece_giver(signature)
+    to_outputs = _chunk_converter(signature)
 
-    def pieces(*inputs: Any) -> Iterator[Any]:
+    def chunks(*inputs: Any) -> Iterator[Any]:
         yielded = call(*inputs)
         try:
-            for piece in yielded:
-                yield give(piece)
+            for chunk in yielded:
+                yield to_outputs(chunk)
         finally:
-            # Left alone, it would be closed when it is collected, which may be late.
+            # Otherwise the iterator would be closed by the garbage collector, possibly much later.
             if hasattr(yielded, "close"):
                 yielded.close()
 
-    return pieces
+    return chunks
 
 
 def bind_async_stream(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """As `bind_stream`, for a handler that returns an async iterator, or is to be awaited for an iterator."""
+    """As `bind_stream`, for a handler that returns an async iterator, or an awaitable of an iterator."""
     call = bind(handler, _with_plain_outputs(signature))
-    if all(slot.adapter is None for slot in signature.outputs):
+    if all(bound.adapter is None for bound in signature.outputs):
         return call
-    give = _piece_giver(signature)
+    to_outputs = _chunk_converter(signature)
 
-    async def pieces(*inputs: Any) -> AsyncIterator[Any]:
+    async def chunks(*inputs: Any) -> AsyncIterator[Any]:
         yielded = call(*inputs)
         if inspect.isawaitable(yielded):
             yielded = await yielded
         try:
             if isinstance(yielded, AsyncIterator):
-                async for piece in yielded:
-                    yield give(piece)
-            else:
-                for piece in yielded:
-                    yield give(piece)
+                async for chunk in yielded:
+                    yield to_outputs(chunk)
+                for chunk in yielded:
+                    yield to_outputs(chunk)
         finally:
             if hasattr(yielded, "aclose"):
                 await yielded.aclose()
             elif hasattr(yielded, "close"):
                 yielded.close()
 
-    return pieces
+    return chunks
 
 
 def _with_plain_outputs(signature: Signature) -> Signature:
-    """The same, with outputs that pass as they are: they are not there yet when the call returns."""
-    return replace(signature, outputs=tuple(Slot(slot.tensor) for slot in signature.outputs))
+    """The signature without adapters of outputs, for results that are converted after the call has returned."""
+    return replace(signature, outputs=tuple(BoundTensor(bound.tensor) for bound in signature.outputs))
 
 
-def _piece_giver(signature: Signature) -> Callable[[Any], Any]:
-    give = _giver(signature)
+def _chunk_converter(signature: Signature) -> Callable[[Any], Any]:
+    to_outputs = _output_converter(signature)
 
-    def piece(yielded: Any) -> Any:
-        if type(yielded) is not Final:
-            return give(yielded)
-        return yielded if yielded.outputs is None else Final(give(yielded.outputs))
+    def convert(chunk: Any) -> Any:
+        if type(chunk) is not Final:
+            return to_outputs(chunk)
+        return chunk if chunk.outputs is None else Final(to_outputs(chunk.outputs))
 
-    return piece
+    return convert
 
 
-def _filler(signature: Signature) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    slots = signature.inputs
-    if all(slot.adapter is None and slot.default is None for slot in slots):
+def _argument_converter(signature: Signature) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    bound_tensors = signature.inputs
+    if all(bound.adapter is None and bound.default is None for bound in bound_tensors):
         return lambda inputs: inputs
 
-    def fill(inputs: Sequence[Any]) -> Sequence[Any]:
-        values = [_value(slot, array) for slot, array in zip(slots, inputs, strict=False)]
+    def convert(inputs: Sequence[Any]) -> Sequence[Any]:
+        values = [_value(bound, array) for bound, array in zip(bound_tensors, inputs, strict=False)]
         # The context follows the inputs.
-        return [*values, *inputs[len(slots) :]]
+        return [*values, *inputs[len(bound_tensors) :]]
 
-    return fill
+    return convert
 
 
-def _value(slot: Slot, array: Any) -> Any:
+def _value(bound: BoundTensor, array: Any) -> Any:
     if array is None:
-        return slot.default
-    return array if slot.adapter is None else slot.adapter.to_python(array, slot.tensor.name)
+        return bound.default
+    return array if bound.adapter is None else bound.adapter.to_python(array, bound.tensor.name)
 
 
-def _giver(signature: Signature) -> Callable[[Any], Any]:
-    slots = signature.outputs
-    if all(slot.adapter is None for slot in slots):
+def _output_converter(signature: Signature) -> Callable[[Any], Any]:
+    bound_tensors = signature.outputs
+    if all(bound.adapter is None for bound in bound_tensors):
         return lambda returned: returned
-    if len(slots) == 1:
-        return lambda returned: _array(slots[0], returned)
+    if len(bound_tensors) == 1:
+        return lambda returned: _array(bound_tensors[0], returned)
 
-    def give(returned: Any) -> tuple[Any, ...]:
-        if not isinstance(returned, (tuple, list)) or len(returned) != len(slots):
+    def convert(returned: Any) -> tuple[Any, ...]:
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(bound_tensors):
             shown = type(returned).__name__
             size = f" of {len(returned)}" if isinstance(returned, (tuple, list)) else ""
-            raise HandlerError(f"the handler returned a {shown}{size}, it declares a tuple of {len(slots)} outputs")
-        return tuple(_array(slot, value) for slot, value in zip(slots, returned, strict=True))
+            raise HandlerError(
+                f"the handler returned a {shown}{size}, it declares a tuple of {len(bound_tensors)} outputs"
+            )
+        return tuple(_array(bound, value) for bound, value in zip(bound_tensors, returned, strict=True))
 
-    return give
+    return convert
 
 
-def _array(slot: Slot, value: Any) -> Any:
-    return value if slot.adapter is None else slot.adapter.to_array(value, slot.tensor.name)
+def _array(bound: BoundTensor, value: Any) -> Any:
+    return value if bound.adapter is None else bound.adapter.to_array(value, bound.tensor.name)

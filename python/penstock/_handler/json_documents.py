@@ -1,4 +1,4 @@
-"""JSON documents: how a `dict`, dataclass, `TypedDict` or pydantic model travels in a BYTES element."""
+"""JSON documents: a `dict`, dataclass, `TypedDict` or pydantic model as a BYTES element."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from penstock.errors import HandlerError, InvalidInput
 
 
 def is_document(hint: Any) -> bool:
-    """Whether a parameter with this hint holds one JSON document."""
+    """Whether a parameter with this hint takes a JSON document."""
     origin = typing.get_origin(hint) or hint
     return hint in (Any, object) or origin in LISTS or origin in OBJECTS or is_record(hint)
 
 
 def loads(raw: str | bytes, reader: Reader, name: str) -> Any:
-    """Parses and reads the document of input `name`.
+    """Parses and converts the document of input `name`.
 
     Raises:
-        InvalidInput: it is not JSON, or not what the hint says; the message names the input.
+        InvalidInput: not JSON, or not of the hint's type; the message names the input.
     """
     try:
         value = json_text.loads(raw)
-    # Half of a surrogate pair and a number of endless digits are a ValueError, nesting without end a RecursionError.
+    # ValueError also for lone surrogates and numbers with too many digits; RecursionError for deep nesting.
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"input {name!r} must hold one JSON document: {one_line(error)}") from None
     try:
@@ -50,7 +50,7 @@ def dumps(value: Any, hint: Any, name: str) -> bytes:
     """The document of output `name`.
 
     Raises:
-        HandlerError: the value is not what the hint says, or JSON cannot hold it.
+        HandlerError: the value is not of the hint's type, or is not a JSON value.
     """
     if not _is_instance(value, hint):
         returned = type(value).__name__
@@ -62,7 +62,7 @@ def dumps(value: Any, hint: Any, name: str) -> bytes:
 
 
 def example(hint: Any, reader: Reader) -> str | None:
-    """A document that the reader accepts; None if the hint does not tell enough to make one."""
+    """A document that the reader accepts; None if the hint does not suffice to build one."""
     try:
         value = _example(hint)
         reader(value, "example")
@@ -97,7 +97,7 @@ def _example(hint: Any) -> Any:
 def _is_instance(value: Any, hint: Any) -> bool:
     origin = typing.get_origin(hint) or hint
     if hint is Any:
-        # A class to Python 3.11 and newer, though no value is its instance.
+        # From Python 3.11 on `Any` is a class, but without instances.
         return True
     if origin in UNIONS:
         return any(_is_instance(value, member) for member in typing.get_args(hint))
@@ -112,12 +112,12 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
         return dict(value)
-    # numpy's scalars and arrays.
+    # Scalars and arrays of numpy.
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,6 +1,6 @@
 """Readers of parsed JSON, compiled from type hints at load.
 
-A reader takes a value and a path for its messages, checks the value and builds what the hint says.
+A reader takes a value and a path for messages, checks the value, and builds an object of the hint's type.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def compile_reader(hint: Any, where: str) -> Reader:
     """The reader of a hint.
 
     Raises:
-        SignatureError: JSON cannot hold such a value; the message begins with `where`.
+        SignatureError: JSON has no such value; the message begins with `where`.
     """
     return _compile(hint, where, {})
 
 
 def required_fields(hint: Any) -> set[str]:
     if hasattr(hint, "model_fields"):
-        return {name for name, one in hint.model_fields.items() if one.is_required()}
+        return {name for name, field in hint.model_fields.items() if field.is_required()}
     if dataclasses.is_dataclass(hint):
-        return {one.name for one in dataclasses.fields(hint) if one.init and _has_no_default(one)}
+        return {field.name for field in dataclasses.fields(hint) if field.init and _has_no_default(field)}
     return set(hint.__required_keys__)
 
 
@@ -58,10 +58,10 @@ def unqualified(hint: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    # pydantic's own text has several lines and an address.
+    # The text of a pydantic error has several lines and a URL.
     if callable(details := getattr(error, "errors", None)):
-        shown = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in details()[:4]]
-        return "; ".join(shown)
+        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}".removeprefix(": ") for item in details()[:4]]
+        return "; ".join(lines)
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -115,7 +115,7 @@ def _compile_object(hint: Any, arguments: tuple[Any, ...], where: str, seen: dic
 
 def _compile_record(hint: Any, where: str, seen: dict[Any, Reader]) -> Reader:
     if hint in seen:
-        # A class that mentions itself: its reader is looked up when it runs.
+        # A class that refers to itself: its reader is not complete yet, so it is looked up at each call.
         return lambda value, path: seen[hint](value, path)  # noqa: PLW0108
     if hasattr(hint, "model_validate"):
         seen[hint] = lambda value, path: _build(path, hint.model_validate, value)
@@ -127,7 +127,7 @@ def _compile_record(hint: Any, where: str, seen: dict[Any, Reader]) -> Reader:
     except NameError as error:
         raise SignatureError(f"{where} has an annotation that cannot be resolved: {error}") from None
     if dataclasses.is_dataclass(hint):
-        names = {entry.name for entry in dataclasses.fields(hint) if entry.init}
+        names = {field.name for field in dataclasses.fields(hint) if field.init}
     else:
         names = set(hints)
     readers = {name: _compile(unqualified(hints[name]), f"{where}.{name}", seen) for name in hints if name in names}
@@ -144,13 +144,13 @@ def _record_reader(build: Any, readers: Mapping[str, Reader], required: set[str]
             if name not in readers:
                 raise InvalidInput(f"{path}: unexpected field {name!r}, expected {', '.join(map(repr, readers))}")
         fields = {name: readers[name](item, f"{path}, field {name!r}") for name, item in value.items()}
-        return _build(path, lambda known: build(**known), fields)
+        return _build(path, lambda values: build(**values), fields)
 
     return read_record
 
 
 def _build(path: str, build: Callable[[Any], Any], value: Any) -> Any:
-    # A class refuses a value by ValueError, as pydantic does too. Anything else is a defect.
+    # ValueError is a class's rejection of the value, as in pydantic. Other exceptions are defects of the class.
     try:
         return build(value)
     except InvalidInput:
@@ -171,7 +171,7 @@ def _one_of(choices: tuple[Any, ...], values: Mapping[Any, Any]) -> Reader:
     expected = f"one of {', '.join(json.dumps(choice, default=repr) for choice in choices)}"
 
     def read_choice(value: Any, path: str) -> Any:
-        # 1 and True are equal, and are not the same choice.
+        # 1 and True are equal, but different choices.
         match = [values[choice] for choice in choices if choice == value and type(choice) is type(value)]
         _expect(bool(match), value, path, expected)
         return match[0]

@@ -1,4 +1,4 @@
-"""The JSON Schema of a type hint: what `_readers` reads, told to people and tools."""
+"""JSON Schema of a type hint: describes the documents that `json_readers` accepts."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SCALARS: dict[Any, Schema] = {
 
 
 def text(hint: Any) -> str:
-    """The schema of a hint that has a reader, as JSON text; its references begin with `#/$defs/`."""
+    """The schema of a hint, as JSON text; references in it begin with `#/$defs/`."""
     known = _Definitions()
     root = known.schema(hint)
     name = root.get("$ref", "").removeprefix("#/$defs/")
-    # A class that nothing else refers to needs no name.
+    # Inlines a class that is referred to once.
     if name in known.schemas and json.dumps(known.schemas).count(f'"{root["$ref"]}"') == 0:
         root = known.schemas.pop(name)
     return json.dumps({**root, "$defs": known.schemas} if known.schemas else root)
 
 
 class _Definitions:
-    """The classes that were met, each described once."""
+    """Schemas of the classes that a hint refers to, one for each class."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
@@ -70,7 +70,7 @@ class _Definitions:
             name = hint.__name__
             while name in self.schemas:
                 name += "_"
-            # Named before it is described: it may mention itself.
+            # Named before its schema is built: the class may refer to itself.
             self._names[hint], self.schemas[name] = name, {}
             self.schemas[name].update(self._record(hint, name))
         return {"$ref": f"#/$defs/{self._names[hint]}"}
@@ -102,7 +102,7 @@ class _Definitions:
             schema: Schema = hint.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
             json.dumps(schema, allow_nan=False)
         except Exception:
-            # A class may hold what no schema can say, and can fail in its own way: it is served all the same.
+            # Types without a schema make pydantic raise various errors. The model is served all the same.
             return {"title": hint.__name__, "type": "object"}
         for inner, described in schema.pop("$defs", {}).items():
             self.schemas[f"{name}.{inner}"] = described
@@ -110,10 +110,10 @@ class _Definitions:
 
 
 def _defaults(hint: Any) -> Mapping[str, Any] | None:
-    """The fields that a dataclass is built from, with their defaults; None for other records."""
+    """The constructor fields of a dataclass, with their defaults; None for other records."""
     if not dataclasses.is_dataclass(hint):
         return None
-    return {one.name: one.default for one in dataclasses.fields(hint) if one.init}
+    return {field.name: field.default for field in dataclasses.fields(hint) if field.init}
 
 
 def _is_plain(value: Any) -> bool:

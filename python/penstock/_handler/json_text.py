@@ -1,4 +1,4 @@
-"""JSON as clients send it, whose texts all are Unicode: the standard library reads halves of surrogate pairs too."""
+"""JSON from clients, restricted to Unicode texts: the standard library also accepts lone surrogates."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import re
 from typing import Any
 
-__all__ = ["half_in", "loads", "told_of"]
+__all__ = ["find_surrogate", "loads", "surrogate_message"]
 
-_SHOWN = 200
-_LOOKED_AT = (str, dict, list)
-_Place = tuple[Any, Any, Any]
-"""A value, the place of what it is in, and its name or index there."""
+_MAX_PATH = 200
+_SEARCHED = (str, dict, list)
+_Node = tuple[Any, Any, Any]
+"""A value, the node of the object or array that contains it, and its name or index there."""
 
 _ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -20,63 +20,63 @@ def loads(text: bytes | str) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, or a text in it is not Unicode.
-        RecursionError: it is nested too deeply.
+        ValueError: not JSON, or a text in it is not Unicode.
+        RecursionError: nested too deeply.
     """
     value = json.loads(text)
-    if (place := half_in(text, value)) is not None:
-        raise ValueError(told_of(place))
+    if (path := find_surrogate(text, value)) is not None:
+        raise ValueError(surrogate_message(path))
     return value
 
 
-def told_of(place: str) -> str:
-    """The message about a text that is not Unicode."""
-    return f"{place!r} has half of a surrogate pair, expected Unicode text"
+def surrogate_message(path: str) -> str:
+    """The message for a text that is not Unicode."""
+    return f"{path!r} has half of a surrogate pair, expected Unicode text"
 
 
-def half_in(text: bytes | str, value: Any) -> str | None:
-    """The place of a text with half of a surrogate pair, which UTF-8 cannot carry, as in `messages[0].content`.
+def find_surrogate(text: bytes | str, value: Any) -> str | None:
+    """The path of a text with a lone surrogate, which UTF-8 cannot encode, such as `messages[0].content`.
 
     Args:
-        text: What the value was read from. The value is looked at only where this can have such a text.
-        value: What was read.
+        text: The JSON text. The value is searched only if the text can contain a surrogate.
+        value: The parsed value.
 
     Returns:
-        The place, of a name that of its object; None if there is none.
+        The path, for an object's key that of the object; None if there is no such text.
     """
     try:
         raw = text.encode() if isinstance(text, str) else text
         raw.decode()
     except UnicodeError:
-        return _half(value)
-    return _half(value) if _ESCAPE.search(raw) else None
+        return _search(value)
+    return _search(value) if _ESCAPE.search(raw) else None
 
 
-def _half(value: Any) -> str | None:
-    # Each with the one that it is in: a path is made only for what is found.
-    waiting: list[_Place] = [(value, None, None)]
-    while waiting:
-        place = waiting.pop()
-        one = place[0]
-        if isinstance(one, dict):
-            if not all(map(_is_unicode, one)):
-                return _path(place)
-            waiting += [(member, place, name) for name, member in one.items() if isinstance(member, _LOOKED_AT)]
-        elif isinstance(one, list):
-            waiting += [(each, place, index) for index, each in enumerate(one) if isinstance(each, _LOOKED_AT)]
-        elif isinstance(one, str) and not _is_unicode(one):
-            return _path(place)
+def _search(value: Any) -> str | None:
+    # Nodes link to their parents, so that a path is built only for a result.
+    pending: list[_Node] = [(value, None, None)]
+    while pending:
+        node = pending.pop()
+        current = node[0]
+        if isinstance(current, dict):
+            if not all(map(_is_unicode, current)):
+                return _path(node)
+            pending += [(member, node, name) for name, member in current.items() if isinstance(member, _SEARCHED)]
+        elif isinstance(current, list):
+            pending += [(item, node, index) for index, item in enumerate(current) if isinstance(item, _SEARCHED)]
+        elif isinstance(current, str) and not _is_unicode(current):
+            return _path(node)
     return None
 
 
-def _path(place: _Place) -> str:
+def _path(node: _Node) -> str:
     steps: list[str] = []
-    while place[1] is not None:
-        _, parent, step = place
-        name = step if isinstance(step, int) else step[:_SHOWN]
+    while node[1] is not None:
+        _, parent, step = node
+        name = step if isinstance(step, int) else step[:_MAX_PATH]
         steps.append(f"[{name}]" if isinstance(step, int) else f".{name}")
-        place = parent
-    return "".join(reversed(steps)).removeprefix(".")[:_SHOWN] or "body"
+        node = parent
+    return "".join(reversed(steps)).removeprefix(".")[:_MAX_PATH] or "body"
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a handler is called: its declared tensors, and how their values meet its parameters."""
+"""Records of a handler's signature: its tensors, and the parameters that take them."""
 
 from __future__ import annotations
 
@@ -12,52 +12,54 @@ if TYPE_CHECKING:
     from penstock._handler.adapters import Adapter
     from penstock._spec.definition import Document
 
-__all__ = ["Signature", "Slot", "documents"]
+__all__ = ["BoundTensor", "Signature", "documents"]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """One declared tensor and how its value meets the handler."""
+class BoundTensor:
+    """A declared tensor, and the conversion between its array and the handler's value."""
 
     tensor: Tensor
     adapter: Adapter | None = None
-    """None: the array goes as it is."""
+    """None: the handler takes or returns the array itself."""
     default: Any = None
-    """What the handler gets for an absent input."""
+    """The handler's value for an absent input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a handler takes and returns."""
+    """Inputs and outputs of a handler, and the arguments of its call."""
 
-    inputs: tuple[Slot, ...]
-    outputs: tuple[Slot, ...]
+    inputs: tuple[BoundTensor, ...]
+    outputs: tuple[BoundTensor, ...]
     positional: tuple[int, ...]
-    """The handler's positional arguments, as indexes of `inputs` (of the request, where it takes that), after which is
-    the context."""
+    """Positional arguments, as indexes of `inputs`. The context has the index after the last input. A raw request has
+    the index 0."""
     keywords: tuple[tuple[str, int], ...]
-    """The handler's keyword arguments, likewise."""
+    """Keyword arguments by name, as indexes of the same kind."""
     wants_context: bool
     open: bool = False
-    """Whether it takes requests as they are, its only argument but for the context. It has no inputs and outputs."""
-    shown: tuple[tuple[Slot, ...], tuple[Slot, ...]] = ((), ())
-    """What the metadata of a model that takes requests as they are says of its inputs and outputs."""
+    """Whether the handler takes raw requests. It then has no inputs and outputs."""
+    shown: tuple[tuple[BoundTensor, ...], tuple[BoundTensor, ...]] = ((), ())
+    """Inputs and outputs in the metadata of a raw-request model."""
 
     @property
     def tensors(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Inputs and outputs, as metadata has them."""
+        """Inputs and outputs in the model's metadata."""
         inputs, outputs = self.shown if self.open else (self.inputs, self.outputs)
-        return tuple(slot.tensor for slot in inputs), tuple(slot.tensor for slot in outputs)
+        return tuple(bound.tensor for bound in inputs), tuple(bound.tensor for bound in outputs)
 
     @property
     def is_direct(self) -> bool:
-        """Whether the handler can be called as it is: declared order, arrays only, no defaults to fill."""
-        plain = all(slot.adapter is None and slot.default is None for slot in (*self.inputs, *self.outputs))
+        """Whether the handler can be called without a wrapper: declared order, arrays only, no defaults."""
+        plain = all(bound.adapter is None and bound.default is None for bound in (*self.inputs, *self.outputs))
         arguments = len(self.inputs) + self.open + self.wants_context
         in_order = self.positional == tuple(range(arguments))
         return plain and in_order and not self.keywords
 
 
-def documents(slots: Iterable[Slot]) -> dict[str, Document]:
-    """What the tensors that carry a JSON document hold, by name."""
-    return {slot.tensor.name: slot.adapter.document for slot in slots if slot.adapter and slot.adapter.document}
+def documents(bound_tensors: Iterable[BoundTensor]) -> dict[str, Document]:
+    """The documents of tensors that carry JSON, by name."""
+    return {
+        bound.tensor.name: bound.adapter.document for bound in bound_tensors if bound.adapter and bound.adapter.document
+    }

@@ -1,4 +1,4 @@
-"""Open models: their handlers take requests as they are. How they are recognised, and which options go with them."""
+"""Handlers of raw requests: recognition by their annotations, and checks of their parameters."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ _MANY = re.compile(r"(?:list|List|Sequence|typing\.\w+)\[\s*(?P<item>[\w.]+)\s*\
 
 
 def takes_requests(hints: Mapping[str, Any]) -> bool:
-    """Whether a handler with these annotations takes requests as they are."""
+    """Whether a handler with these annotations takes raw requests."""
     return any(_kind(hint) for name, hint in hints.items() if name != "return")
 
 
 def request_of(
     parameters: Mapping[str, inspect.Parameter], hints: dict[str, Any], where: str, *, batched: bool
 ) -> str | None:
-    """The parameter that takes the request, or the list of them; None for a handler that takes tensors.
+    """The parameter that takes the request, or the list of requests; None for a handler that takes tensors.
 
     Args:
         parameters: The handler's parameters by name, without the context.
         hints: Its annotations.
-        where: The beginning of messages.
+        where: Prefix of messages.
         batched: Whether several requests share a call.
 
     Raises:
-        SignatureError: it takes a request, and not as it would be called.
+        SignatureError: the handler takes requests in a form that does not fit its batching or other parameters.
     """
     kinds = {name: kind for name in parameters if (kind := _kind(hints.get(name)))}
     if not kinds:
         return None
     name, kind = next(iter(kinds.items()))
-    for other, one in parameters.items():
-        if other != name and one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+    for other, parameter in parameters.items():
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if other != name and parameter.default is parameter.empty and not variadic:
             raise SignatureError(
-                f"{where}: parameter {other!r} stands beside {name!r}, which is the whole request; "
-                "only a `ctx: Context` can"
+                f"{where}: parameter {other!r} cannot be filled: {name!r} is the whole request; "
+                "only a `ctx: Context` can follow it"
             )
     if batched and kind == "one":
         raise SignatureError(f"{where}: parameter {name!r} must be list[Request]: with batching= requests share a call")
@@ -56,7 +57,7 @@ def request_of(
 
 
 def _kind(hint: Any) -> str | None:
-    """Whether a hint is one request, or many of them."""
+    """The number of requests that a hint stands for, "one" or "many"; None for another hint."""
     if isinstance(hint, str):
         many = _MANY.fullmatch(hint)
         if many is not None:
@@ -77,6 +78,6 @@ def _text(hint: Any) -> Any:
 
 
 def _is_request(hint: Any) -> bool:
-    # If the compiled part is not loaded, nobody can have named its class.
+    # If the compiled extension is not loaded, no annotation can refer to its class.
     core = sys.modules.get("penstock._core")
     return core is not None and type_hints.unaliased(hint) is getattr(core, "Request", None)

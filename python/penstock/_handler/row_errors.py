@@ -1,4 +1,4 @@
-"""What a handler returned, taken apart: the rows that failed, and the outputs."""
+"""Separates failed rows from outputs in a handler's result."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from penstock._spec.results import RowErrors
 
 
 def parted(returned: Any, count: int) -> tuple[list[tuple[int, BaseException]], Any]:
-    """The failed rows in what a handler of `count` outputs returned, and its outputs, None if all rows failed.
+    """The failed rows in the result of a handler with `count` outputs, and the outputs, None if all rows failed.
 
-    A row that failed has another one's values in the outputs, so that they keep their shape.
+    In the outputs a failed row has the values of another row, so that shapes stay the same.
     """
     failed: dict[int, BaseException] = {}
     outputs = _outputs(returned, count, failed)
@@ -23,10 +23,10 @@ def _outputs(returned: Any, count: int, failed: dict[int, BaseException]) -> Any
         return _outputs(returned.outputs, count, failed)
     if isinstance(returned, dict):
         rows = {name: _rows(output, failed) for name, output in returned.items()}
-        return None if any(one is None for one in rows.values()) else rows
+        return None if any(output is None for output in rows.values()) else rows
     if isinstance(returned, tuple) or (isinstance(returned, list) and count > 1):
-        several = tuple(_rows(output, failed) for output in returned)
-        return None if any(one is None for one in several) else several
+        outputs = tuple(_rows(output, failed) for output in returned)
+        return None if any(output is None for output in outputs) else outputs
     return _rows(returned, failed)
 
 

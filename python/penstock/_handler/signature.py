@@ -1,6 +1,6 @@
-"""A model's signature: from `Tensor` lists, or from the handler's annotations. Read once, at load.
+"""Signature of a model: from `Tensor` lists, or from the handler's annotations. Read once, at load.
 
-docs/signatures.md has the table of rules that is carried out here.
+docs/signatures.md has the rules as a table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock._handler import type_hints
 from penstock._handler.adapters import adapter
-from penstock._handler.parameters import Signature, Slot
+from penstock._handler.parameters import BoundTensor, Signature
 from penstock._handler.requests import request_of, takes_requests
 from penstock._spec.tensor import Tensor
 from penstock.errors import SignatureError
@@ -34,52 +34,54 @@ def read_signature(
     """The signature of a handler.
 
     Args:
-        handler: The function that is called, or the plain function of a method.
-        where: The beginning of messages, for example "model 'double'".
+        handler: The function, or the plain function of a method.
+        where: Prefix of messages, for example "model 'double'".
         is_method: Whether its first parameter is `self`.
         inputs: The declared inputs; None reads the annotations.
         outputs: The declared outputs; None reads the return annotation.
         batched: Whether there is a batch axis, which only arrays have.
-        streams: Whether it returns an iterator of answers, whose items are what it declares.
+        streams: Whether it returns an iterator; the return annotation then declares its items.
 
     Raises:
-        SignatureError: it cannot be served so; the message names the parameter and what to write.
+        SignatureError: the handler cannot be served; the message names the parameter and a remedy.
     """
     hints = type_hints.resolve(handler)
-    # What an open model declares is for its readers, and no parameter's.
+    # The declared tensors of a raw-request model are metadata: no parameter takes them.
     is_open = takes_requests(hints)
     declared = None if inputs is None or is_open else _checked(inputs, "inputs", where)
-    everything = _parameters(handler, where, is_method=is_method, declared=declared is not None)
-    context = _find_context(everything, hints, declared or [], where)
-    parameters = {name: one for name, one in everything.items() if name != context}
+    all_parameters = _parameters(handler, where, is_method=is_method, declared=declared is not None)
+    context = _find_context(all_parameters, hints, declared or [], where)
+    parameters = {name: parameter for name, parameter in all_parameters.items() if name != context}
     request = request_of(parameters, hints, where, batched=batched)
     if request is not None:
-        positional, keywords = _arrange(everything, [request], context)
+        positional, keywords = _arrange(all_parameters, [request], context)
         shown = (_shown(inputs, "input", where), _shown(outputs, "output", where))
         return Signature((), (), positional, keywords, context is not None, open=True, shown=shown)
     names: list[str | None]
     if declared is not None:
-        slots, names = _bind_declared(declared, parameters, where)
+        bound_tensors, names = _bind_declared(declared, parameters, where)
     else:
-        slots = [_parameter_slot(one, hints, where, batched=batched) for one in parameters.values()]
+        bound_tensors = [
+            _parameter_tensor(parameter, hints, where, batched=batched) for parameter in parameters.values()
+        ]
         names = list(parameters)
     returned = (
-        [Slot(tensor) for tensor in _checked(outputs, "outputs", where)]
+        [BoundTensor(tensor) for tensor in _checked(outputs, "outputs", where)]
         if outputs is not None
-        else _return_slots(hints, where, batched=batched, streams=streams)
+        else _return_tensors(hints, where, batched=batched, streams=streams)
     )
-    _check_names(slots, "input", where)
+    _check_names(bound_tensors, "input", where)
     _check_names(returned, "output", where)
-    for slot in slots:
-        if slot.tensor.labels:
-            raise SignatureError(f"{where}: input {slot.tensor.name!r} has labels; only outputs can")
-    for slot in returned:
-        if slot.tensor.optional and outputs is None:
-            raise SignatureError(f"{where}: output {slot.tensor.name!r} is optional: declare it with outputs=[...]")
-    if batched and not slots:
+    for bound in bound_tensors:
+        if bound.tensor.labels:
+            raise SignatureError(f"{where}: input {bound.tensor.name!r} has labels; only outputs can")
+    for bound in returned:
+        if bound.tensor.optional and outputs is None:
+            raise SignatureError(f"{where}: output {bound.tensor.name!r} is optional: declare it with outputs=[...]")
+    if batched and not bound_tensors:
         raise SignatureError(f"{where}: batching= needs at least one input, whose first axis is the batch")
-    positional, keywords = _arrange(everything, names, context)
-    return Signature(tuple(slots), tuple(returned), positional, keywords, context is not None)
+    positional, keywords = _arrange(all_parameters, names, context)
+    return Signature(tuple(bound_tensors), tuple(returned), positional, keywords, context is not None)
 
 
 def _parameters(
@@ -87,34 +89,39 @@ def _parameters(
 ) -> dict[str, inspect.Parameter]:
     """The parameters without `self`."""
     try:
-        found = list(inspect.signature(handler).parameters.values())
+        parameters = list(inspect.signature(handler).parameters.values())
     except (ValueError, TypeError):
         if declared:
-            # A function written in C may not say; it gets the inputs by position.
+            # A function in C may have no signature; it gets the inputs by position.
             return {"inputs": inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)}
         raise SignatureError(f"{where}: its parameters are not known; declare inputs= and outputs=") from None
-    return {one.name: one for one in (found[1:] if is_method else found)}
+    return {parameter.name: parameter for parameter in (parameters[1:] if is_method else parameters)}
 
 
 def _find_context(
     parameters: dict[str, inspect.Parameter], hints: dict[str, Any], declared: list[Tensor], where: str
 ) -> str | None:
-    found = [name for name in parameters if type_hints.is_context(hints.get(name))]
+    contexts = [name for name in parameters if type_hints.is_context(hints.get(name))]
     # A lambda has no annotations, so the conventional name is enough.
-    if not found and "ctx" in parameters and "ctx" not in hints and all(one.name != "ctx" for one in declared):
-        found = ["ctx"]
-    if len(found) > 1:
-        raise SignatureError(f"{where}: parameters {found[0]!r} and {found[1]!r} are both the Context; keep one")
-    return found[0] if found else None
+    is_untyped = "ctx" in parameters and "ctx" not in hints
+    if not contexts and is_untyped and all(tensor.name != "ctx" for tensor in declared):
+        contexts = ["ctx"]
+    if len(contexts) > 1:
+        raise SignatureError(f"{where}: parameters {contexts[0]!r} and {contexts[1]!r} are both the Context; keep one")
+    return contexts[0] if contexts else None
 
 
 def _bind_declared(
     tensors: list[Tensor], parameters: dict[str, inspect.Parameter], where: str
-) -> tuple[list[Slot], list[str | None]]:
-    """Slots of declared inputs, and the parameter that takes each; None is "by position"."""
-    named = {name: one for name, one in parameters.items() if one.kind in (*_BY_POSITION, one.KEYWORD_ONLY)}
-    positional = [name for name, one in named.items() if one.kind in _BY_POSITION]
-    kinds = {one.kind for one in parameters.values()}
+) -> tuple[list[BoundTensor], list[str | None]]:
+    """The bound tensors of declared inputs, and the parameter that takes each; None is "by position"."""
+    named = {
+        name: parameter
+        for name, parameter in parameters.items()
+        if parameter.kind in (*_BY_POSITION, parameter.KEYWORD_ONLY)
+    }
+    positional = [name for name, parameter in named.items() if parameter.kind in _BY_POSITION]
+    kinds = {parameter.kind for parameter in parameters.values()}
     names: list[str | None]
     wanted = {tensor.name for tensor in tensors}
     takes_any_name = inspect.Parameter.VAR_KEYWORD in kinds and wanted.issuperset(positional)
@@ -124,15 +131,17 @@ def _bind_declared(
         names = [None] * len(tensors)
     else:
         names = [*_by_position(tensors, positional, where)]
-    for name, one in named.items():
-        if one.default is _MISSING and name not in names:
+    for name, parameter in named.items():
+        if parameter.default is _MISSING and name not in names:
             raise SignatureError(
                 f"{where}: parameter {name!r} is none of the declared inputs ({_listed(tensors)}); "
                 "declare it, or give it a default"
             )
     taken_by = [named.get(name) if name else None for name in names]
-    slots = [Slot(tensor, default=_default(tensor, one)) for tensor, one in zip(tensors, taken_by, strict=True)]
-    return slots, names
+    bound_tensors = [
+        BoundTensor(tensor, default=_default(tensor, one)) for tensor, one in zip(tensors, taken_by, strict=True)
+    ]
+    return bound_tensors, names
 
 
 def _default(tensor: Tensor, parameter: inspect.Parameter | None) -> Any:
@@ -147,7 +156,7 @@ def _by_position(tensors: list[Tensor], positional: list[str], where: str) -> li
             f"the handler takes {len(positional)} ({', '.join(positional) or 'none'})"
         )
     for index, tensor in enumerate(tensors):
-        # Half by name and half by position would swap inputs without a word.
+        # Binding some by name and others by position would silently swap inputs.
         if tensor.name in positional and positional[index] != tensor.name:
             raise SignatureError(
                 f"{where}: input {tensor.name!r} is declared at position {index + 1}, where the handler has parameter "
@@ -159,44 +168,44 @@ def _by_position(tensors: list[Tensor], positional: list[str], where: str) -> li
 def _arrange(
     parameters: dict[str, inspect.Parameter], names: list[str | None], context: str | None
 ) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
-    """How a call is written: inputs and context by position as far as that goes, the rest by name."""
+    """The arguments of a call: inputs and context by position as far as possible, the rest by name."""
     wanted = {name: index for index, name in enumerate(names) if name is not None}
     if context is not None:
         wanted[context] = len(names)
     positional: list[int] = []
-    for name, one in parameters.items():
-        if one.kind is one.VAR_POSITIONAL:
+    for name, parameter in parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
             positional.extend(index for index, given in enumerate(names) if given is None)
-        elif one.kind in _BY_POSITION and name in wanted:
+        elif parameter.kind in _BY_POSITION and name in wanted:
             positional.append(wanted.pop(name))
         else:
-            # What follows an argument that keeps its default goes by name.
+            # Arguments after a parameter with its default are passed by name.
             break
     return tuple(positional), tuple(wanted.items())
 
 
-def _parameter_slot(one: inspect.Parameter, hints: dict[str, Any], where: str, *, batched: bool) -> Slot:
-    where = f"{where}: parameter {one.name!r}"
-    if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+def _parameter_tensor(parameter: inspect.Parameter, hints: dict[str, Any], where: str, *, batched: bool) -> BoundTensor:
+    where = f"{where}: parameter {parameter.name!r}"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise SignatureError(f"{where} stands for any number of inputs; declare them with inputs=")
-    if one.name not in hints:
-        more = "; decorate the class instead of its method" if one.name == "self" else ""
+    if parameter.name not in hints:
+        more = "; decorate the class instead of its method" if parameter.name == "self" else ""
         raise SignatureError(f"{where} has no annotation; annotate it, or declare inputs={more}")
-    hint, nullable = type_hints.without_none(hints[one.name])
-    slot = _slot(hint, one.name, where, batched=batched)
-    default = None if one.default is _MISSING else one.default
-    if nullable or one.default is not _MISSING or slot.tensor.optional:
-        return Slot(slot.tensor.made_optional(), slot.adapter, default)
-    return slot
+    hint, nullable = type_hints.without_none(hints[parameter.name])
+    bound = _bound_tensor(hint, parameter.name, where, batched=batched)
+    default = None if parameter.default is _MISSING else parameter.default
+    if nullable or parameter.default is not _MISSING or bound.tensor.optional:
+        return BoundTensor(bound.tensor.made_optional(), bound.adapter, default)
+    return bound
 
 
-def _return_slots(hints: dict[str, Any], where: str, *, batched: bool, streams: bool) -> list[Slot]:
+def _return_tensors(hints: dict[str, Any], where: str, *, batched: bool, streams: bool) -> list[BoundTensor]:
     if "return" not in hints:
-        raise SignatureError(f"{where}: the handler does not say what it returns; annotate it, or declare outputs=")
+        raise SignatureError(f"{where}: the handler does not declare what it returns; annotate it, or declare outputs=")
     hint = type_hints.item(hints["return"]) if streams else hints["return"]
     if hint is type_hints.UNKNOWN:
         raise SignatureError(
-            f"{where}: the handler yields, and its annotation does not say what; write Iterator[...] or "
+            f"{where}: the handler yields, and its annotation does not declare what; write Iterator[...] or "
             "AsyncIterator[...], or declare outputs="
         )
     if hint is type(None) or hint is None:
@@ -207,35 +216,35 @@ def _return_slots(hints: dict[str, Any], where: str, *, batched: bool, streams: 
         if not members or Ellipsis in members:
             raise SignatureError(f"{where} is a tuple of unknown length; write each member, as in tuple[int, str]")
         return [
-            _slot(member, f"output_{index}", f"{where}, member {index}", batched=batched)
+            _bound_tensor(member, f"output_{index}", f"{where}, member {index}", batched=batched)
             for index, member in enumerate(members)
         ]
-    return [_slot(hint, "output", where, batched=batched)]
+    return [_bound_tensor(hint, "output", where, batched=batched)]
 
 
-def _slot(hint: Any, name: str, where: str, *, batched: bool) -> Slot:
+def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool) -> BoundTensor:
     bare, tensor = type_hints.split_annotated(type_hints.unaliased(hint), where)
     bare = type_hints.unaliased(bare)
     if tensor is not None:
-        return Slot(tensor.named(name))
+        return BoundTensor(tensor.named(name))
     if type_hints.is_array(bare):
         raise SignatureError(
             f"{where} is an array of unknown datatype and shape; "
             f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
         )
-    found = adapter(bare, where)
-    if found is None:
+    value_adapter = adapter(bare, where)
+    if value_adapter is None:
         raise SignatureError(
-            f"{where} is {type_hints.show(bare)}, which is no tensor; use Annotated[np.ndarray, Tensor(...)], bool, "
+            f"{where} is {type_hints.show(bare)}, which is not a tensor; use Annotated[np.ndarray, Tensor(...)], bool, "
             "int, float, str, bytes, list[...] of these, dict, a dataclass, a TypedDict or a pydantic model"
         )
     if batched:
         raise SignatureError(
             f"{where} is {type_hints.show(bare)}, one value per request, and batching= needs arrays, one row per "
-            f"request; write Annotated[np.ndarray, Tensor(datatype={type_hints.datatype_text(found.tensor)}, "
-            f"shape={list(found.tensor.shape)})], or leave batching= out"
+            f"request; write Annotated[np.ndarray, Tensor(datatype={type_hints.datatype_text(value_adapter.tensor)}, "
+            f"shape={list(value_adapter.tensor.shape)})], or leave batching= out"
         )
-    return Slot(found.tensor.named(name), found)
+    return BoundTensor(value_adapter.tensor.named(name), value_adapter)
 
 
 def _checked(tensors: Iterable[Tensor], kind: str, where: str) -> list[Tensor]:
@@ -250,18 +259,18 @@ def _checked(tensors: Iterable[Tensor], kind: str, where: str) -> list[Tensor]:
     return found
 
 
-def _shown(tensors: Iterable[Tensor] | None, kind: str, where: str) -> tuple[Slot, ...]:
-    slots = [Slot(tensor) for tensor in _checked(tensors or (), f"{kind}s", where)]
-    _check_names(slots, kind, where)
-    return tuple(slots)
+def _shown(tensors: Iterable[Tensor] | None, kind: str, where: str) -> tuple[BoundTensor, ...]:
+    bound_tensors = [BoundTensor(tensor) for tensor in _checked(tensors or (), f"{kind}s", where)]
+    _check_names(bound_tensors, kind, where)
+    return tuple(bound_tensors)
 
 
-def _check_names(slots: list[Slot], kind: str, where: str) -> None:
+def _check_names(bound_tensors: list[BoundTensor], kind: str, where: str) -> None:
     seen: set[str] = set()
-    for slot in slots:
-        if slot.tensor.name in seen:
-            raise SignatureError(f"{where}: {kind} {slot.tensor.name!r} is declared twice")
-        seen.add(slot.tensor.name)
+    for bound in bound_tensors:
+        if bound.tensor.name in seen:
+            raise SignatureError(f"{where}: {kind} {bound.tensor.name!r} is declared twice")
+        seen.add(bound.tensor.name)
 
 
 def _listed(tensors: list[Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""Type hints taken apart: resolved from text, rid of `None` and `Annotated`, recognised."""
+"""Type hints: resolution from text, removal of `None` and `Annotated`, classification."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from penstock.errors import SignatureError
 
 _UNIONS = (Union, types.UnionType)
 UNKNOWN = object()
-"""The hint of what nobody said."""
+"""The hint of items whose type is not declared."""
 
 _CONTEXT_NAMES = ("Context", "penstock.Context")
 
 
 def plain_function(handler: Callable[..., Any]) -> Any:
-    """The function that does a callable's work: of a method, a partial, a wrapper or a callable object."""
+    """The plain function behind a method, partial, wrapper or callable object."""
     while True:
         if isinstance(handler, functools.partial):
             handler = handler.func
@@ -36,51 +36,51 @@ def plain_function(handler: Callable[..., Any]) -> Any:
         elif inspect.isroutine(handler) or isinstance(handler, type):
             return handler
         else:
-            # A callable object: its class says what it takes.
+            # A callable object: its class declares the parameters.
             handler = type(handler).__call__
 
 
 def resolve(handler: Callable[..., Any]) -> dict[str, Any]:
     """The handler's annotations, evaluated one by one.
 
-    One that cannot be evaluated stays text: it may belong to a parameter whose hint is not needed, or
-    be a `Context` that is imported for type checkers only.
+    An annotation that cannot be evaluated stays text: its parameter may not need a hint, or it may be a `Context`
+    that is imported for type checkers only.
     """
     bare = plain_function(handler)
     annotations = getattr(bare, "__annotations__", {})
     scope = _closure(bare) if inspect.isfunction(bare) else {}
     resolved = {}
     for name, annotation in annotations.items():
-        one = types.SimpleNamespace(__annotations__={name: annotation})
+        holder = types.SimpleNamespace(__annotations__={name: annotation})
         try:
-            hints = typing.get_type_hints(one, getattr(bare, "__globals__", {}), scope, include_extras=True)
+            hints = typing.get_type_hints(holder, getattr(bare, "__globals__", {}), scope, include_extras=True)
         except Exception:
-            # Evaluating user text can fail in any way; the text itself is the better message.
+            # Evaluation of user text can raise anything; the text itself makes a better message.
             hints = {name: annotation}
         resolved[name] = unaliased(hints[name])
     return resolved
 
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
-    """The local names that a function has from around it; its own is not bound before it is decorated."""
-    found = {}
+    """The closure variables of a function. Unbound ones, such as its own name before decoration, are left out."""
+    variables = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
+            variables[name] = cell.cell_contents
+    return variables
 
 
 def is_context(hint: Any) -> bool:
     """Whether a hint is `penstock.Context`, or text that means it."""
     if isinstance(hint, str):
         return hint in _CONTEXT_NAMES
-    # If the compiled part is not loaded, nobody can have named its class.
+    # If the compiled extension is not loaded, no annotation can refer to its class.
     core = sys.modules.get("penstock._core")
     return core is not None and hint is getattr(core, "Context", None)
 
 
 def unaliased(hint: Any) -> Any:
-    """What a `type` alias stands for; other hints as they are. numpy's `NDArray` may be one."""
+    """The hint behind a `type` alias, such as numpy's `NDArray`; other hints unchanged."""
     while not isinstance(hint, type):
         alias, arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
         if type(alias).__name__ != "TypeAliasType":
@@ -90,11 +90,11 @@ def unaliased(hint: Any) -> Any:
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
-    """The hint without `None`, and whether it had it: `X | None`, `Optional[X]`, also inside `Annotated`."""
+    """The hint without `None`, and whether it had one: `X | None`, `Optional[X]`, also inside `Annotated`."""
     if typing.get_origin(hint) is Annotated:
         inner, *metadata = typing.get_args(hint)
         bare, nullable = without_none(inner)
-        # Spelled as a call, since Python 3.10 has no star in a subscript.
+        # A call, since Python 3.10 has no star in a subscript.
         return (operator.getitem(Annotated, (bare, *metadata)) if nullable else hint), nullable
     if typing.get_origin(hint) in _UNIONS:
         members = typing.get_args(hint)
@@ -105,7 +105,7 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def split_annotated(hint: Any, where: str) -> tuple[Any, Tensor | None]:
-    """The hint without `Annotated`, and the `Tensor` in it if there is one."""
+    """The hint without `Annotated`, and the `Tensor` in its metadata, if any."""
     if typing.get_origin(hint) is not Annotated:
         return hint, None
     tensors = [item for item in hint.__metadata__ if isinstance(item, Tensor)]
@@ -115,7 +115,7 @@ def split_annotated(hint: Any, where: str) -> tuple[Any, Tensor | None]:
 
 
 def item(hint: Any) -> Any:
-    """What an iterator of that hint yields, without `penstock.Final`; `UNKNOWN` if it does not say."""
+    """The hint of an iterator's items, without `penstock.Final`; `UNKNOWN` if it is not declared."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if not arguments or not isinstance(origin, type) or not issubclass(origin, (Iterable, AsyncIterable)):
         return UNKNOWN
@@ -127,13 +127,13 @@ def item(hint: Any) -> Any:
 
 
 def is_array(hint: Any) -> bool:
-    """Whether a hint is numpy's array or one of its scalars, which says too little to make a tensor."""
+    """Whether a hint is an array or scalar of numpy, which lacks the datatype or shape of a tensor."""
     bare = typing.get_origin(hint) or hint
     return isinstance(bare, type) and issubclass(bare, (np.ndarray, np.generic))
 
 
 def show(hint: Any) -> str:
-    """A hint as its author wrote it, about."""
+    """A hint as text, close to its source."""
     if isinstance(hint, str):
         return f"{hint!r} (a name that cannot be resolved)"
     if isinstance(hint, type) and not typing.get_args(hint):
@@ -142,22 +142,22 @@ def show(hint: Any) -> str:
 
 
 def own_doc(target: Any) -> str:
-    """The docstring that its author wrote, without its indentation; empty if there is none."""
-    said = target.__doc__
-    # A dataclass without one is given its signature in place of it.
-    written = isinstance(said, str) and not said.startswith(f"{getattr(target, '__name__', '')}(")
-    return inspect.cleandoc(said) if written else ""
+    """The docstring in the source, without indentation; empty if there is none."""
+    doc = target.__doc__
+    # A dataclass without a docstring gets its signature as one.
+    is_written = isinstance(doc, str) and not doc.startswith(f"{getattr(target, '__name__', '')}(")
+    return inspect.cleandoc(doc) if is_written else ""
 
 
 def datatype_text(tensor: Tensor) -> str:
-    """What to write as a `Tensor`'s datatype."""
+    """The source text of a tensor's datatype, for messages."""
     if tensor.dtype is None:
         return "str" if tensor.text else "bytes"
     return f"np.{tensor.dtype.name.replace('bool', 'bool_')}"
 
 
 def is_generator(handler: Callable[..., Any]) -> bool:
-    """Whether a call of the handler makes a generator, plain or async."""
+    """Whether the handler is a generator function, plain or async."""
     bare = plain_function(handler)
     return inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
 

@@ -1,4 +1,4 @@
-"""`explain`: a method next to a class's handler, served as a model of its own over the same objects."""
+"""`explain`: a method of a handler's class, served as a second model over the same instances."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ METHOD = "explain"
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """What a class's `explain` takes and returns."""
+    """The `explain` method of a class."""
 
     signature: Signature
     batching: Batching | None
     description: str
 
     def definition(self, name: str, version: str, max_queue: int, shared: Shared) -> Definition:
-        """What the server loads beside the model `name`."""
+        """The definition of the explainer of the model `name`."""
         return Definition(
-            # No other model can be called so: a name has no colon.
+            # Unique, since names of models have no colon.
             name=f"{name}:{METHOD}",
             version=version,
             platform="penstock",
-            inputs=tuple(slot.tensor for slot in self.signature.inputs),
-            outputs=tuple(slot.tensor for slot in self.signature.outputs),
+            inputs=tuple(bound.tensor for bound in self.signature.inputs),
+            outputs=tuple(bound.tensor for bound in self.signature.outputs),
             batching=self.batching,
             instances=1,
             max_queue=max_queue,
@@ -55,16 +55,16 @@ class Explainer:
 def read_explainer(
     target: Any, where: str, *, inputs: Iterable[Tensor] | None, batching: Batching | None
 ) -> Explainer | None:
-    """The explainer of a class: its `explain`, if that says what it returns.
+    """The explainer of a class; None if it has no `explain` with a return annotation.
 
     Args:
         target: The class.
-        where: The beginning of messages.
+        where: Prefix of messages.
         inputs: The model's declared inputs, which are the explainer's too; None reads the annotations.
-        batching: The model's batching, which the explainer shares if it returns arrays only.
+        batching: The model's batching, which applies to an explainer that returns arrays only.
 
     Raises:
-        SignatureError: it cannot be served so.
+        SignatureError: the method cannot be served.
     """
     method = getattr(target, METHOD, None)
     if not callable(method) or "return" not in (hints := type_hints.resolve(method)):
@@ -78,27 +78,29 @@ def read_explainer(
         outputs=None,
         batched=batching is not None,
     )
-    taken, given = ([slot.tensor for slot in slots] for slots in (signature.inputs, signature.outputs))
+    taken, given = (
+        [bound.tensor for bound in bound_tensors] for bound_tensors in (signature.inputs, signature.outputs)
+    )
     check_batching(batching, (taken, given), f"{where}, method '{METHOD}'")
     return Explainer(signature, batching, type_hints.own_doc(method))
 
 
 def _is_arrays(hint: Any) -> bool:
     members = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
-    return all(type_hints.split_annotated(type_hints.unaliased(one), METHOD)[1] is not None for one in members)
+    return all(type_hints.split_annotated(type_hints.unaliased(member), METHOD)[1] is not None for member in members)
 
 
 class Shared:
-    """The newest instance of a loaded model: its handler and its explainer call it, one at a time."""
+    """The newest instance of a loaded model, which its handler and its explainer call one at a time."""
 
     def __init__(self) -> None:
         self._current: tuple[Any, threading.Lock | asyncio.AbstractEventLoop] | None = None
 
     def put(self, instance: Any, handler: Handler, *, on_loop: bool = False) -> Handler:
-        """Shows an instance to the explainer. A plain handler then waits while the instance explains."""
+        """Shares an instance with the explainer. Returns its handler, which waits while the instance explains."""
         if on_loop:
             self._current = (instance, asyncio.get_running_loop())
-            return BoundHandler(handler.call, self._forgetting(instance, handler.close), handler.close_sequence)
+            return BoundHandler(handler.call, self._closing(instance, handler.close), handler.close_sequence)
         lock = threading.Lock()
         self._current = (instance, lock)
 
@@ -110,20 +112,20 @@ class Shared:
             with lock:
                 return handler.close()
 
-        return BoundHandler(call, self._forgetting(instance, close), handler.close_sequence)
+        return BoundHandler(call, self._closing(instance, close), handler.close_sequence)
 
-    def _forgetting(self, instance: Any, close: Callable[[], object]) -> Callable[[], object]:
-        def both() -> object:
+    def _closing(self, instance: Any, close: Callable[[], object]) -> Callable[[], object]:
+        def close_and_unshare() -> object:
             if self._current is not None and self._current[0] is instance:
                 self._current = None
             return close()
 
-        return both
+        return close_and_unshare
 
     def explain(self, *arguments: Any, **named: Any) -> Any:
         """Calls the instance's `explain`."""
         if self._current is None:
-            raise Unavailable("the model that is to be explained is not loaded")
+            raise Unavailable("the explained model is not loaded")
         instance, guard = self._current
         if isinstance(guard, asyncio.AbstractEventLoop):
             explained = instance.explain(*arguments, **named)

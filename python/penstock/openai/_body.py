@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from penstock._handler.json_text import half_in, told_of
+from penstock._handler.json_text import find_surrogate, surrogate_message
 from penstock.openai._errors import Refused
 
 __all__ = ["Body"]
@@ -30,8 +30,8 @@ class Body:
             raise Refused(f"The body is no JSON: {error}") from None
         if not isinstance(said, dict):
             raise Refused("The body must be a JSON object")
-        if (place := half_in(text, said)) is not None:
-            raise Refused(told_of(place), place)
+        if (place := find_surrogate(text, said)) is not None:
+            raise Refused(surrogate_message(place), place)
         self._said: Mapping[str, Any] = said
 
     def needed(self, name: str) -> Any:
