@@ -78,6 +78,7 @@ def bind_async_stream(handler: Callable[..., Any], signature: Signature) -> Call
             if isinstance(yielded, AsyncIterator):
                 async for chunk in yielded:
                     yield to_outputs(chunk)
+            else:
                 for chunk in yielded:
                     yield to_outputs(chunk)
         finally:
