@@ -150,19 +150,23 @@ def test_the_limits_table_has_every_setting_with_its_default() -> None:
 
 
 def test_the_routes_table_is_what_is_routed() -> None:
-    files = "\n".join(path.read_text() for path in sources(".rs", under="rust/server/src/rest/"))
-    routed: list[tuple[str, str]] = re.findall(r'\.route\(\s*"([^"]+)",\s*(get|post)', files)
-    # One path may take both.
-    routed += re.findall(r'\.route\(\s*"([^"]+)",\s*get\(\w+\)\.(post)', files)
-    # The calls of V1 are taken before the router, because their verb is a part of a segment.
-    verbs = re.findall(r'\("(\w+)", Self::', text("rust/server/src/rest/inference/v1.rs"))
-    models = ("/v1/models/{model}", "/v1/models/{model}/versions/{version}")
-    routed += [(f"{model}:{verb}", "post") for verb in verbs for model in models]
-    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", text("docs/protocol.md"), re.MULTILINE)
-    assert {(path, method.lower()) for method, path in table} == set(routed) - {("/v2/", "get")}
-    described = re.findall(r'^    (get|post)\("([^"]+)"\)', text("rust/wire/src/openapi/routes.rs"), re.MULTILINE)
-    known = {(path, method) for method, path in described}
-    assert known == set(routed) - {("/v2/", "get")}, "ROUTES in rust/wire/src/openapi/routes.rs describes each route"
+    source = without_tests(text("rust/server/src/rest/routes.rs"))
+    source = source[source.index("static ROUTES") : source.index("\n];")]
+    found = re.findall(r'^    (get|post|infer)\(\s*"([^"]+)",\s*(\w+)', source, re.MULTILINE)
+    hidden = set(re.findall(r'\(\s*"([^"]+)",[^"]*HIDDEN', source))
+    categories = {name: name.lower().replace("_", "-") for _, _, name in found} | {
+        "OPEN": "none",
+        "REPOSITORY": "model-repository",
+    }
+    routed = [
+        ("GET" if kind == "get" else "POST", path, "inference" if kind == "infer" else categories[category])
+        for kind, path, category in found
+        if path not in hidden
+    ]
+    assert len(routed) == source.count("\n    get(") + source.count("\n    post(") + source.count("\n    infer(") - 4
+    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \| ([\w-]+) \|", text("docs/protocol.md"), re.MULTILINE)
+    assert len(table) == len(set(table))
+    assert set(table) == set(routed), "docs/protocol.md has each row of rust/server/src/rest/routes.rs"
 
 
 def test_the_calls_table_is_what_is_served() -> None:

@@ -4,4 +4,4 @@ mod dispatcher;
 mod host_form;
 mod hosts;
 
-pub(crate) use dispatcher::{Front, Served};
+pub(crate) use dispatcher::{Dispatcher, ListenerScope};

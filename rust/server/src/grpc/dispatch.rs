@@ -3,12 +3,11 @@
 use super::{frames, infer, status, stream, unary};
 use crate::{
     body::{Body, Incoming},
-    rest,
+    settings::Category,
     state::{App, Context},
 };
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
-use penstock_core::{Error, Kind};
-use penstock_wire::rest::error as wire;
+use penstock_core::{Error, Kind, Result};
 
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -16,12 +15,6 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 /// Whether a request speaks gRPC, on a port that serves REST too.
 pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
     request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
-}
-
-/// The answer to a request that does not speak gRPC, on a port that speaks nothing else.
-pub(crate) fn not_grpc() -> Response<Body> {
-    let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
-    rest::error::json(415, wire::body(&error))
 }
 
 /// The answer to a call that failed before an answer began.
@@ -34,6 +27,32 @@ pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
         headers.insert("grpc-accept-encoding", HeaderValue::from_static(frames::ACCEPTED));
     }
     response
+}
+
+/// Checks that a call carries the secret of its category.
+///
+/// # Errors
+/// `Forbidden` that names the metadata's key.
+pub(crate) fn check_access<B>(app: &App, request: &Request<B>) -> Result<()> {
+    let access = &app.config.access;
+    if access.is_open() { Ok(()) } else { access.check_grpc(category(request.uri().path()), request.headers()) }
+}
+
+/// Access category of a call.
+fn category(path: &str) -> Category {
+    let (service, call) = path.rsplit_once('/').unwrap_or(("", path));
+    match call {
+        _ if service == "/grpc.health.v1.Health" => Category::Health,
+        "ServerLive" | "ServerReady" | "ModelReady" => Category::Health,
+        "ModelInfer" | "ModelStreamInfer" => Category::Inference,
+        "ModelConfig" => Category::ModelConfig,
+        "ModelStatistics" => Category::Statistics,
+        "TraceSetting" => Category::Trace,
+        "LogSettings" => Category::Logging,
+        _ if call.contains("SharedMemory") => Category::SharedMemory,
+        _ if call.starts_with("Repository") => Category::ModelRepository,
+        _ => Category::Metadata,
+    }
 }
 
 /// Answers a call of the services here; gives back one of another service.

@@ -20,5 +20,5 @@ mod stream_reply;
 mod stream_shared;
 mod unary;
 
-pub(crate) use dispatch::{answer, is_grpc, not_grpc, refusal};
+pub(crate) use dispatch::{answer, check_access, is_grpc, refusal};
 pub(crate) use reflection::router;

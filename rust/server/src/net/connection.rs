@@ -5,7 +5,7 @@ use super::{
     activity::{Activity, Clocks, Watched},
     tracked_body::Answer,
 };
-use crate::{body::ReadBody, dispatch::Front, rest, settings::Limits};
+use crate::{body::ReadBody, dispatch::Dispatcher, rest, settings::Limits};
 use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
 use http_body::Body as _;
 use hyper::{Request, body::Incoming, service::service_fn};
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
 }
 
 /// Serves one connection until it ends, or is to end.
-pub(crate) async fn serve<S>(socket: S, front: Front, shared: Shared)
+pub(crate) async fn serve<S>(socket: S, dispatcher: Dispatcher, shared: Shared)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -59,7 +59,7 @@ where
     let activity = Arc::new(Activity::new(writing));
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
-        let (front, busy) = (front.clone(), activity.enter());
+        let (dispatcher, busy) = (dispatcher.clone(), activity.enter());
         let version = request.version();
         let refused = check_coding(&request, &activity);
         let request = ReadBody::of(request, &limits);
@@ -67,7 +67,7 @@ where
         async move {
             let response = match refused {
                 Some(message) => rest::broken(message),
-                None => front.handle(request, Protocol::Http).await,
+                None => dispatcher.handle(request, Protocol::Http).await,
             };
             drop(busy);
             Ok::<_, Infallible>(response.map(|body| Answer::new(body, version, &activity)))

@@ -1,7 +1,7 @@
 //! The REST routes without a socket: decode, queue, batch, handler and encode run as they do behind one.
 
 use crate::{
-    dispatch::{Front, Served},
+    dispatch::{Dispatcher, ListenerScope},
     settings::Config,
     state::{App, Phase},
 };
@@ -15,16 +15,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct InProcess {
     app: Arc<App>,
-    front: Front,
+    dispatcher: Dispatcher,
 }
 
 impl InProcess {
     /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
-        let served = Served { rest: true, grpc: false, metrics: false, local: true, tcp: false };
-        let front = Front::new(Arc::clone(&app), None, served);
-        Self { app, front }
+        let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false };
+        let dispatcher = Dispatcher::new(Arc::clone(&app), None, served);
+        Self { app, dispatcher }
     }
 
     /// Takes requests from now on.
@@ -34,7 +34,7 @@ impl InProcess {
 
     /// Answers one request.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let response = self.front.handle(request.map(Full::new), Protocol::InProcess).await;
+        let response = self.dispatcher.handle(request.map(Full::new), Protocol::InProcess).await;
         let (head, body) = response.into_parts();
         // A body that is made in memory cannot fail.
         let body = body.collect().await.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);

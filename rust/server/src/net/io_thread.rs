@@ -6,7 +6,7 @@ use super::{
     listen::{Bound, BoundSocket, SocketFile, StartError},
 };
 use crate::{
-    dispatch::{Front, Served},
+    dispatch::{Dispatcher, ListenerScope},
     observe::Events,
     settings::Address,
     state::App,
@@ -47,7 +47,7 @@ pub(crate) struct IoThreads {
 #[derive(Clone)]
 struct Station {
     app: Arc<App>,
-    fronts: Arc<[Front]>,
+    dispatchers: Arc<[Dispatcher]>,
     shared: Shared,
     open: Arc<AtomicUsize>,
 }
@@ -74,7 +74,7 @@ impl IoThreads {
         };
         let (order, receiver) = watch::channel(Order::Serve);
         let open = Arc::new(AtomicUsize::new(0));
-        let served: Vec<Served> = bound.iter().map(served).collect();
+        let served: Vec<ListenerScope> = bound.iter().map(served).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         let mut acceptor = Some(bound);
         let mut pending = Vec::new();
@@ -94,8 +94,10 @@ impl IoThreads {
                 let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
                 runtime.block_on(async move {
                     let desk = CompletionQueue::new();
-                    let fronts =
-                        served.iter().map(|&served| Front::new(Arc::clone(&app), Some(desk.clone()), served)).collect();
+                    let dispatchers = served
+                        .iter()
+                        .map(|&served| Dispatcher::new(Arc::clone(&app), Some(desk.clone()), served))
+                        .collect();
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { desk.run().await });
                     let mut until = order.clone();
@@ -105,7 +107,7 @@ impl IoThreads {
                         order,
                         writing: Arc::clone(&app.writing),
                     };
-                    let station = Station { app, fronts, shared, open };
+                    let station = Station { app, dispatchers, shared, open };
                     if let Some(bound) = bound {
                         accept_all(bound, &station, &inboxes);
                     }
@@ -137,9 +139,9 @@ impl IoThreads {
     }
 }
 
-fn served(bound: &Bound) -> Served {
+fn served(bound: &Bound) -> ListenerScope {
     let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
-    Served { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
+    ListenerScope { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
 }
 
 fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
@@ -220,16 +222,16 @@ async fn take_over(station: Station, mut inbox: mpsc::UnboundedReceiver<Accepted
         station.app.metrics.connections.inc();
         let station = station.clone();
         tokio::spawn(async move {
-            let front = station.fronts[listener].clone();
+            let dispatcher = station.dispatchers[listener].clone();
             match socket {
                 Socket::Tcp(socket) => {
                     if let Ok(socket) = TcpStream::from_std(socket) {
-                        serve(socket, front, station.shared).await;
+                        serve(socket, dispatcher, station.shared).await;
                     }
                 }
                 Socket::Unix(socket) => {
                     if let Ok(socket) = UnixStream::from_std(socket) {
-                        serve(socket, front, station.shared).await;
+                        serve(socket, dispatcher, station.shared).await;
                     }
                 }
             }

@@ -1,159 +1,142 @@
-//! All REST routes but inference itself, which [`crate::front`] takes before this router.
+//! Matching of paths with the table of routes.
 
-use super::error;
+use super::{
+    error,
+    handler::{Handler, PathParams},
+    operation::{ModelPath, Operation},
+    route::Route,
+    routes::ROUTES,
+};
 use crate::{
-    body::Body,
-    rest::{
-        handlers::{batching, docs, repository, settings, shared_memory, statistics},
-        inference::v1,
-    },
-    settings::Config,
-    state::{Context, Phase},
+    body::{Body, Incoming},
+    settings::{Category, Config, Requirement},
+    state::Context,
 };
-use axum::{
-    Router,
-    extract::{Path, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
-    routing::{get, post},
+use http::{
+    HeaderMap, HeaderValue, Method, Response,
+    header::{ALLOW, CONTENT_LENGTH},
 };
-use penstock_core::{Model, Result};
-use penstock_wire::rest::metadata;
-use std::sync::Arc;
+use http_body::Body as _;
+use matchit::Router;
+use percent_encoding::percent_decode_str;
+use std::sync::LazyLock;
 
-/// The router of one I/O thread.
-pub(crate) fn router(context: Context) -> Router {
-    Router::new()
-        .route("/v2", get(server))
-        .route("/v2/", get(server))
-        .route("/v2/health/live", get(live))
-        .route("/v2/health/ready", get(ready))
-        .route("/v2/models", get(models))
-        .route("/v2/models/{model}", get(model))
-        .route("/v2/models/{model}/ready", get(model_ready))
-        .route("/v2/models/{model}/config", get(config))
-        .route("/v2/models/{model}/infer", post(unreachable))
-        .route("/v2/models/{model}/generate", post(unreachable))
-        .route("/v2/models/{model}/generate_stream", post(unreachable))
-        .route("/v2/models/{model}/infer_stream", post(unreachable))
-        .route("/v2/models/{model}/versions/{version}", get(model))
-        .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
-        .route("/v2/models/{model}/versions/{version}/config", get(config))
-        .route("/v2/models/{model}/versions/{version}/infer", post(unreachable))
-        .route("/v2/models/{model}/versions/{version}/generate", post(unreachable))
-        .route("/v2/models/{model}/versions/{version}/generate_stream", post(unreachable))
-        .route("/v2/models/{model}/versions/{version}/infer_stream", post(unreachable))
-        .route("/metrics", get(metrics))
-        .merge(settings::routes())
-        .merge(statistics::routes())
-        .merge(v1::routes())
-        .merge(docs::routes(&context.app.config))
-        .merge(repository::routes())
-        .merge(batching::routes())
-        .merge(shared_memory::routes())
-        .fallback(|| async { into_axum(error::not_found()) })
-        .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
-        .with_state(context)
+/// What a path leads to.
+pub(crate) enum Endpoint<'p> {
+    /// An inference operation.
+    Inference(Operation, ModelPath<'p>),
+    /// A path of the table.
+    Path(&'static [Route], Vec<(&'static str, &'p str)>),
+    /// No route.
+    Unknown,
 }
 
-/// The router of a listener that serves metrics and nothing else.
-pub(crate) fn metrics_router(context: Context) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .fallback(|| async { into_axum(error::not_found()) })
-        .method_not_allowed_fallback(|| async { into_axum(error::method_not_allowed()) })
-        .with_state(context)
+/// The table by path.
+struct Paths {
+    router: Router<&'static [Route]>,
 }
 
-/// No POST comes here: those that can be decoded are taken before, and the others refused. These routes tell other
-/// methods that they are not allowed.
-async fn unreachable() -> Response {
-    into_axum(error::not_found())
-}
-
-async fn server(State(context): State<Context>) -> Response {
-    let Config { server_name, server_version, .. } = &context.app.config;
-    ok(metadata::server(server_name, server_version, &context.extensions()))
-}
-
-async fn live() -> Response {
-    ok(metadata::live(true))
-}
-
-async fn ready(State(context): State<Context>) -> Response {
-    match context.app.not_ready() {
-        None => ok(metadata::ready(None)),
-        Some(reason) => into_axum(error::json(503, metadata::ready(Some(reason)))),
+static PATHS: LazyLock<Paths> = LazyLock::new(|| {
+    let mut router = Router::new();
+    // The methods of one path stand next to each other.
+    for routes in ROUTES.chunk_by(|one, next| one.doc.path == next.doc.path) {
+        if let Some(route) = routes.first().filter(|route| !matches!(route.handler, Handler::Inference(_))) {
+            // A test finds each path of the table.
+            let _ = router.insert(route.doc.path, routes);
+        }
     }
-}
+    Paths { router }
+});
 
-pub(super) async fn models(State(context): State<Context>) -> Response {
-    let models = context.app.registry.all();
-    // An explainer's name has a colon. It is listed by the model that it explains.
-    let mut names: Vec<&str> =
-        models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();
-    names.dedup();
-    ok(metadata::models(&names))
-}
+impl<'p> Endpoint<'p> {
+    /// Finds what a path leads to, whatever the method.
+    pub(crate) fn find(config: &Config, path: &'p str) -> Self {
+        if let Some((operation, path)) = Operation::parse(path) {
+            return Self::Inference(operation, path);
+        }
+        let Ok(found) = PATHS.router.at(path) else { return Self::Unknown };
+        let routes: &'static [Route] = found.value;
+        if !config.docs && routes.iter().all(Route::is_documentation) {
+            return Self::Unknown;
+        }
+        let names = routes.first().into_iter().flat_map(Route::params);
+        let params = names.filter_map(|name| Some((name, found.params.get(name)?))).collect();
+        Self::Path(routes, params)
+    }
 
-/// The `{model}` and `{version}` of a path; the version is absent in half of the routes.
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct Named {
-    pub(super) model: String,
-    pub(super) version: Option<String>,
-}
+    /// The secret that requests of a method must carry. Without a route they count as metadata, or as inference for
+    /// `POST`; so do other methods of a path that is open.
+    pub(crate) fn requirement(&self, method: &Method) -> Requirement {
+        let of_method = if method == Method::POST { Category::Inference } else { Category::Metadata };
+        match self {
+            Self::Inference(..) => Requirement::Category(Category::Inference),
+            Self::Unknown => Requirement::Category(of_method),
+            Self::Path(routes, _) => {
+                let other = routes.first().filter(|route| route.requires != Requirement::Nothing);
+                let route = find(routes, method).or(other);
+                route.map_or(Requirement::Category(of_method), |route| route.requires)
+            }
+        }
+    }
 
-fn find(context: &Context, named: &Named) -> Result<Arc<Model>> {
-    context.app.registry.find(&named.model, named.version.as_deref())
-}
-
-async fn model(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    let metadata = find(&context, &named).map(|model| {
-        let versions = match &named.version {
-            Some(version) => vec![Arc::from(version.as_str())],
-            None => context.app.registry.ready_versions(&named.model),
+    /// Answers a request that is not an inference call.
+    pub(crate) async fn respond<B: Incoming>(
+        self,
+        context: &Context,
+        method: &Method,
+        request: (&HeaderMap, B),
+    ) -> Response<Body> {
+        let (routes, params) = match self {
+            Self::Inference(..) => return not_allowed("POST"),
+            Self::Unknown => return error::not_found(),
+            Self::Path(routes, params) => (routes, params),
         };
-        metadata::model(model.spec(), &versions.iter().map(|version| &**version).collect::<Vec<_>>())
-    });
-    answer(&context, metadata)
-}
-
-async fn config(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    answer(&context, find(&context, &named).map(|model| penstock_wire::rest::config::model(model.spec())))
-}
-
-async fn model_ready(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    let reason = match context.app.registry.why_not_ready(&named.model, named.version.as_deref()) {
-        Ok(reason) => reason,
-        Err(error) => return answer(&context, Err(error)),
-    };
-    readiness(&context, &named.model, reason.as_deref())
-}
-
-/// Whether a model takes requests; `reason` says why not.
-pub(super) fn readiness(context: &Context, model: &str, reason: Option<&str>) -> Response {
-    let draining = context.app.phase() == Phase::Draining;
-    let reason = if draining { Some("the server is shutting down") } else { reason };
-    let body = metadata::model_ready(model, reason);
-    into_axum(error::json(if reason.is_none() { 200 } else { 503 }, body))
-}
-
-async fn metrics(State(context): State<Context>) -> Response {
-    let kind = [("content-type", "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (StatusCode::OK, kind, context.app.exposition()).into_response()
-}
-
-pub(super) fn answer(context: &Context, result: Result<Vec<u8>>) -> Response {
-    match result {
-        Ok(body) => ok(body),
-        Err(error) => into_axum(error::response(&context.app, &error)),
+        let Some(route) = find(routes, method) else { return not_allowed(&allowed(routes)) };
+        let decoded = |(name, value)| (name, percent_decode_str(value).decode_utf8_lossy().into_owned());
+        let params = PathParams::new(params.into_iter().map(decoded).collect());
+        let response = route.handler.run(context, &params, request).await;
+        let response = response.unwrap_or_else(|error| error::response(&context.app, &error));
+        if method == Method::HEAD { without_body(response) } else { response }
     }
 }
 
-pub(super) fn ok(body: Vec<u8>) -> Response {
-    into_axum(error::json(200, body))
+/// The route of a method; `HEAD` has that of `GET`.
+fn find<'r>(routes: &'r [Route], method: &Method) -> Option<&'r Route> {
+    let name = if method == Method::HEAD { "GET" } else { method.as_str() };
+    routes.iter().find(|route| route.handler.method().eq_ignore_ascii_case(name))
 }
 
-pub(super) fn into_axum(response: http::Response<Body>) -> Response {
-    response.map(axum::body::Body::new)
+/// Answers a request to a listener that serves metrics and nothing else, without access rules.
+pub(crate) async fn metrics_only<B: Incoming>(
+    context: &Context,
+    (method, path): (&Method, &str),
+    request: (&HeaderMap, B),
+) -> Response<Body> {
+    let endpoint = Endpoint::find(&context.app.config, path);
+    let endpoint = if path == "/metrics" { endpoint } else { Endpoint::Unknown };
+    endpoint.respond(context, method, request).await
 }
+
+/// The methods of a path, in the form of the header `Allow`.
+fn allowed(routes: &[Route]) -> String {
+    let methods = routes.iter().map(|route| if route.handler.method() == "get" { "GET,HEAD" } else { "POST" });
+    methods.collect::<Vec<_>>().join(",")
+}
+
+fn not_allowed(methods: &str) -> Response<Body> {
+    let mut response = error::method_not_allowed();
+    response.headers_mut().extend(HeaderValue::try_from(methods).ok().map(|methods| (ALLOW, methods)));
+    response
+}
+
+/// The response to `HEAD`: the headers of the response to `GET`.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    *response.body_mut() = Body::empty();
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,9 @@
 //! Who may call what: secrets that requests must carry, by category of route.
 
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderMap, HeaderName};
 use penstock_core::{Error, Kind, Result};
 use std::{fmt, mem::discriminant};
 use subtle::ConstantTimeEq as _;
-
-/// The page that asks for the key. A browser cannot send one with its first request, and the page itself is the
-/// same on every server.
-const OPEN_PAGES: [&str; 2] = ["/docs", "/v2/docs"];
 
 /// Before a rule's header in gRPC's metadata, as Triton's clients send it.
 const GRPC_PREFIX: &str = "triton-grpc-protocol-";
@@ -56,58 +52,15 @@ impl Category {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find_map(|(known, category)| (known == name).then_some(category))
     }
+}
 
-    /// Of a REST route. What has no category of its own is metadata, or inference if it is posted to.
-    fn of_rest(method: &Method, path: &str) -> Self {
-        if let Some(rest) = path.strip_prefix("/v2/models/") {
-            let mut segments = rest.split('/').skip(1);
-            let verb = match segments.next() {
-                Some("versions") => segments.nth(1),
-                verb => verb,
-            };
-            return match verb {
-                None if rest == "stats" => Self::Statistics,
-                Some("ready") => Self::Health,
-                Some("config") => Self::ModelConfig,
-                Some("stats") => Self::Statistics,
-                Some("trace") => Self::Trace,
-                Some("batching") => Self::ModelRepository,
-                _ => Self::by_method(method),
-            };
-        }
-        match path.split('/').nth(2) {
-            _ if path == "/metrics" || path == "/debug/batching" => Self::Statistics,
-            _ if path == "/" => Self::Health,
-            _ if !path.starts_with("/v2/") => Self::by_method(method),
-            Some("health") => Self::Health,
-            Some("logging") => Self::Logging,
-            Some("trace") => Self::Trace,
-            Some("repository") => Self::ModelRepository,
-            Some("systemsharedmemory" | "cudasharedmemory") => Self::SharedMemory,
-            _ => Self::by_method(method),
-        }
-    }
-
-    fn by_method(method: &Method) -> Self {
-        if method == Method::POST { Self::Inference } else { Self::Metadata }
-    }
-
-    /// Of a gRPC call.
-    fn of_call(path: &str) -> Self {
-        let (service, call) = path.rsplit_once('/').unwrap_or(("", path));
-        match call {
-            _ if service == "/grpc.health.v1.Health" => Self::Health,
-            "ServerLive" | "ServerReady" | "ModelReady" => Self::Health,
-            "ModelInfer" | "ModelStreamInfer" => Self::Inference,
-            "ModelConfig" => Self::ModelConfig,
-            "ModelStatistics" => Self::Statistics,
-            "TraceSetting" => Self::Trace,
-            "LogSettings" => Self::Logging,
-            _ if call.contains("SharedMemory") => Self::SharedMemory,
-            _ if call.starts_with("Repository") => Self::ModelRepository,
-            _ => Self::Metadata,
-        }
-    }
+/// The secret that requests to a route must carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requirement {
+    /// None at all.
+    Nothing,
+    /// That of a category.
+    Category(Category),
 }
 
 /// What requests must carry. Nothing by default. It is never shown: not by `Debug`, not in a message.
@@ -148,31 +101,23 @@ impl Access {
         self.rules.is_empty() && self.key.is_none()
     }
 
-    /// Checks a REST request.
+    /// Checks the headers of a REST request.
     ///
     /// # Errors
     /// `Forbidden` that names the header.
-    pub(crate) fn check_rest(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<()> {
-        if OPEN_PAGES.contains(&path) && method != Method::POST {
-            return Ok(());
+    pub(crate) fn check_rest(&self, requirement: Requirement, headers: &HeaderMap) -> Result<()> {
+        match requirement {
+            Requirement::Nothing => Ok(()),
+            Requirement::Category(category) => self.check(category, headers, |rule| &rule.header),
         }
-        self.check(Category::of_rest(method, path), headers, |rule| &rule.header)
     }
 
-    /// Checks a REST request whose path says nothing of its category.
-    ///
-    /// # Errors
-    /// `Forbidden` that names the header.
-    pub(crate) fn check_category(&self, category: Category, headers: &HeaderMap) -> Result<()> {
-        self.check(category, headers, |rule| &rule.header)
-    }
-
-    /// Checks a gRPC call.
+    /// Checks the metadata of a gRPC call.
     ///
     /// # Errors
     /// `Forbidden` that names the metadata's key.
-    pub(crate) fn check_call(&self, path: &str, headers: &HeaderMap) -> Result<()> {
-        self.check(Category::of_call(path), headers, |rule| &rule.metadata)
+    pub(crate) fn check_grpc(&self, category: Category, headers: &HeaderMap) -> Result<()> {
+        self.check(category, headers, |rule| &rule.metadata)
     }
 
     /// The headers that rules ask for, over REST and gRPC.
@@ -222,42 +167,6 @@ fn forbidden(expected: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn of(path: &str) -> Category {
-        Category::of_rest(&Method::GET, path)
-    }
-
-    #[test]
-    fn every_route_has_its_category() {
-        assert_eq!(of("/v2/health/ready"), Category::Health);
-        assert_eq!(of("/v2/models/m/ready"), Category::Health);
-        assert_eq!(of("/v2/models/m/versions/1/ready"), Category::Health);
-        assert_eq!(of("/v2/models/m/versions/1/config"), Category::ModelConfig);
-        assert_eq!(of("/v2/models/m/versions/1/stats"), Category::Statistics);
-        assert_eq!(of("/v2/models/stats"), Category::Statistics);
-        assert_eq!(of("/metrics"), Category::Statistics);
-        assert_eq!(of("/v2/models/m/trace/setting"), Category::Trace);
-        assert_eq!(of("/v2/trace/setting"), Category::Trace);
-        assert_eq!(of("/v2/logging"), Category::Logging);
-        assert_eq!(of("/v2/cudasharedmemory/status"), Category::SharedMemory);
-        let posted = |path| Category::of_rest(&Method::POST, path);
-        assert_eq!(posted("/v2/repository/models/m/load"), Category::ModelRepository);
-        assert_eq!(posted("/v2/models/m/batching"), Category::ModelRepository);
-        assert_eq!(posted("/v2/models/m/versions/1/batching"), Category::ModelRepository);
-        assert_eq!(of("/debug/batching"), Category::Statistics);
-        for path in ["/v2/models/m/infer", "/v2/models/m/versions/1/generate_stream", "/v1/models/m:predict"] {
-            assert_eq!(posted(path), Category::Inference, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_models_name_does_not_change_the_category() {
-        for path in ["/v2", "/v2/", "/v2/models", "/v2/models/ready", "/v2/models/m/versions/config", "/v1/models"] {
-            assert_eq!(of(path), Category::Metadata, "{path}");
-        }
-        assert_eq!(of("/v2/models/stats/config"), Category::ModelConfig);
-        assert_eq!(of("/v2/models/versions/ready"), Category::Health);
-    }
 
     #[test]
     fn it_does_not_show_its_secrets() {

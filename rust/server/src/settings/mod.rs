@@ -8,6 +8,7 @@ mod header_pattern;
 mod shared_cache;
 mod tracing;
 
+pub(crate) use access::Requirement;
 pub use access::{Access, Category};
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,

@@ -5,7 +5,7 @@ use super::{
     model_routes,
     names::{Keys, reference, segment},
     responses,
-    routes::{Gives, ROUTES, Route, TAGS, Takes},
+    routes::{Gives, Route, Tag, Takes},
     site::ServerDescription,
 };
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ pub fn document(site: &ServerDescription<'_>) -> Vec<u8> {
     components["schemas"] = schemas;
     components["responses"] = responses::components(site).into();
     add_path_parameters(&mut components["parameters"], site);
-    let tags: Vec<Value> = TAGS.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
+    let tags = Tag::ALL.map(|tag| json!({"name": tag.name(), "description": tag.description()}));
     let document = json!({
         "openapi": "3.1.0",
         "info": {"title": site.name, "version": site.version, "description": introduction(site)},
@@ -73,7 +73,7 @@ fn paths(site: &ServerDescription<'_>, models: &[ModelSchemas<'_>]) -> Map<Strin
         let item = paths.entry(path).or_insert_with(|| json!({}));
         item[method] = operation;
     };
-    for route in ROUTES {
+    for route in site.routes {
         if matches!(route.takes, Takes::Nothing | Takes::Json(_)) {
             if !(route.has_model() && models.is_empty()) {
                 add(route.path.to_owned(), route.method, operation(route));
@@ -111,7 +111,7 @@ fn operation(route: &Route) -> Value {
         responses[status.to_string()] = responses::refusal(status);
     }
     let mut operation =
-        json!({"operationId": route.id, "tags": [route.tag], "summary": route.summary, "responses": responses});
+        json!({"operationId": route.id, "tags": [route.tag.name()], "summary": route.summary, "responses": responses});
     let in_path = [(route.has_model(), "Model"), (route.has_version(), "Version"), (route.has_region(), "Region")];
     let parameters: Vec<Value> =
         in_path.into_iter().filter(|(has, _)| *has).map(|(_, key)| reference("parameters", key)).collect();

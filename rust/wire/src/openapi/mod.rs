@@ -18,5 +18,5 @@ mod tensor;
 mod v1;
 
 pub use document::document;
-pub use routes::{Gives, ROUTES, Route, Takes};
+pub use routes::{Gives, Route, Tag, Takes};
 pub use site::{RequestLimits, ServedModel, ServerDescription};

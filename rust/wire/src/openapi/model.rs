@@ -133,7 +133,7 @@ impl ModelSchemas<'_> {
         }
         let mut operation = json!({
             "operationId": format!("{}_{}", route.id, self.key),
-            "tags": [route.tag],
+            "tags": [route.tag.name()],
             "summary": format!("{} by {}", route.summary, self.title(route)),
             "description": &*spec.description,
             "requestBody": {"required": true, "content": request},

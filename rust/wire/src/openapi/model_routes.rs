@@ -1,6 +1,6 @@
 //! Routes that models declare themselves.
 
-use super::{model::ModelSchemas, responses, routes::MODEL_ROUTES, site::ServerDescription};
+use super::{model::ModelSchemas, responses, routes::Tag, site::ServerDescription};
 use penstock_core::{ModelSpec, Route};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -61,7 +61,7 @@ fn operation(spec: &ModelSpec, route: &Route, names: &[String], id: &str, site: 
     }
     let mut operation = json!({
         "operationId": id,
-        "tags": [MODEL_ROUTES],
+        "tags": [Tag::OfModels.name()],
         "summary": format!("A route of {}", spec.name),
         "description": &*spec.description,
         "parameters": names.iter().map(parameter).collect::<Vec<_>>(),

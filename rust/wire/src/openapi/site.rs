@@ -1,5 +1,6 @@
 //! What a document is made from.
 
+use super::routes::Route;
 use penstock_core::{ModelSpec, Oversize};
 
 /// A server, as its document tells it.
@@ -9,6 +10,8 @@ pub struct ServerDescription<'a> {
     pub name: &'a str,
     /// The server's version.
     pub version: &'a str,
+    /// The routes of the server, but those that models declare.
+    pub routes: &'a [Route],
     /// Every version of every model that is described.
     pub models: &'a [ServedModel<'a>],
     /// What a request may use up.

@@ -1,52 +1,40 @@
-//! How models batch: `/debug/batching`, and a model's knobs while it serves.
+//! Batching of models: `/debug/batching`, and a model's knobs while it serves.
 
 use crate::{
-    rest::{
-        codec::receive::receive_small,
-        router::{Named, answer},
-    },
+    body::Body,
+    rest::{error, handler::PathParams},
     settings::BatchingDebug,
     state::Context,
 };
-use axum::{
-    Router,
-    body::Body,
-    extract::{Path, State},
-    response::Response,
-    routing::{get, post},
-};
-use http::HeaderMap;
-use penstock_core::{Error, Kind};
+use http::Response;
+use penstock_core::{Error, Kind, Result};
 use penstock_wire::rest::batching as wire;
 
-pub(crate) fn routes() -> Router<Context> {
-    Router::new()
-        .route("/debug/batching", get(debug))
-        .route("/v2/models/{model}/batching", post(change))
-        .route("/v2/models/{model}/versions/{version}/batching", post(change))
-}
-
-async fn debug(State(context): State<Context>) -> Response {
-    let shown = match context.app.config.batching_debug {
+/// `GET /debug/batching`.
+pub(crate) fn report(context: &Context, _: &PathParams) -> Result<Response<Body>> {
+    match context.app.config.batching_debug {
         BatchingDebug::Off => Err(off("/debug/batching is off")),
-        BatchingDebug::Read | BatchingDebug::Change => Ok(wire::debug(&context.app.registry.all())),
-    };
-    answer(&context, shown)
+        BatchingDebug::Read | BatchingDebug::Change => Ok(error::json(200, wire::debug(&context.app.registry.all()))),
+    }
 }
 
-async fn change(State(context): State<Context>, Path(named): Path<Named>, headers: HeaderMap, body: Body) -> Response {
-    let changed = async {
-        if context.app.config.batching_debug != BatchingDebug::Change {
-            return Err(off("changing how models batch is off"));
-        }
-        let _guard = context.app.enter()?;
-        let body = receive_small(&context, &headers, body).await?;
-        let knobs = wire::knobs(&body)?;
-        let model = context.app.registry.find(&named.model, named.version.as_deref())?;
-        model.queue().tune(&knobs)?;
-        Ok(wire::changed(&model))
-    };
-    answer(&context, changed.await)
+/// Refuses changes where the settings do not allow them.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn check_change_enabled(context: &Context) -> Result<()> {
+    match context.app.config.batching_debug {
+        BatchingDebug::Change => Ok(()),
+        BatchingDebug::Off | BatchingDebug::Read => Err(off("changing how models batch is off")),
+    }
+}
+
+/// `POST /v2/models/{model}[/versions/{version}]/batching`.
+pub(crate) fn change(context: &Context, params: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
+    let knobs = wire::knobs(body)?;
+    let model = context.app.registry.find(params.model(), params.version())?;
+    model.queue().tune(&knobs)?;
+    Ok(wire::changed(&model))
 }
 
 fn off(what: &str) -> Error {

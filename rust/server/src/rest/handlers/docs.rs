@@ -1,27 +1,20 @@
-//! What the server says of itself: `/openapi.json`, and the page that reads it, `/docs`.
+//! Documentation of the server: `/openapi.json`, and the page that reads it, `/docs`.
 //!
-//! The page is one file without a line from elsewhere, and its policy lets it load nothing and talk to
-//! nobody but this server.
+//! The page is one file without external resources. Its policy lets it load nothing and connect to this server only.
 
 use crate::{
-    rest::{
-        error,
-        router::{Named, answer, into_axum},
-    },
+    body::Body,
+    rest::{error, handler::PathParams, routes::ROUTES},
     settings::Config,
     state::Context,
 };
-use axum::{
-    Router,
-    extract::{Path, State},
-    response::{Html, IntoResponse as _, Response},
-    routing::get,
-};
-use penstock_core::{Model, Registry};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response};
+use penstock_core::{Model, Registry, Result};
 use penstock_wire::openapi::{self, RequestLimits, ServedModel, ServerDescription};
 use std::sync::{Arc, LazyLock};
 
-/// Its parts, in the order in which they are joined.
+/// Style and scripts of the page; the scripts are joined in this order.
 const STYLE: &str = include_str!("docs/page.css");
 const SCRIPT: &str = concat!(
     include_str!("docs/request.js"),
@@ -31,75 +24,63 @@ const SCRIPT: &str = concat!(
     include_str!("docs/page.js"),
 );
 
-/// SHA-256 of the style and the script: the only ones that a browser takes. A house test compares.
+/// SHA-256 of the style and the script: a browser accepts no other. A house test compares them.
 const STYLE_HASH: &str = "sha256-2wpy/rOnpk1YmK+DRsc+F3L2/nfMcV3MFTSiL+HXV30=";
 const SCRIPT_HASH: &str = "sha256-s0kW+vwHrACCDRkeL+I50VOGFc5OgkQHHmfs0L7pVfg=";
 
-/// The routes, unless they are switched off.
-pub(crate) fn routes(config: &Config) -> Router<Context> {
-    if !config.docs {
-        return Router::new();
-    }
-    Router::new()
-        .route("/openapi.json", get(document))
-        .route("/docs", get(page))
-        .route("/v2/docs", get(page))
-        .route("/v2/docs/dataplane.json", get(document))
-        .route("/v2/models/{model}/docs", get(model_page))
-        .route("/v2/models/{model}/docs/dataplane.json", get(model_document))
+/// `GET /openapi.json`.
+pub(crate) fn document(context: &Context, _: &PathParams) -> Result<Response<Body>> {
+    Ok(describe(context, &context.app.registry.all()))
 }
 
-async fn document(State(context): State<Context>) -> Response {
+/// `GET /v2/models/{model}/docs/dataplane.json`.
+pub(crate) fn model_document(context: &Context, params: &PathParams) -> Result<Response<Body>> {
     let registry = &context.app.registry;
-    described(&context, &registry.all())
+    let explainer = registry.find(params.model(), None)?.spec().explainer();
+    Ok(describe(context, &[registry.versions(params.model()), registry.versions(&explainer)].concat()))
 }
 
-async fn model_document(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    let registry = &context.app.registry;
-    match registry.find(&named.model, None) {
-        Ok(found) => {
-            let explainers = registry.versions(&found.spec().explainer());
-            described(&context, &[registry.versions(&named.model), explainers].concat())
-        }
-        Err(error) => answer(&context, Err(error)),
-    }
-}
-
-async fn page() -> Response {
-    static PAGE: LazyLock<String> =
-        LazyLock::new(|| include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT));
-    static POLICY: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; \
-             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
+/// `GET /docs`.
+pub(crate) fn page(_: &Context, _: &PathParams) -> Result<Response<Body>> {
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
+        include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT).into_bytes().into()
     });
-    let headers = [
-        ("content-security-policy", POLICY.as_str()),
+    let policy = format!(
+        "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'"
+    );
+    let mut response = Response::new(Body::from(PAGE.clone()));
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-type", "text/html; charset=utf-8"),
+        ("content-security-policy", policy.as_str()),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
-        // A server of another version may answer here tomorrow.
+        // A server of another version may have this address tomorrow.
         ("cache-control", "no-cache"),
-    ];
-    (headers, Html(PAGE.as_str())).into_response()
-}
-
-async fn model_page(State(context): State<Context>, Path(named): Path<Named>) -> Response {
-    match context.app.registry.find(&named.model, None) {
-        Ok(_) => page().await,
-        Err(error) => into_axum(error::response(&context.app, &error)),
+    ] {
+        headers.extend(HeaderValue::try_from(value).ok().map(|value| (HeaderName::from_static(name), value)));
     }
+    Ok(response)
 }
 
-fn described(context: &Context, models: &[Arc<Model>]) -> Response {
+/// `GET /v2/models/{model}/docs`.
+pub(crate) fn model_page(context: &Context, params: &PathParams) -> Result<Response<Body>> {
+    context.app.registry.find(params.model(), None)?;
+    page(context, params)
+}
+
+fn describe(context: &Context, models: &[Arc<Model>]) -> Response<Body> {
     let Config { server_name, limits, overload_unavailable, strict_json, timing_headers, .. } = &context.app.config;
     let served: Vec<ServedModel<'_>> = models
         .iter()
         .map(|model| ServedModel { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
         .collect();
+    let routes: Vec<openapi::Route> = ROUTES.iter().filter(|route| !route.hidden).map(|route| route.doc).collect();
     let document = openapi::document(&ServerDescription {
         name: server_name,
         version: env!("CARGO_PKG_VERSION"),
+        routes: &routes,
         models: &served,
         bounds: RequestLimits {
             body_bytes: limits.body_bytes,
@@ -112,10 +93,10 @@ fn described(context: &Context, models: &[Arc<Model>]) -> Response {
         strict_json: *strict_json,
         timing_headers: *timing_headers,
     });
-    into_axum(error::json(200, document))
+    error::json(200, document)
 }
 
-/// Whether a version answers requests that name none.
+/// Reports whether a version answers requests without a version.
 fn is_default(registry: &Registry, model: &Arc<Model>) -> bool {
     registry.find(&model.spec().name, None).is_ok_and(|found| Arc::ptr_eq(&found, model))
 }

@@ -1,84 +1,58 @@
 //! `/v2/systemsharedmemory` and `/v2/cudasharedmemory`.
 
 use crate::{
-    rest::{
-        codec::receive::receive_small,
-        router::{answer, ok},
-    },
+    body::Body,
+    rest::{error, handler::PathParams},
     shared_memory::{no_cuda_region, no_gpu},
     state::Context,
 };
-use axum::{
-    Router,
-    body::Body,
-    extract::{Path, State},
-    http::HeaderMap,
-    response::Response,
-    routing::{get, post},
-};
+use http::Response;
 use penstock_core::Result;
 use penstock_wire::rest::shared_memory as wire;
 
-/// The body of answers that only say that it is done.
+/// The body of a response that only confirms.
 const NOTHING: &[u8] = b"{}";
 
-pub(crate) fn routes() -> Router<Context> {
-    Router::new()
-        .route("/v2/systemsharedmemory/status", get(status_of_all))
-        .route("/v2/systemsharedmemory/unregister", post(unregister_all))
-        .route("/v2/systemsharedmemory/region/{region}/status", get(status))
-        .route("/v2/systemsharedmemory/region/{region}/register", post(register))
-        .route("/v2/systemsharedmemory/region/{region}/unregister", post(unregister))
-        .route("/v2/cudasharedmemory/status", get(async || ok(wire::status(&[]))))
-        .route("/v2/cudasharedmemory/unregister", post(async || ok(NOTHING.to_vec())))
-        .route("/v2/cudasharedmemory/region/{region}/status", get(cuda_status))
-        .route("/v2/cudasharedmemory/region/{region}/register", post(cuda_register))
-        .route("/v2/cudasharedmemory/region/{region}/unregister", post(async || ok(NOTHING.to_vec())))
+/// `GET /v2/systemsharedmemory[/region/{region}]/status`.
+pub(crate) fn status(context: &Context, params: &PathParams) -> Result<Response<Body>> {
+    Ok(error::json(200, wire::status(&context.regions()?.status(params.get("region"))?)))
 }
 
-async fn status_of_all(State(context): State<Context>) -> Response {
-    answer(&context, shown(&context, None))
+/// Refuses registrations where the settings do not allow shared memory.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn check_enabled(context: &Context) -> Result<()> {
+    context.regions().map(drop)
 }
 
-async fn status(State(context): State<Context>, Path(region): Path<String>) -> Response {
-    answer(&context, shown(&context, Some(&region)))
-}
-
-fn shown(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
-    Ok(wire::status(&context.regions()?.status(region)?))
-}
-
-async fn register(
-    State(context): State<Context>,
-    Path(region): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let registered = async {
-        let regions = context.regions()?;
-        let body = receive_small(&context, &headers, body).await?;
-        regions.register(wire::registration(region, &body)?)
-    };
-    answer(&context, registered.await.map(|()| NOTHING.to_vec()))
-}
-
-async fn unregister_all(State(context): State<Context>) -> Response {
-    answer(&context, forgotten(&context, None))
-}
-
-async fn unregister(State(context): State<Context>, Path(region): Path<String>) -> Response {
-    answer(&context, forgotten(&context, Some(&region)))
-}
-
-fn forgotten(context: &Context, region: Option<&str>) -> Result<Vec<u8>> {
-    context.regions()?.unregister(region);
+/// `POST /v2/systemsharedmemory/region/{region}/register`.
+pub(crate) fn register(context: &Context, params: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
+    let region = params.get("region").unwrap_or_default().to_owned();
+    context.regions()?.register(wire::registration(region, body)?)?;
     Ok(NOTHING.to_vec())
 }
 
-async fn cuda_status(State(context): State<Context>, Path(region): Path<String>) -> Response {
-    answer(&context, Err(no_cuda_region(&region)))
+/// `POST /v2/systemsharedmemory[/region/{region}]/unregister`.
+pub(crate) fn unregister(context: &Context, params: &PathParams, _: &[u8]) -> Result<Vec<u8>> {
+    context.regions()?.unregister(params.get("region"));
+    Ok(NOTHING.to_vec())
 }
 
-async fn cuda_register(State(context): State<Context>) -> Response {
-    answer(&context, Err(no_gpu()))
+/// `GET /v2/cudasharedmemory[/region/{region}]/status`: there are no regions.
+pub(crate) fn cuda_status(_: &Context, params: &PathParams) -> Result<Response<Body>> {
+    match params.get("region") {
+        None => Ok(error::json(200, wire::status(&[]))),
+        Some(region) => Err(no_cuda_region(region)),
+    }
+}
+
+/// `POST /v2/cudasharedmemory/region/{region}/register`.
+pub(crate) fn cuda_register(_: &Context, _: &PathParams, _: &[u8]) -> Result<Vec<u8>> {
+    Err(no_gpu())
+}
+
+/// `POST /v2/cudasharedmemory[/region/{region}]/unregister`: confirms, for clients that clean up on every server.
+pub(crate) fn cuda_unregister(_: &Context, _: &PathParams, _: &[u8]) -> Result<Vec<u8>> {
+    Ok(NOTHING.to_vec())
 }

@@ -1,15 +1,13 @@
 //! CloudEvents around an inference request and its answer.
 
-use super::{
-    infer::{Inference, infer},
-    v1::{self, Verb},
-};
+use super::{infer::Inference, protocols};
 use crate::{
     body::{Body, Incoming, offload},
     infer::Observed,
     rest::{
         codec::receive::{receive_whole, wire_limits},
         error,
+        operation::Operation,
     },
     settings::CloudEvents,
     state::Context,
@@ -34,14 +32,17 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
 /// How an event travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     Binary,
     Structured,
 }
 
 impl Mode {
-    /// The mode of a request; `None` if it is no event.
-    fn of(headers: &HeaderMap) -> Option<Self> {
+    /// The mode of a request; `None` if it is not an event. Responses in the form of generate are not sent as events.
+    pub(crate) fn of(operation: Operation, headers: &HeaderMap) -> Option<Self> {
+        if matches!(operation, Operation::Generate(_)) {
+            return None;
+        }
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if essence.eq_ignore_ascii_case(STRUCTURED) {
@@ -51,29 +52,17 @@ impl Mode {
     }
 }
 
-/// Answers an inference request of either protocol, as an event if it is one and events are on.
+/// Answers an inference request that is an event.
 pub(crate) async fn answer<B: Incoming>(
     context: &Context,
-    verb: Option<Verb>,
-    request: Inference<'_, B>,
-) -> Response<Body> {
-    let settings = context.app.config.cloud_events.as_ref();
-    match settings.and_then(|settings| Some((settings, Mode::of(request.headers)?))) {
-        None => direct(context, verb, request).await,
-        Some((settings, mode)) => Box::pin(event(context, verb, request, (settings, mode))).await,
-    }
-}
-
-async fn event<B: Incoming>(
-    context: &Context,
-    verb: Option<Verb>,
+    operation: Operation,
     request: Inference<'_, B>,
     (settings, mode): (&CloudEvents, Mode),
 ) -> Response<Body> {
     let observed = Observed::start(&context.app, request.protocol);
     let answered = match mode {
-        Mode::Binary => binary(context, verb, request, settings).await,
-        Mode::Structured => structured(context, verb, request, settings).await,
+        Mode::Binary => binary(context, operation, request, settings).await,
+        Mode::Structured => structured(context, operation, request, settings).await,
     };
     answered.unwrap_or_else(|error| {
         let response = error::response(&context.app, &error);
@@ -82,16 +71,9 @@ async fn event<B: Incoming>(
     })
 }
 
-async fn direct<B: Incoming>(context: &Context, verb: Option<Verb>, request: Inference<'_, B>) -> Response<Body> {
-    match verb {
-        None => infer(context, request).await,
-        Some(verb) => Box::pin(v1::call(context, verb, request)).await,
-    }
-}
-
 async fn binary<B: Incoming>(
     context: &Context,
-    verb: Option<Verb>,
+    operation: Operation,
     request: Inference<'_, B>,
     settings: &CloudEvents,
 ) -> Result<Response<Body>> {
@@ -101,16 +83,16 @@ async fn binary<B: Incoming>(
     });
     let event = Event::binary(attributes)?;
     let model = request.path.model.clone().into_owned();
-    let mut response = direct(context, verb, request).await;
+    let mut response = protocols::answer(context, operation, request).await;
     if response.status() == StatusCode::OK {
-        put(response.headers_mut(), &answering(&event, settings, &model));
+        put(response.headers_mut(), &response_event(&event, settings, &model));
     }
     Ok(response)
 }
 
 async fn structured<B: Incoming>(
     context: &Context,
-    verb: Option<Verb>,
+    operation: Operation,
     request: Inference<'_, B>,
     settings: &CloudEvents,
 ) -> Result<Response<Body>> {
@@ -130,21 +112,21 @@ async fn structured<B: Incoming>(
     put(&mut headers, &event);
     let model = path.model.clone().into_owned();
     let request = Inference { path, query, headers: &headers, body: Full::new(data), protocol };
-    let (mut head, body) = direct(context, verb, request).await.into_parts();
+    let (mut head, body) = protocols::answer(context, operation, request).await.into_parts();
     if head.status != StatusCode::OK {
         return Ok(Response::from_parts(head, body));
     }
     let data =
         body.collect().await.map_err(|_| Error::new(Kind::Internal, "an answer that cannot be read"))?.to_bytes();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
-    let text = answering(&event, settings, &model).write(kind, &data);
+    let text = response_event(&event, settings, &model).write(kind, &data);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(STRUCTURED));
     head.headers.remove(CONTENT_LENGTH);
     Ok(Response::from_parts(head, Body::from(Bytes::from(text))))
 }
 
 /// The event of an answer.
-fn answering(event: &Event, settings: &CloudEvents, model: &str) -> Event {
+fn response_event(event: &Event, settings: &CloudEvents, model: &str) -> Event {
     let source = settings.source.clone().unwrap_or_else(|| format!("io.kserve.inference.{model}"));
     let kind = settings.kind.as_deref().unwrap_or("io.kserve.inference.response");
     let (id, time) = (Uuid::new_v4().to_string(), timestamp(SystemTime::now()));

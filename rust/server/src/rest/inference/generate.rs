@@ -8,7 +8,7 @@ use crate::{
         codec::receive::{receive, receive_whole, whole, wire_limits},
         error,
         headers::json_length,
-        path::GenerateVerb,
+        operation::GenerateMode,
     },
     state::{App, Context, RequestGuard},
 };
@@ -30,12 +30,12 @@ use std::sync::Arc;
 /// Answers one request.
 pub(crate) async fn generate<B: Incoming>(
     context: &Context,
-    verb: GenerateVerb,
+    mode: GenerateMode,
     request: Inference<'_, B>,
 ) -> Response<Body> {
     let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
     let mut found = None;
-    match answer(context, verb, request, &observed, &mut found).await {
+    match answer(context, mode, request, &observed, &mut found).await {
         Ok(response) => response,
         Err(failure) => failure.answer(&context.app, &observed, (found.as_deref(), "")),
     }
@@ -43,7 +43,7 @@ pub(crate) async fn generate<B: Incoming>(
 
 async fn answer<B: Incoming>(
     context: &Context,
-    verb: GenerateVerb,
+    mode: GenerateMode,
     request: Inference<'_, B>,
     observed: &Observed<'_>,
     found: &mut Option<Arc<Model>>,
@@ -52,7 +52,7 @@ async fn answer<B: Incoming>(
     let app = &context.app;
     let find = || app.registry.find(&path.model, path.version.as_deref());
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
-    let (mut decoded, form) = decode(app, &model, verb, (headers, body), &mut guard).await?;
+    let (mut decoded, form) = decode(app, &model, mode, (headers, body), &mut guard).await?;
     guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(caller) = &mut decoded.request.metadata {
         caller.headers = request_headers::visible(headers);
@@ -63,25 +63,25 @@ async fn answer<B: Incoming>(
     let call = Call { record, guard, deadline };
     let answers = Answers::start(context, &model, decoded, call);
     let result = async {
-        match verb {
-            GenerateVerb::Generate => alone(app, answers?, form).await,
-            GenerateVerb::GenerateStream | GenerateVerb::InferStream => stream(app, answers?, form).await,
+        match mode {
+            GenerateMode::Generate => alone(app, answers?, form).await,
+            GenerateMode::GenerateStream | GenerateMode::InferStream => stream(app, answers?, form).await,
         }
     };
     result.await.map_err(Failure::recorded)
 }
 
-/// The request, and what its answers look like. An infer request may come to every verb: its answers are
+/// The request, and what its answers look like. An infer request may come to every mode: its answers are
 /// infer's then.
 async fn decode<B: Incoming>(
     app: &App,
     model: &Model,
-    verb: GenerateVerb,
+    mode: GenerateMode,
     (headers, body): (&HeaderMap, B),
     guard: &mut RequestGuard,
 ) -> Result<(DecodedRequest, Form)> {
     let (spec, limits) = (model.spec(), &app.config.limits);
-    if verb == GenerateVerb::InferStream || json_length(headers)?.is_some() {
+    if mode == GenerateMode::InferStream || json_length(headers)?.is_some() {
         return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
     }
     let json = receive_whole(headers, body, limits, guard.held()).await?;

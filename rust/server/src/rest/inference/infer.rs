@@ -10,7 +10,7 @@ use crate::{
     rest::{
         codec::{array_bodies as bodies, array_bodies::Formats, compress, receive::receive},
         error,
-        path::InferPath,
+        operation::ModelPath,
     },
     state::{Context, HeldAnswer},
 };
@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Instant};
 
 /// An inference request whose path is taken apart.
 pub(crate) struct Inference<'a, B> {
-    pub(crate) path: InferPath<'a>,
+    pub(crate) path: ModelPath<'a>,
     /// Looked at only for bodies that have no place for what it says.
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,

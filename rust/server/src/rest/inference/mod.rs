@@ -1,10 +1,12 @@
 //! Inference over REST: V2, V1, generate, CloudEvents and hosting platforms.
 
 pub(crate) mod admit;
-pub(crate) mod cloud_events;
+mod cloud_events;
+pub(crate) mod entry;
 mod events;
 pub(crate) mod failure;
-pub(crate) mod generate;
+mod generate;
 pub(crate) mod infer;
 pub(crate) mod platforms;
-pub(crate) mod v1;
+mod protocols;
+mod v1;

@@ -2,7 +2,7 @@
 
 use super::{
     infer::{Inference, infer},
-    v1::{self, Verb},
+    v1,
 };
 use crate::{
     body::{Body, Incoming, offload},
@@ -10,9 +10,9 @@ use crate::{
     rest::{
         codec::receive::{receive_whole, wire_limits},
         error,
-        path::InferPath,
+        operation::{ModelPath, V1Verb},
     },
-    settings::{Category, Hosting},
+    settings::{Category, Hosting, Requirement},
     state::Context,
 };
 use http::{
@@ -39,8 +39,8 @@ pub(crate) enum Hosted {
 }
 
 impl Hosted {
-    fn category(self) -> Category {
-        if self == Self::Predict { Category::Inference } else { Category::Health }
+    fn requirement(self) -> Requirement {
+        Requirement::Category(if self == Self::Predict { Category::Inference } else { Category::Health })
     }
 
     /// What a request to this path is; `None` if the path is not a platform's.
@@ -68,7 +68,7 @@ pub(crate) async fn answer<B: Incoming>(
     asked: Hosted,
     request: Request<'_, B>,
 ) -> Response<Body> {
-    if let Err(error) = context.app.config.access.check_category(asked.category(), request.headers) {
+    if let Err(error) = context.app.config.access.check_rest(asked.requirement(), request.headers) {
         return error::response(&context.app, &error);
     }
     match asked {
@@ -99,7 +99,7 @@ fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
 /// Hands the request to the protocol that its body is in: V1 with `instances`, else V2.
 async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Request<'_, B>) -> Result<Response<Body>> {
     let Request { headers, body, protocol } = request;
-    let path = InferPath { model: Cow::Owned(model(context, hosting)?), version: None };
+    let path = ModelPath { model: Cow::Owned(model(context, hosting)?), version: None };
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if let Some(length) = kind.replace(' ', "").strip_prefix(BINARY) {
         let mut headers = headers.clone();
@@ -120,7 +120,7 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     // The body is inflated already.
     headers.remove(CONTENT_ENCODING);
     let request = Inference { path, query: None, headers: &headers, body: Full::new(bytes), protocol };
-    Ok(if is_v1 { v1::call(context, Verb::Predict, request).await } else { infer(context, request).await })
+    Ok(if is_v1 { v1::call(context, V1Verb::Predict, request).await } else { infer(context, request).await })
 }
 
 /// Says in the content type of a binary answer how long its JSON is.

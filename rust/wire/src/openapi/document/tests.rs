@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    openapi::{RequestLimits, ServedModel},
+    openapi::{RequestLimits, ServedModel, routes},
     rest::testing,
 };
 use penstock_core::{Datatype, Document, ModelSpec, Route, TensorSpec};
@@ -9,11 +9,32 @@ use std::sync::Arc;
 const BOUNDS: RequestLimits =
     RequestLimits { body_bytes: 1024, header_bytes: 512, headers: 10, uri_bytes: 256, json_depth: 8 };
 
+/// Some of the server's routes.
+const ROUTES: &[routes::Route] = &[
+    routes::Route::new("get", "/v2", ("server_metadata", Tag::Server, "Metadata of the server")).json("ServerMetadata"),
+    routes::Route::new("get", "/v2/models/{model}", ("model_metadata", Tag::Models, "Metadata of a model"))
+        .json("ModelMetadata"),
+    routes::Route::new("post", "/v2/models/{model}/infer", ("infer", Tag::Inference, "Inference"))
+        .of_model(Takes::Inference),
+    routes::Route::new(
+        "post",
+        "/v2/models/{model}/versions/{version}/infer",
+        ("infer_version", Tag::Inference, "Inference"),
+    )
+    .of_model(Takes::Inference),
+    routes::Route::new("post", "/v2/models/{model}/generate", ("generate", Tag::Inference, "Flat objects"))
+        .of_model(Takes::Generate),
+    routes::Route::new("post", "/v1/models/{model}:predict", ("predict", Tag::V1, "Predictions"))
+        .of_model(Takes::Predict),
+    routes::Route::new("get", "/metrics", ("metrics", Tag::Server, "Metrics")).text("text/plain"),
+];
+
 fn made(specs: &[ModelSpec]) -> Value {
     let models: Vec<ServedModel<'_>> = specs.iter().map(|spec| ServedModel { spec, is_default: true }).collect();
     let site = ServerDescription {
         name: "penstock",
         version: "1",
+        routes: ROUTES,
         models: &models,
         bounds: BOUNDS,
         overload_unavailable: false,
@@ -81,19 +102,6 @@ fn a_server_without_models_has_a_document() {
     let document = made(&[]);
     assert!(document["paths"]["/v2"]["get"].is_object());
     assert!(document["paths"].get("/v2/models/{model}").is_none());
-}
-
-#[test]
-fn every_named_schema_is_there() {
-    let components: Value = serde_json::from_str(COMPONENTS).unwrap();
-    for route in ROUTES {
-        if let Gives::Json(schema) = route.gives {
-            assert!(components["schemas"].get(schema).is_some(), "{schema}");
-        }
-        if let Takes::Json(schema) = route.takes {
-            assert!(components["schemas"].get(schema).is_some(), "{schema}");
-        }
-    }
 }
 
 #[test]

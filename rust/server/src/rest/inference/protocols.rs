@@ -1,0 +1,26 @@
+//! Dispatch of an inference request to the protocol of its operation.
+
+use super::{
+    generate::generate,
+    infer::{Inference, infer},
+    v1,
+};
+use crate::{
+    body::{Body, Incoming},
+    rest::operation::Operation,
+    state::Context,
+};
+use http::Response;
+
+/// Answers an inference request in its own protocol. The rarer ones are boxed: their room would move with every request.
+pub(crate) async fn answer<B: Incoming>(
+    context: &Context,
+    operation: Operation,
+    request: Inference<'_, B>,
+) -> Response<Body> {
+    match operation {
+        Operation::Infer => infer(context, request).await,
+        Operation::Generate(mode) => Box::pin(generate(context, mode, request)).await,
+        Operation::V1(verb) => Box::pin(v1::call(context, verb, request)).await,
+    }
+}

@@ -1,0 +1,83 @@
+//! One row of the table of routes.
+
+use super::{
+    handler::{Handler, Read},
+    operation::Operation,
+};
+use crate::settings::{Category, Requirement};
+use penstock_wire::openapi::{self, Tag, Takes};
+
+/// One method of one path.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// The secret that requests must carry.
+    pub(crate) requires: Requirement,
+    pub(crate) handler: Handler,
+    /// Method, path and description in the OpenAPI document.
+    pub(crate) doc: openapi::Route,
+    /// Set for routes that the OpenAPI document leaves out.
+    pub(crate) hidden: bool,
+}
+
+/// Id, group and summary in the OpenAPI document.
+pub(super) type Doc = (&'static str, Tag, &'static str);
+
+pub(super) const OPEN: Requirement = Requirement::Nothing;
+pub(super) const HEALTH: Requirement = Requirement::Category(Category::Health);
+pub(super) const METADATA: Requirement = Requirement::Category(Category::Metadata);
+const INFERENCE: Requirement = Requirement::Category(Category::Inference);
+pub(super) const SHARED_MEMORY: Requirement = Requirement::Category(Category::SharedMemory);
+pub(super) const MODEL_CONFIG: Requirement = Requirement::Category(Category::ModelConfig);
+pub(super) const REPOSITORY: Requirement = Requirement::Category(Category::ModelRepository);
+pub(super) const STATISTICS: Requirement = Requirement::Category(Category::Statistics);
+pub(super) const TRACE: Requirement = Requirement::Category(Category::Trace);
+pub(super) const LOGGING: Requirement = Requirement::Category(Category::Logging);
+
+/// Description of a route that the document leaves out.
+pub(super) const HIDDEN: Doc = ("", Tag::Server, "");
+
+pub(super) const fn get(path: &'static str, requires: Requirement, handler: Read, doc: Doc) -> Route {
+    Route { requires, handler: Handler::Read(handler), doc: openapi::Route::new("get", path, doc), hidden: false }
+}
+
+pub(super) const fn post(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
+    Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false }
+}
+
+/// A route of inference, which is always of that category.
+pub(super) const fn infer(path: &'static str, operation: Operation, takes: Takes, doc: Doc) -> Route {
+    let route = post(path, INFERENCE, Handler::Inference(operation), doc);
+    Route { doc: route.doc.of_model(takes), ..route }
+}
+
+impl Route {
+    pub(super) const fn json(self, schema: &'static str) -> Self {
+        Self { doc: self.doc.json(schema), ..self }
+    }
+
+    pub(super) const fn text(self, media_type: &'static str) -> Self {
+        Self { doc: self.doc.text(media_type), ..self }
+    }
+
+    pub(super) const fn body(self, schema: &'static str) -> Self {
+        Self { doc: self.doc.body(schema), ..self }
+    }
+
+    pub(super) const fn unready(self) -> Self {
+        Self { doc: self.doc.unready(), ..self }
+    }
+
+    pub(super) const fn hidden(self) -> Self {
+        Self { hidden: true, ..self }
+    }
+
+    /// Reports whether the setting `docs` switches it off.
+    pub(crate) fn is_documentation(&self) -> bool {
+        self.doc.tag == Tag::Documentation
+    }
+
+    /// The names of the path's parameters.
+    pub(crate) fn params(&self) -> impl Iterator<Item = &'static str> {
+        self.doc.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+}
