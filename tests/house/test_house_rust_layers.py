@@ -25,6 +25,18 @@ LAYERS = {
         "job",
         "model",
     ),
+    "server": (
+        "settings",
+        "shared_memory",
+        "observe",
+        "state",
+        "body",
+        "infer",
+        "rest",
+        "grpc",
+        "dispatch",
+        "net",
+    ),
 }
 """The folders and top-level files of each crate, lowest first. Each imports only those before it."""
 

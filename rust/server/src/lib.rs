@@ -17,8 +17,8 @@ mod state;
 
 pub use infer::sample;
 pub use net::{InProcess, Server, StartError, processors};
-pub use observe::{LONGEST_NAME, plain};
+pub use observe::{MAX_NAME_BYTES, plain};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
-    HeaderPattern, HostedRoutes, Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
+    HeaderPattern, Limits, Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
 };

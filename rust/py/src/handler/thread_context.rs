@@ -1,7 +1,7 @@
 //! What a thread computes now, for whoever logs from inside of a handler.
 
 use penstock_core::{Job, ModelSpec};
-use penstock_server::{LONGEST_NAME, plain};
+use penstock_server::{MAX_NAME_BYTES, plain};
 use pyo3::{
     prelude::*,
     types::{PyString, PyTuple},
@@ -71,7 +71,7 @@ pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(String, String, Bound<
 #[pyfunction]
 #[pyo3(signature = (text, *, cut))]
 pub(crate) fn plain_text(text: &Bound<'_, PyString>, cut: bool) -> String {
-    plain(&text.to_string_lossy(), if cut { LONGEST_NAME } else { usize::MAX }).into_owned()
+    plain(&text.to_string_lossy(), if cut { MAX_NAME_BYTES } else { usize::MAX }).into_owned()
 }
 
 /// This thread is in a batch's span until this is dropped. Costs nothing for a batch that is not traced.

@@ -3,8 +3,8 @@
 use crate::{convert::parameters::duration, errors::startup};
 use penstock_core::{ErrorTexts, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, HostedRoutes,
-    Hosting, Limits, Listener, LogLevel, SharedCache, SharedMemory, Tracing,
+    Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, Limits,
+    Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -129,7 +129,7 @@ impl ServerConfig {
         Ok(Config {
             listeners: Vec::new(),
             allowed_hosts: self.allowed_hosts,
-            hosting,
+            platforms: hosting,
             cloud_events: self.cloud_events.then_some(CloudEvents {
                 merge: self.cloud_events_merge,
                 source: self.cloud_events_source,
@@ -210,17 +210,17 @@ fn pattern(py: Python<'_>, setting: &str, text: Option<&str>) -> PyResult<Option
 }
 
 impl ServerConfig {
-    fn hosting(&self) -> Option<Hosting> {
+    fn hosting(&self) -> Option<Platforms> {
         let mut routes = Vec::new();
         if self.sagemaker {
-            routes.push(HostedRoutes { health: "/ping".to_owned(), predict: "/invocations".to_owned() });
+            routes.push(PlatformRoutes { health: "/ping".to_owned(), predict: "/invocations".to_owned() });
         }
         if let (true, Some(health), Some(predict)) =
             (self.vertex, &self.vertex_health_route, &self.vertex_predict_route)
         {
-            routes.push(HostedRoutes { health: health.clone(), predict: predict.clone() });
+            routes.push(PlatformRoutes { health: health.clone(), predict: predict.clone() });
         }
-        (!routes.is_empty()).then(|| Hosting { routes, model: self.hosted_model.clone() })
+        (!routes.is_empty()).then(|| Platforms { routes, model: self.hosted_model.clone() })
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::{
     offload,
-    request_body::{Incoming, next},
+    request_body::{RequestBody, next_chunk},
 };
-use crate::{settings::Limits, state::HeldBytes};
+use crate::{settings::Limits, state::RequestMemory};
 use bytes::Bytes;
 use penstock_core::Result;
 use penstock_wire::coding::{Coding, InflateLimits, Inflater};
@@ -17,14 +17,14 @@ const STEP: usize = 1 << 20;
 ///
 /// # Errors
 /// As [`Inflation::push`] and [`Inflation::finish`]; `Cancelled` when the client leaves.
-pub(crate) async fn inflated<B: Incoming>(
+pub(crate) async fn inflated<B: RequestBody>(
     coding: Coding,
     body: &mut B,
     limits: &Limits,
-    held: &mut HeldBytes,
+    held: &mut RequestMemory,
 ) -> Result<Bytes> {
     let mut inflation = Inflation::new(coding, limits.inflation());
-    while let Some(piece) = next(body).await? {
+    while let Some(piece) = next_chunk(body).await? {
         inflation = inflation.push(piece, held).await?;
     }
     inflation.finish(held).await
@@ -44,11 +44,11 @@ impl Inflation {
     /// # Errors
     /// `TooLarge` by the limits, `InvalidInput` for data that is not of the coding, `Overloaded` when the server's
     /// bodies hold as much as they may.
-    pub(crate) async fn push(self, mut piece: Bytes, held: &mut HeldBytes) -> Result<Self> {
+    pub(crate) async fn push(self, mut piece: Bytes, held: &mut RequestMemory) -> Result<Self> {
         let mut inflater = self.0;
         while inflater.is_pending() || !piece.is_empty() {
             let (work, before) = (inflater.work(), inflater.len());
-            let room = if work < offload::FROM_BYTES { offload::FROM_BYTES - work } else { STEP };
+            let room = if work < offload::MIN_BYTES { offload::MIN_BYTES - work } else { STEP };
             let step = move || {
                 let mut rest = &piece[..];
                 inflater.write(&mut rest, room)?;
@@ -56,7 +56,7 @@ impl Inflation {
                 Ok((inflater, piece.slice(used..)))
             };
             (inflater, piece) = offload::run(work, step).await?;
-            held.take(inflater.len() - before)?;
+            held.reserve(inflater.len() - before)?;
         }
         Ok(Self(inflater))
     }
@@ -65,10 +65,10 @@ impl Inflation {
     ///
     /// # Errors
     /// As [`Inflation::push`]; `InvalidInput` when the data ends too early.
-    pub(crate) async fn finish(self, held: &mut HeldBytes) -> Result<Bytes> {
+    pub(crate) async fn finish(self, held: &mut RequestMemory) -> Result<Bytes> {
         let (work, before) = (self.0.work(), self.0.len());
         let bytes = offload::run(work, || self.0.finish()).await?;
-        held.take(bytes.len() - before)?;
+        held.reserve(bytes.len() - before)?;
         Ok(bytes.into())
     }
 }

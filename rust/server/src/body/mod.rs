@@ -6,6 +6,6 @@ mod request_body;
 mod response_body;
 mod timed_body;
 
-pub(crate) use request_body::{Incoming, next};
+pub(crate) use request_body::{RequestBody, next_chunk};
 pub(crate) use response_body::Body;
-pub(crate) use timed_body::ReadBody;
+pub(crate) use timed_body::TimedBody;

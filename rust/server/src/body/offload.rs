@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 /// Bytes of JSON from which on decoding or encoding is handed over: some hundred microseconds of work,
 /// against some tens for the way there and back.
-pub(crate) const FROM_BYTES: usize = 256 << 10;
+pub(crate) const MIN_BYTES: usize = 256 << 10;
 
 /// Work that was done here, or that a thread is at.
 #[must_use = "the result comes when it is awaited"]
@@ -24,7 +24,7 @@ pub(crate) enum Offloaded<T> {
 /// # Errors
 /// What `work` returns; `Internal` if it panics on its thread.
 pub(crate) fn run<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> Result<T> + Send + 'static) -> Offloaded<T> {
-    if bytes < FROM_BYTES {
+    if bytes < MIN_BYTES {
         return Offloaded::Here(Some(work()));
     }
     Offloaded::Thread(tokio::task::spawn_blocking(work))

@@ -8,12 +8,12 @@ use penstock_core::{Error, Kind, Result};
 use std::{error::Error as StdError, io};
 
 /// A request's body, from a socket or from memory.
-pub(crate) trait Incoming:
+pub(crate) trait RequestBody:
     HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
 {
 }
 
-impl<B> Incoming for B where
+impl<B> RequestBody for B where
     B: HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
 {
 }
@@ -23,7 +23,7 @@ impl<B> Incoming for B where
 /// # Errors
 /// `Cancelled` when the client leaves before the end, `InvalidInput` when what it sends is no body, `Timeout`
 /// when it sends too slowly.
-pub(crate) async fn next<B: Incoming>(body: &mut B) -> Result<Option<Bytes>> {
+pub(crate) async fn next_chunk<B: RequestBody>(body: &mut B) -> Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failed(&*error.into()))?;
         if let Ok(data) = frame.into_data() {

@@ -1,6 +1,6 @@
 //! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
 
-use crate::state::HeldAnswer;
+use crate::state::ResponseMemory;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -21,7 +21,7 @@ pub(crate) enum Body {
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
         /// The memory of a large answer, counted until its last byte is sent.
-        held: Option<Arc<HeldAnswer>>,
+        held: Option<Arc<ResponseMemory>>,
     },
     /// Made by axum or tonic, or one event after the other.
     Streamed(axum::body::Body),
@@ -60,7 +60,7 @@ impl Body {
     }
 
     /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
-    pub(crate) fn holding(mut self, answer: Option<HeldAnswer>) -> Self {
+    pub(crate) fn with_memory(mut self, answer: Option<ResponseMemory>) -> Self {
         if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
             *held = Some(Arc::new(answer));
         }
@@ -68,7 +68,7 @@ impl Body {
     }
 
     /// Gives the memory that it is counted as to who sends it.
-    pub(crate) fn take_held(&mut self) -> Option<Arc<HeldAnswer>> {
+    pub(crate) fn take_memory(&mut self) -> Option<Arc<ResponseMemory>> {
         if let Self::Chunks { held, .. } = self { held.take() } else { None }
     }
 

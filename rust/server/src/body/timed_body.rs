@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
 /// Time of waiting from which the rate of a body counts.
-const GRACE: Duration = Duration::from_secs(5);
+const RATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Calls whose clients may be silent between messages.
 const OF_MANY_MESSAGES: [&str; 2] = ["/ModelStreamInfer", "/ServerReflectionInfo"];
@@ -28,7 +28,7 @@ const OF_MANY_MESSAGES: [&str; 2] = ["/ModelStreamInfer", "/ServerReflectionInfo
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A request's body.
-pub(crate) struct ReadBody {
+pub(crate) struct TimedBody {
     body: Incoming,
     limits: Arc<Limits>,
     /// Bytes that have come, of this message if there are many.
@@ -38,7 +38,7 @@ pub(crate) struct ReadBody {
     messages: Option<Messages>,
 }
 
-impl ReadBody {
+impl TimedBody {
     /// The same request, with its body watched.
     pub(crate) fn of(request: Request<Incoming>, limits: &Arc<Limits>) -> Request<Self> {
         let streams = |path: &str| OF_MANY_MESSAGES.iter().any(|call| path.ends_with(call));
@@ -47,7 +47,7 @@ impl ReadBody {
     }
 }
 
-impl Body for ReadBody {
+impl Body for TimedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -101,7 +101,7 @@ struct Pace {
 
 impl Pace {
     fn new(limits: &Limits) -> Self {
-        let first = if limits.body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(GRACE) };
+        let first = if limits.body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(RATE_GRACE) };
         Self { waited: Duration::ZERO, since: None, timer: Box::pin(sleep(first)) }
     }
 
@@ -122,11 +122,11 @@ impl Pace {
             }
             let (waited, rate) = (self.waited + silent, limits.body_rate);
             let enough_for = bytes.saturating_mul(1000).checked_div(rate).map(Duration::from_millis);
-            let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(GRACE));
+            let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(RATE_GRACE));
             if waited > enough_for {
                 let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-                let seen = bytes.saturating_mul(1000) / millis.max(1);
-                return Poll::Ready(format!("the body came at {seen} B/s; {rate} are needed"));
+                let labels = bytes.saturating_mul(1000) / millis.max(1);
+                return Poll::Ready(format!("the body came at {labels} B/s; {rate} are needed"));
             }
             self.timer.as_mut().reset(Instant::now() + (enough_for - waited).min(limits.body_timeout - silent));
         }

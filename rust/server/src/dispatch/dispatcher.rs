@@ -3,11 +3,11 @@
 
 use super::hosts::{self, Names};
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     grpc,
-    rest::{self, Endpoint, Hosted, HostedRequest, Inference, Operation, RoutedRequest},
+    rest::{self, Endpoint, Inference, Operation, PlatformCall, PlatformRequest, RoutedRequest},
     settings::{Category, Requirement},
-    state::{App, Context, Phase, Remote},
+    state::{App, Context, Phase, RemoteCache},
 };
 use axum::Router;
 use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION, request::Parts};
@@ -41,9 +41,9 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(app: Arc<App>, desk: Option<CompletionQueue>, scope: ListenerScope) -> Self {
-        let remote = desk.as_ref().and_then(|_| Remote::new(&app));
-        let context = Context { app, desk, remote, local: scope.local };
+    pub(crate) fn new(app: Arc<App>, completions: Option<CompletionQueue>, scope: ListenerScope) -> Self {
+        let remote = completions.as_ref().and_then(|_| RemoteCache::new(&app));
+        let context = Context { app, completions, remote, local: scope.local };
         let config = &context.app.config;
         Self {
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
@@ -53,8 +53,8 @@ impl Dispatcher {
         }
     }
 
-    /// Answers one request of any protocol.
-    pub(crate) async fn handle<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+    /// Responses one request of any protocol.
+    pub(crate) async fn handle<B: RequestBody>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         // HTTP/2 has no such header: its connections are told to go away as a whole.
         let closable = request.version() < Version::HTTP_2;
         let mut response = self.dispatch(request, protocol).await;
@@ -64,7 +64,7 @@ impl Dispatcher {
         response
     }
 
-    async fn dispatch<B: Incoming>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+    async fn dispatch<B: RequestBody>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         if let Some(router) = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request)) {
             return self.call(router, request, protocol).await;
@@ -80,17 +80,17 @@ impl Dispatcher {
         }
         let (head, body) = request.into_parts();
         // A platform may give its own meaning to any path.
-        if let Some(hosting) = &app.config.hosting
-            && let Some(call) = Hosted::parse(hosting, &head.method, head.uri.path())
+        if let Some(platforms) = &app.config.platforms
+            && let Some(call) = PlatformCall::parse(platforms, &head.method, head.uri.path())
         {
-            let request = HostedRequest { headers: &head.headers, body, protocol };
-            return Box::pin(rest::hosted(&self.context, hosting, call, request)).await;
+            let request = PlatformRequest { headers: &head.headers, body, protocol };
+            return Box::pin(rest::platform(&self.context, platforms, call, request)).await;
         }
         self.route(&head, body, protocol).await
     }
 
-    /// Answers a REST request by its path: the routes that models declare, inference, the table.
-    async fn route<B: Incoming>(&self, head: &Parts, body: B, protocol: Protocol) -> Response<Body> {
+    /// Responses a REST request by its path: the routes that models declare, inference, the table.
+    async fn route<B: RequestBody>(&self, head: &Parts, body: B, protocol: Protocol) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let (path, query) = (uri.path(), uri.query());
         let endpoint = Endpoint::find(&app.config, path);
@@ -135,8 +135,8 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.
-    async fn table<B: Incoming>(&self, endpoint: Endpoint<'_>, head: &Parts, body: B) -> Response<Body> {
+    /// Responses a request of the table. Web pages of other origins are refused here, for all of its routes.
+    async fn table<B: RequestBody>(&self, endpoint: Endpoint<'_>, head: &Parts, body: B) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let refused = hosts::check_page(&app.config.allowed_hosts, method, uri, headers);
         if let Err(error) = refused.and_then(|()| rest::check_path(uri.path())) {
@@ -145,8 +145,8 @@ impl Dispatcher {
         endpoint.respond(&self.context, method, (headers, body)).await
     }
 
-    /// Answers a gRPC call.
-    async fn call<B: Incoming>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
+    /// Responses a gRPC call.
+    async fn call<B: RequestBody>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         let checked = self.check_call(&request, protocol).and_then(|()| grpc::check_access(app, &request));
         if let Err(error) = checked {
@@ -180,8 +180,8 @@ impl Dispatcher {
         hosts::check_host(names, request.version(), request.uri(), request.headers())
     }
 
-    /// Answers a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
-    async fn metrics_only<B: Incoming>(&self, request: Request<B>) -> Response<Body> {
+    /// Responses a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
+    async fn metrics_only<B: RequestBody>(&self, request: Request<B>) -> Response<Body> {
         if !self.scope.metrics {
             let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
             return rest::json(415, wire::body(&error));
@@ -196,7 +196,7 @@ impl Dispatcher {
 }
 
 /// Passes a call to tonic.
-async fn routed<B: Incoming>(router: &Router, request: Request<B>) -> Response<Body> {
+async fn routed<B: RequestBody>(router: &Router, request: Request<B>) -> Response<Body> {
     let response: std::result::Result<_, Infallible> = Box::pin(router.clone().oneshot(request)).await;
     match response {
         Ok(response) => response.map(Body::Streamed),

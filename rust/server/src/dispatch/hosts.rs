@@ -3,7 +3,7 @@
 //! A browser lets every page send requests to any address, this machine's own included. A page whose name is made to
 //! lead here may even read the answers; `Host` still has that name.
 
-use super::host_form;
+use super::host_syntax;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header::HOST, header::ORIGIN};
 use penstock_core::{Error, Kind, Result};
 use std::{
@@ -15,13 +15,13 @@ use std::{
 const ANY: &str = "*";
 
 /// The names by which most callers on this machine call it, compared without parsing.
-const USUAL: [&[u8]; 2] = [b"127.0.0.1", b"localhost"];
+const COMMON_HOSTS: [&[u8]; 2] = [b"127.0.0.1", b"localhost"];
 
 /// Said by browsers of a page's request; pages cannot set it.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// The most bytes of a header that an answer repeats.
-const SHOWN_BYTES: usize = 256;
+const MAX_SHOWN_BYTES: usize = 256;
 
 /// Decides for a TCP listener whether its requests' hosts are checked.
 pub(crate) fn are_checked(allowed: &[String], is_loopback: bool) -> bool {
@@ -45,11 +45,11 @@ pub(crate) struct Names<'a> {
 pub(crate) fn check_host(names: Option<Names<'_>>, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let mut given = headers.get_all(HOST).iter();
     if let (Some(host), None, None) = (given.next(), given.next(), uri.authority())
-        && is_usual(host.as_bytes())
+        && is_common(host.as_bytes())
     {
         return Ok(());
     }
-    host_form::check(version, uri, headers)?;
+    host_syntax::check(version, uri, headers)?;
     let Some(Names { allowed, addresses }) = names else { return Ok(()) };
     let is_known = |host: &&[u8]| {
         let is_known = |name: &str| {
@@ -57,12 +57,12 @@ pub(crate) fn check_host(names: Option<Names<'_>>, version: Version, uri: &Uri, 
         };
         name(host).is_some_and(is_known)
     };
-    match called(uri, headers).find(|host| !is_known(host)) {
+    match host_names(uri, headers).find(|host| !is_known(host)) {
         None => Ok(()),
         Some(host) => Err(refused(format!(
             "the header 'Host' is '{}', expected localhost, a loopback address, or a name that the server's setting \
              'allowed_hosts' has",
-            shown(host)
+            excerpt(host)
         ))),
     }
 }
@@ -79,28 +79,28 @@ pub(crate) fn check_page(allowed: &[String], method: &Method, uri: &Uri, headers
     if method.is_safe() || (origin.is_none() && site.is_none()) {
         return Ok(());
     }
-    let host = called(uri, headers).next().unwrap_or_default();
+    let host = host_names(uri, headers).next().unwrap_or_default();
     let (header, given, is_own) = match (site, origin) {
         // A proxy may have changed `Host`; the browser knows the name that it called.
         (Some(site), _) => ("Sec-Fetch-Site", site, site == "same-origin" || site == "none"),
-        (None, Some(origin)) => ("Origin", origin, is_of(origin, host)),
+        (None, Some(origin)) => ("Origin", origin, is_same_origin(origin, host)),
         (None, None) => return Ok(()),
     };
     if !is_own {
         return Err(refused(format!(
             "only inference is open to web pages of other origins: the header '{header}' is '{}', and 'Host' is '{}'",
-            shown(given.as_bytes()),
-            shown(host)
+            excerpt(given.as_bytes()),
+            excerpt(host)
         )));
     }
-    let is_firm = |name: &str| is_local(name) || address(name).is_some() || is_in(allowed, name);
-    if allowed.iter().any(|name| name == ANY) || name(host).is_some_and(is_firm) {
+    let is_fixed = |name: &str| is_local(name) || address(name).is_some() || is_in(allowed, name);
+    if allowed.iter().any(|name| name == ANY) || name(host).is_some_and(is_fixed) {
         return Ok(());
     }
     Err(refused(format!(
         "only inference is open to web pages by any name: the header 'Host' is '{}', expected an address, localhost, or \
          a name that the server's setting 'allowed_hosts' has",
-        shown(host)
+        excerpt(host)
     )))
 }
 
@@ -109,13 +109,13 @@ fn refused(why: String) -> Error {
 }
 
 /// The names by which a request calls its server: usually one.
-fn called<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
+fn host_names<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
     let authority = uri.authority().map(|authority| authority.as_str().as_bytes());
     authority.into_iter().chain(headers.get_all(HOST).iter().map(HeaderValue::as_bytes))
 }
 
-fn is_usual(host: &[u8]) -> bool {
-    USUAL.iter().any(|usual| host.strip_prefix(*usual).is_some_and(is_port))
+fn is_common(host: &[u8]) -> bool {
+    COMMON_HOSTS.iter().any(|usual| host.strip_prefix(*usual).is_some_and(is_port))
 }
 
 /// Decides whether a colon and digits follow, or nothing.
@@ -151,14 +151,14 @@ fn is_in(allowed: &[String], name: &str) -> bool {
 }
 
 /// Decides whether an origin is the called server. Its scheme is not known here: a proxy may have had TLS.
-fn is_of(origin: &HeaderValue, host: &[u8]) -> bool {
+fn is_same_origin(origin: &HeaderValue, host: &[u8]) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     origin.is_some_and(|(_, authority)| authority.as_bytes().eq_ignore_ascii_case(host))
 }
 
-fn shown(value: &[u8]) -> String {
-    let shown: String = value.escape_ascii().take(SHOWN_BYTES).map(char::from).collect();
-    if value.len() > SHOWN_BYTES { shown + "..." } else { shown }
+fn excerpt(value: &[u8]) -> String {
+    let shown: String = value.escape_ascii().take(MAX_SHOWN_BYTES).map(char::from).collect();
+    if value.len() > MAX_SHOWN_BYTES { shown + "..." } else { shown }
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_name_is_shown_in_part_and_escaped() {
         let long = host(&[], &"x".repeat(5000)).unwrap_err();
-        assert!(long.message().contains(&format!("'{}...'", "x".repeat(SHOWN_BYTES))));
+        assert!(long.message().contains(&format!("'{}...'", "x".repeat(MAX_SHOWN_BYTES))));
     }
 
     #[test]

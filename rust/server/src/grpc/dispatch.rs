@@ -2,7 +2,7 @@
 
 use super::{frames, infer, status, stream, unary};
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     settings::Category,
     state::{App, Context},
 };
@@ -55,8 +55,8 @@ fn category(path: &str) -> Category {
     }
 }
 
-/// Answers a call of the services here; gives back one of another service.
-pub(crate) async fn answer<B: Incoming>(
+/// Responses a call of the services here; gives back one of another service.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     request: Request<B>,
 ) -> std::result::Result<Response<Body>, Request<B>> {
@@ -70,8 +70,8 @@ pub(crate) async fn answer<B: Incoming>(
     Ok(Box::pin(other(context, request)).await)
 }
 
-/// Answers all calls but `ModelInfer`.
-async fn other<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
+/// Responses all calls but `ModelInfer`.
+async fn other<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {

@@ -1,9 +1,9 @@
 //! Messages of a call's body: each behind a flag for compression and a length.
 
 use crate::{
-    body::{Incoming, inflate::Inflation, next, offload},
+    body::{RequestBody, inflate::Inflation, next_chunk, offload},
     settings::{Compression, Limits},
-    state::HeldBytes,
+    state::RequestMemory,
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -50,7 +50,7 @@ pub(super) struct Frames<B> {
     bounds: InflateLimits,
 }
 
-impl<B: Incoming> Frames<B> {
+impl<B: RequestBody> Frames<B> {
     /// For a call with those headers.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<B: Incoming> Frames<B> {
     /// # Errors
     /// `TooLarge` by the limits, `InvalidInput` for a broken frame or message, `Overloaded` when the server's bodies hold
     /// as much as they may, `Cancelled` when the client leaves.
-    pub(super) async fn request(&mut self, held: &mut HeldBytes) -> Result<Option<Envelope>> {
+    pub(super) async fn request(&mut self, held: &mut RequestMemory) -> Result<Option<Envelope>> {
         let Some(is_compressed) = self.begin(self.bounds.bytes).await? else { return Ok(None) };
         if is_compressed {
             return Box::pin(self.inflated_request(held)).await.map(Some);
@@ -73,13 +73,13 @@ impl<B: Incoming> Frames<B> {
         let mut decoder = MessageDecoder::new(self.left, &WireLimits::default());
         while self.left > 0 {
             let piece = self.piece().await?;
-            held.take(piece.len())?;
+            held.reserve(piece.len())?;
             decoder.push(&piece)?;
         }
         offload::run(decoder.head_len(), || decoder.finish()).await.map(Some)
     }
 
-    async fn inflated_request(&mut self, held: &mut HeldBytes) -> Result<Envelope> {
+    async fn inflated_request(&mut self, held: &mut RequestMemory) -> Result<Envelope> {
         let message = self.inflated(held).await?;
         let decode = move || {
             let mut decoder = MessageDecoder::new(message.len(), &WireLimits::default());
@@ -94,7 +94,7 @@ impl<B: Incoming> Frames<B> {
     ///
     /// # Errors
     /// As [`Frames::request`].
-    pub(super) async fn message(&mut self, most: usize, held: &mut HeldBytes) -> Result<Option<Bytes>> {
+    pub(super) async fn message(&mut self, most: usize, held: &mut RequestMemory) -> Result<Option<Bytes>> {
         self.bounds.bytes = most;
         let Some(is_compressed) = self.begin(most).await? else { return Ok(None) };
         if is_compressed {
@@ -103,7 +103,7 @@ impl<B: Incoming> Frames<B> {
         let mut message = BytesMut::new();
         while self.left > 0 {
             let piece = self.piece().await?;
-            held.take(piece.len())?;
+            held.reserve(piece.len())?;
             message.extend_from_slice(&piece);
         }
         Ok(Some(message.freeze()))
@@ -131,7 +131,7 @@ impl<B: Incoming> Frames<B> {
         }
     }
 
-    async fn inflated(&mut self, held: &mut HeldBytes) -> Result<Bytes> {
+    async fn inflated(&mut self, held: &mut RequestMemory) -> Result<Bytes> {
         let coding = self.coding.ok_or_else(|| {
             Error::new(Kind::Unsupported, "the message is compressed, but the call has no grpc-encoding")
         })?;
@@ -162,7 +162,7 @@ impl<B: Incoming> Frames<B> {
         let mut have = 0;
         while have < FRAME_PREFIX {
             if self.chunk.is_empty() {
-                match next(&mut self.body).await? {
+                match next_chunk(&mut self.body).await? {
                     Some(chunk) => self.chunk = chunk,
                     None if have == 0 => return Ok(None),
                     None => return Err(Error::invalid("the call's body ends within the prefix of a message")),
@@ -178,8 +178,9 @@ impl<B: Incoming> Frames<B> {
     /// The next bytes of the message at hand.
     async fn piece(&mut self) -> Result<Bytes> {
         while self.chunk.is_empty() {
-            self.chunk =
-                next(&mut self.body).await?.ok_or_else(|| Error::invalid("the call's body ends within a message"))?;
+            self.chunk = next_chunk(&mut self.body)
+                .await?
+                .ok_or_else(|| Error::invalid("the call's body ends within a message"))?;
         }
         let piece = self.chunk.split_to(self.chunk.len().min(self.left));
         self.left -= piece.len();

@@ -1,6 +1,6 @@
 //! `grpc.health.v1.Health`: what Kubernetes' gRPC probes and balancing clients ask.
 
-use crate::state::{App, HeldAnswer, Phase};
+use crate::state::{App, Phase, ResponseMemory};
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{
@@ -38,7 +38,7 @@ pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthChe
 pub(super) fn watch(
     app: &Arc<App>,
     service: String,
-) -> impl Stream<Item = Result<(HealthCheckResponse, Option<HeldAnswer>)>> + use<> {
+) -> impl Stream<Item = Result<(HealthCheckResponse, Option<ResponseMemory>)>> + use<> {
     let state = (Arc::clone(app), service, app.changes.subscribe(), None);
     unfold(state, |(app, service, mut changes, told)| async move {
         loop {

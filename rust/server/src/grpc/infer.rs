@@ -2,9 +2,9 @@
 
 use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
-    body::{Body, Incoming, offload},
-    infer::{Observed, Seen, compute, header_params, response_head, timing_headers},
-    state::{Context, HeldAnswer, RequestGuard},
+    body::{Body, RequestBody, offload},
+    infer::{RequestLabels, RequestTelemetry, compute, header_params, response_head, timing_headers},
+    state::{Context, RequestGuard, ResponseMemory},
 };
 use http::{HeaderMap, Request, Response};
 use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
@@ -14,25 +14,25 @@ use penstock_wire::{
 };
 use std::{sync::Arc, time::Instant};
 
-/// Answers one call.
-pub(super) async fn infer<B: Incoming>(context: &Context, request: Request<B>) -> Response<Body> {
+/// Responses one call.
+pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = &head.headers;
-    let observed = Observed::start(&context.app, Protocol::Grpc).traced(headers);
+    let telemetry = RequestTelemetry::start(&context.app, Protocol::Grpc).traced(headers);
     let received = async {
         let mut guard = context.app.enter_sequence()?;
         let mut frames = Frames::new(body, headers, &context.app.config.limits)?;
-        let envelope = frames.request(guard.held()).await?;
+        let envelope = frames.request(guard.memory()).await?;
         frames.end().await?;
         Ok((guard, envelope.ok_or_else(|| Error::invalid("the call carries no message"))?))
     };
-    let mut seen = Seen::default();
+    let mut labels = RequestLabels::default();
     let answer = match received.await {
-        Ok((guard, envelope)) => answer(context, (&observed, headers), envelope, guard, &mut seen).await,
+        Ok((guard, envelope)) => answer(context, (&telemetry, headers), envelope, guard, &mut labels).await,
         Err(error) => Err(error),
     };
     answer.unwrap_or_else(|error| {
-        observed.failed(seen.model.as_deref(), &seen.id, status::code_of(&context.app, &error), &error);
+        telemetry.failed(labels.model.as_deref(), &labels.id, status::code_of(&context.app, &error), &error);
         refusal(&context.app, &error)
     })
 }
@@ -47,14 +47,14 @@ const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 /// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
 pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<DecodedRequest> {
     let (encoded, decoded) = envelope.typed_bytes();
-    guard.hold_at_least(decoded)?;
-    let decoded = if encoded < offload::FROM_BYTES {
+    guard.reserve_at_least(decoded)?;
+    let decoded = if encoded < offload::MIN_BYTES {
         wire::decode(model.spec(), envelope, &LIMITS)?
     } else {
         let spec = Arc::clone(model.spec());
         offload::run(encoded, move || wire::decode(&spec, envelope, &LIMITS)).await?
     };
-    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     Ok(decoded)
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut Reques
 /// The error that is told, or `Handler`.
 pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> {
     let Some(told) = &response.head else { return Ok(()) };
-    if let Some(error) = response_head::error(told) {
+    if let Some(error) = response_head::to_error(told) {
         return Err(error);
     }
     match told.body {
@@ -81,18 +81,18 @@ pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> 
 /// Computes and encodes the answer to a received message.
 async fn answer(
     context: &Context,
-    (observed, headers): (&Observed<'_>, &HeaderMap),
+    (telemetry, headers): (&RequestTelemetry<'_>, &HeaderMap),
     envelope: Envelope,
     mut guard: RequestGuard,
-    seen: &mut Seen,
+    labels: &mut RequestLabels,
 ) -> Result<Response<Body>> {
     let app = &context.app;
     let message = &envelope.message;
     if app.log.logs_requests() {
-        seen.id.clone_from(&message.id);
+        labels.id.clone_from(&message.id);
     }
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let model: &Model = seen.model.insert(app.registry.find_leniently(&message.model_name, version)?);
+    let model: &Model = labels.model.insert(app.registry.find_leniently(&message.model_name, version)?);
     guard.check(model)?;
     model.check_answers_once()?;
     model.admit()?;
@@ -100,11 +100,11 @@ async fn answer(
     if let Some(pattern) = &app.config.grpc_forward {
         header_params::forward(pattern, headers, &mut decoded)?;
     }
-    let deadline = observed.deadline(headers, decoded.timeout)?;
-    observed.received(&mut decoded);
+    let deadline = telemetry.deadline(headers, decoded.timeout)?;
+    telemetry.decoded(&mut decoded);
     let computed = compute(context, model, decoded, deadline, headers).await;
     let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
-    observed.computed();
+    telemetry.computed();
     check_told(model, &response)?;
     let start = Instant::now();
     let frame = wire::encode_framed(model.spec(), &plan, &response)?;
@@ -112,13 +112,13 @@ async fn answer(
     // The headers that its model tells.
     let mut metadata = HeaderMap::with_capacity(4);
     if let Some(told) = &response.head {
-        response_head::metadata(app, model, told, &mut metadata)?;
+        response_head::to_metadata(app, model, told, &mut metadata)?;
     }
     if app.config.timing_headers {
         timing_headers(&mut metadata, response.timings);
     }
     let answer = respond::unary(respond::answer_coding(context, headers), frame, metadata).await?;
-    let held = HeldAnswer::of(app, answer.body().bytes())?;
-    observed.served(model, &plan.id, 0, response.timings);
-    Ok(answer.map(|body| body.holding(held)))
+    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    telemetry.succeeded(model, &plan.id, 0, response.timings);
+    Ok(answer.map(|body| body.with_memory(held)))
 }

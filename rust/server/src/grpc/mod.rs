@@ -17,7 +17,7 @@ mod status;
 mod stream;
 mod stream_read;
 mod stream_reply;
-mod stream_shared;
+mod stream_shared_memory;
 mod unary;
 
 pub(crate) use dispatch::{answer, check_access, is_grpc, refusal};

@@ -1,4 +1,4 @@
-//! Answers of calls: framed messages, compressed for clients that accept it, and the status behind them.
+//! Responses of calls: framed messages, compressed for clients that accept it, and the status behind them.
 
 use super::status;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
         offload::{self, Offloaded},
     },
     settings::Compression,
-    state::{App, Context, HeldAnswer},
+    state::{App, Context, ResponseMemory},
 };
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::Stream;
@@ -85,7 +85,7 @@ pub(super) async fn unary(coding: Option<Coding>, frame: BodyChunks, mut headers
 /// An answer of any number of messages, each with the memory that it is counted as.
 pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
 where
-    S: Stream<Item = Result<(M, Option<HeldAnswer>)>> + Send + 'static,
+    S: Stream<Item = Result<(M, Option<ResponseMemory>)>> + Send + 'static,
     M: Message + 'static,
 {
     let body =
@@ -107,10 +107,10 @@ struct Messages<S> {
     /// A message that is being compressed.
     compressing: Option<Offloaded<Bytes>>,
     /// The memory of the last message, counted until there is room for another.
-    held: Option<HeldAnswer>,
+    held: Option<ResponseMemory>,
 }
 
-impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> Messages<S> {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
             if let Some(compressing) = &mut self.compressing {
@@ -135,7 +135,7 @@ impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> Messages<S> 
     }
 }
 
-impl<S: Stream<Item = Result<(M, Option<HeldAnswer>)>>, M: Message> HttpBody for Messages<S> {
+impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> HttpBody for Messages<S> {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -9,7 +9,7 @@ pub(super) fn logging(app: &App, request: pb::LogSettingsRequest) -> Result<pb::
     let only_read = request.settings.is_empty();
     let settings = app.log.change(|settings| settings.changed_by_message(request))?;
     if !only_read {
-        app.log.say(LogLevel::Info, "the log settings were changed");
+        app.log.event(LogLevel::Info, "the log settings were changed");
     }
     Ok(settings.message())
 }

@@ -7,7 +7,7 @@ use penstock_wire::{
     grpc::statistics,
 };
 
-/// Answers for a version, for all versions of a model, or without a name for all models.
+/// Responses for a version, for all versions of a model, or without a name for all models.
 pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Result<ModelStatisticsResponse> {
     let version = Some(&*request.version).filter(|version| !version.is_empty());
     let models = match (&*request.name, version) {

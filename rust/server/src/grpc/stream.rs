@@ -1,4 +1,4 @@
-//! `ModelStreamInfer`: any number of requests and answers on one call.
+//! `ModelStreamInfer`: any number of requests and responses on one call.
 //!
 //! Models that answer once answer in the order of their requests; those that stream, as they come.
 //! A request that fails is answered within the stream, which goes on.
@@ -6,14 +6,14 @@
 use super::{
     frames::Frames,
     respond,
-    stream_read::{Reader, Received},
-    stream_reply::{Asked, Told},
-    stream_shared::Begun,
+    stream_read::{Received, RequestReader},
+    stream_reply::{RequestEcho, StreamReply},
+    stream_shared_memory::ModelRequest,
 };
 use crate::{
-    body::{Body, Incoming},
-    infer::Answers,
-    state::{Context, HeldAnswer},
+    body::{Body, RequestBody},
+    infer::Responses,
+    state::{Context, ResponseMemory},
 };
 use futures_util::{
     Stream, StreamExt as _,
@@ -30,35 +30,35 @@ use std::{
 use tokio::time::Sleep;
 
 /// Requests of one call that are under way; the next one is read when one of them has ended.
-const AT_ONCE: usize = 1024;
+const MAX_CONCURRENT: usize = 1024;
 
-/// Answers one call.
+/// Responses one call.
 ///
 /// # Errors
 /// `Unsupported` for messages of an unknown coding.
-pub(super) fn answer<B: Incoming>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
+pub(super) fn answer<B: RequestBody>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
     let coding = respond::answer_coding(context, &headers);
     let frames = Frames::new(body, &headers, &context.app.config.limits)?;
-    Ok(respond::stream(&context.app, coding, Calls::new(context, headers, frames)))
+    Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames)))
 }
 
-/// The answers of one call.
-struct Calls {
+/// The responses of one call.
+struct StreamCall {
     context: Context,
     /// `None` after the last request.
     requests: Option<Pin<Box<dyn Stream<Item = Result<Received>> + Send>>>,
-    in_order: FuturesOrdered<Pin<Box<dyn Future<Output = Told> + Send>>>,
-    streams: SelectAll<Pin<Box<dyn Stream<Item = Told> + Send>>>,
+    in_order: FuturesOrdered<Pin<Box<dyn Future<Output = StreamReply> + Send>>>,
+    streams: SelectAll<Pin<Box<dyn Stream<Item = StreamReply> + Send>>>,
     /// Whether the first error ends the call, with its own status.
     strict: bool,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Calls {
-    fn new<B: Incoming>(context: &Context, headers: HeaderMap, frames: Frames<B>) -> Self {
+impl StreamCall {
+    fn new<B: RequestBody>(context: &Context, headers: HeaderMap, frames: Frames<B>) -> Self {
         let strict = headers.get("triton_grpc_error").is_some_and(|value| value.as_bytes() == b"true");
         let timeout = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
-        let reader = Reader { context: context.clone(), headers, frames };
+        let reader = RequestReader { context: context.clone(), headers, frames };
         Self {
             context: context.clone(),
             requests: Some(Box::pin(unfold(reader, |mut reader| async move {
@@ -74,67 +74,67 @@ impl Calls {
 
     /// Takes in requests, as far as they are there.
     fn receive(&mut self, cx: &mut std::task::Context<'_>) -> Result<()> {
-        while self.in_order.len() + self.streams.len() < AT_ONCE {
+        while self.in_order.len() + self.streams.len() < MAX_CONCURRENT {
             let Some(requests) = &mut self.requests else { return Ok(()) };
             match requests.poll_next_unpin(cx) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(None) => self.requests = None,
                 Poll::Ready(Some(received)) => {
-                    let (asked, begun) = received?;
-                    self.begin(asked, begun);
+                    let (echo, request) = received?;
+                    self.begin(echo, request);
                 }
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self, asked: Asked, begun: Result<Begun>) {
-        let started = match begun {
-            Ok(begun) if begun.is_shared() => return self.begin_shared(begun, asked),
-            Ok(begun) => begun.start(&self.context),
+    fn begin(&mut self, echo: RequestEcho, request: Result<ModelRequest>) {
+        let started = match request {
+            Ok(request) if request.is_shared() => return self.begin_shared(request, echo),
+            Ok(request) => request.start(&self.context),
             Err(error) => Err(error),
         };
         match started {
             Err(error) => {
-                let told = asked.error(error);
-                self.in_order.push_back(Box::pin(std::future::ready(told)));
+                let reply = echo.error(error);
+                self.in_order.push_back(Box::pin(std::future::ready(reply)));
             }
-            Ok(answers) if answers.model().spec().streams => {
-                self.streams.push(Box::pin(Replies { answers, asked: Some(asked) }));
+            Ok(responses) if responses.model().spec().streams => {
+                self.streams.push(Box::pin(ModelReplies { responses, echo: Some(echo) }));
             }
-            Ok(mut answers) => self.in_order.push_back(Box::pin(async move {
-                match answers.next().await {
-                    Some(Ok(piece)) => asked.answer(&mut answers, piece.response, true),
-                    Some(Err(error)) => asked.error(error),
-                    None => asked.error(Error::new(Kind::Internal, "a request was not answered")),
+            Ok(mut responses) => self.in_order.push_back(Box::pin(async move {
+                match responses.next().await {
+                    Some(Ok(piece)) => echo.answer(&mut responses, piece.response, true),
+                    Some(Err(error)) => echo.error(error),
+                    None => echo.error(Error::new(Kind::Internal, "a request was not answered")),
                 }
             })),
         }
     }
 
-    fn begin_shared(&mut self, begun: Begun, asked: Asked) {
+    fn begin_shared(&mut self, request: ModelRequest, echo: RequestEcho) {
         let context = self.context.clone();
-        if begun.model.spec().streams {
-            self.streams.push(Box::pin(begun.answers(context, asked)));
+        if request.model.spec().streams {
+            self.streams.push(Box::pin(request.responses(context, echo)));
         } else {
-            self.in_order.push_back(Box::pin(begun.answer(context, asked)));
+            self.in_order.push_back(Box::pin(request.answer(context, echo)));
         }
     }
 }
 
-impl Stream for Calls {
-    type Item = Result<(pb::ModelStreamInferResponse, Option<HeldAnswer>)>;
+impl Stream for StreamCall {
+    type Item = Result<(pb::ModelStreamInferResponse, Option<ResponseMemory>)>;
 
     // The first error ends the call: it is not polled again.
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<Self::Item>> {
         if let Err(error) = self.receive(cx) {
             return Poll::Ready(Some(Err(error)));
         }
-        if let Poll::Ready(Some(told)) = self.in_order.poll_next_unpin(cx) {
-            return Poll::Ready(Some(told.message(self.strict)));
+        if let Poll::Ready(Some(reply)) = self.in_order.poll_next_unpin(cx) {
+            return Poll::Ready(Some(reply.message(self.strict)));
         }
-        if let Poll::Ready(Some(told)) = self.streams.poll_next_unpin(cx) {
-            return Poll::Ready(Some(told.message(self.strict)));
+        if let Poll::Ready(Some(reply)) = self.streams.poll_next_unpin(cx) {
+            return Poll::Ready(Some(reply.message(self.strict)));
         }
         if self.requests.is_none() && self.in_order.is_empty() && self.streams.is_empty() {
             return Poll::Ready(None);
@@ -146,39 +146,39 @@ impl Stream for Calls {
     }
 }
 
-/// The answers of one model that streams.
-struct Replies {
-    answers: Answers,
+/// The responses of one model that streams.
+struct ModelReplies {
+    responses: Responses,
     /// `None` after the end.
-    asked: Option<Asked>,
+    echo: Option<RequestEcho>,
 }
 
-impl Stream for Replies {
-    type Item = Told;
+impl Stream for ModelReplies {
+    type Item = StreamReply;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<Told>> {
-        let Self { answers, asked } = &mut *self;
-        let Some(known) = asked else { return Poll::Ready(None) };
-        let told = match ready!(answers.poll_next(cx)) {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<StreamReply>> {
+        let Self { responses, echo } = &mut *self;
+        let Some(known) = echo else { return Poll::Ready(None) };
+        let reply = match ready!(responses.poll_next(cx)) {
             Some(Ok(piece)) => {
                 let last = piece.last;
-                let told = known.answer(answers, piece.response, last);
-                if last || told.is_error() {
-                    *asked = None;
+                let reply = known.answer(responses, piece.response, last);
+                if last || reply.is_error() {
+                    *echo = None;
                 }
-                told
+                reply
             }
             Some(Err(error)) => {
-                let told = known.error(error);
-                *asked = None;
-                told
+                let reply = known.error(error);
+                *echo = None;
+                reply
             }
             None => {
-                let told = known.at_end(answers);
-                *asked = None;
-                return Poll::Ready(told);
+                let reply = known.at_end(responses);
+                *echo = None;
+                return Poll::Ready(reply);
             }
         };
-        Poll::Ready(Some(told))
+        Poll::Ready(Some(reply))
     }
 }

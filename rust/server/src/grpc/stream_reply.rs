@@ -1,7 +1,7 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
 use super::infer::check_told;
-use crate::{infer::Answers, state::HeldAnswer};
+use crate::{infer::Responses, state::ResponseMemory};
 use bytes::Bytes;
 use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
 use penstock_wire::{
@@ -15,20 +15,20 @@ const FINAL: &str = "triton_final_response";
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
 /// An answer, or the message of the error that takes its place.
-pub(super) struct Told {
+pub(super) struct StreamReply {
     message: pb::ModelStreamInferResponse,
     error: Option<Error>,
     /// The memory of a large answer, counted until it is handed to its connection.
-    held: Option<HeldAnswer>,
+    held: Option<ResponseMemory>,
 }
 
-impl Told {
+impl StreamReply {
     pub(super) fn is_error(&self) -> bool {
         self.error.is_some()
     }
 
     /// Its message; where errors end the call, the error.
-    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<HeldAnswer>)> {
+    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<ResponseMemory>)> {
         match self.error {
             Some(error) if strict => Err(error),
             _ => Ok((self.message, self.held)),
@@ -36,15 +36,15 @@ impl Told {
     }
 }
 
-/// What the answers to a request repeat of it.
-pub(super) struct Asked {
+/// What the responses to a request repeat of it.
+pub(super) struct RequestEcho {
     id: String,
     model: String,
     version: String,
     wants_end: bool,
 }
 
-impl Asked {
+impl RequestEcho {
     pub(super) fn of(message: &RequestMessage) -> Self {
         let end = message.parameters.get(EMPTY_FINAL).and_then(|parameter| parameter.parameter_choice.as_ref());
         Self {
@@ -55,46 +55,46 @@ impl Asked {
         }
     }
 
-    pub(super) fn answer(&self, answers: &mut Answers, mut response: InferResponse, last: bool) -> Told {
+    pub(super) fn answer(&self, responses: &mut Responses, mut response: InferResponse, last: bool) -> StreamReply {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
-        let checked = check_told(answers.model(), &response);
-        match checked.and_then(|()| wire::response(answers.model().spec(), &answers.plan, &response)) {
-            Ok(response) => self.counted(answers, response),
+        let checked = check_told(responses.model(), &response);
+        match checked.and_then(|()| wire::response(responses.model().spec(), &responses.plan, &response)) {
+            Ok(response) => self.counted(responses, response),
             Err(error) => {
-                answers.fail(&error);
+                responses.fail(&error);
                 self.error(error)
             }
         }
     }
 
-    fn counted(&self, answers: &mut Answers, response: pb::ModelInferResponse) -> Told {
+    fn counted(&self, responses: &mut Responses, response: pb::ModelInferResponse) -> StreamReply {
         let bytes = response.raw_output_contents.iter().map(Bytes::len).sum();
-        match HeldAnswer::of(answers.app(), bytes) {
-            Ok(held) => Told { held, ..told(response) },
+        match ResponseMemory::of(responses.app(), bytes) {
+            Ok(held) => StreamReply { held, ..reply(response) },
             Err(error) => {
-                answers.fail(&error);
+                responses.fail(&error);
                 self.error(error)
             }
         }
     }
 
     /// What is told at the end, if that is asked for.
-    pub(super) fn at_end(&self, answers: &Answers) -> Option<Told> {
-        self.wants_end.then(|| self.end(answers))
+    pub(super) fn at_end(&self, responses: &Responses) -> Option<StreamReply> {
+        self.wants_end.then(|| self.end(responses))
     }
 
     /// The answer that only says that there are no more.
-    fn end(&self, answers: &Answers) -> Told {
-        let spec = answers.model().spec();
+    fn end(&self, responses: &Responses) -> StreamReply {
+        let spec = responses.model().spec();
         let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
         let response =
             InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
         let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
         // Without outputs there is nothing in it that could fail.
-        told(wire::response(spec, &plan, &response).unwrap_or_default())
+        reply(wire::response(spec, &plan, &response).unwrap_or_default())
     }
 
-    pub(super) fn error(&self, error: Error) -> Told {
+    pub(super) fn error(&self, error: Error) -> StreamReply {
         let last = pb::infer_parameter::ParameterChoice::BoolParam(true);
         let response = pb::ModelInferResponse {
             model_name: self.model.clone(),
@@ -105,11 +105,11 @@ impl Asked {
         };
         let message =
             pb::ModelStreamInferResponse { error_message: error.message().to_owned(), infer_response: Some(response) };
-        Told { message, error: Some(error), held: None }
+        StreamReply { message, error: Some(error), held: None }
     }
 }
 
-fn told(response: pb::ModelInferResponse) -> Told {
+fn reply(response: pb::ModelInferResponse) -> StreamReply {
     let message = pb::ModelStreamInferResponse { error_message: String::new(), infer_response: Some(response) };
-    Told { message, error: None, held: None }
+    StreamReply { message, error: None, held: None }
 }

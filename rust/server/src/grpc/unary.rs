@@ -2,9 +2,9 @@
 
 use super::{frames::Frames, health, repository, respond, settings, shared_memory, statistics};
 use crate::{
-    body::{Body, Incoming, offload},
+    body::{Body, RequestBody, offload},
     settings::Config,
-    state::{Context, HeldBytes, Phase},
+    state::{Context, Phase, RequestMemory},
 };
 use http::{HeaderMap, Response};
 use penstock_core::{BodyChunks, Error, Model, Registry, Result};
@@ -19,7 +19,7 @@ use std::{
 };
 
 /// The longest message of a call that brings names and settings only: what is decoded between other work.
-const SMALL: usize = offload::FROM_BYTES;
+const SMALL_MESSAGE_BYTES: usize = offload::MIN_BYTES;
 
 /// A call whose message is not read yet.
 pub(super) struct Call<'a, B> {
@@ -28,13 +28,13 @@ pub(super) struct Call<'a, B> {
     pub(super) body: B,
 }
 
-impl<B: Incoming> Call<'_, B> {
+impl<B: RequestBody> Call<'_, B> {
     /// Reads the message, of at most `most` bytes, which are counted as long as they are kept.
     ///
     /// # Errors
     /// `InvalidInput` for one that is no `Q`; as [`Frames::message`].
-    async fn read<Q: Message + Default + 'static>(self, most: usize) -> Result<(Q, HeldBytes)> {
-        let mut held = HeldBytes::none(&self.context.app);
+    async fn read<Q: Message + Default + 'static>(self, most: usize) -> Result<(Q, RequestMemory)> {
+        let mut held = RequestMemory::none(&self.context.app);
         let mut frames = Frames::new(self.body, self.headers, &self.context.app.config.limits)?;
         let message =
             frames.message(most, &mut held).await?.ok_or_else(|| Error::invalid("the call carries no message"))?;
@@ -50,7 +50,7 @@ impl<B: Incoming> Call<'_, B> {
         self,
         handler: impl FnOnce(Q) -> Result<A>,
     ) -> Result<Response<Body>> {
-        self.answer_later(SMALL, |message| ready(handler(message))).await
+        self.answer_later(SMALL_MESSAGE_BYTES, |message| ready(handler(message))).await
     }
 
     async fn answer_later<Q: Message + Default + 'static, A: Message, F: Future<Output = Result<A>>>(
@@ -65,8 +65,8 @@ impl<B: Incoming> Call<'_, B> {
     }
 }
 
-/// Answers the call of a name; `None` if there is no such call.
-pub(super) async fn answer<B: Incoming>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
+/// Responses the call of a name; `None` if there is no such call.
+pub(super) async fn answer<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let context = call.context;
     let app = &context.app;
     Some(match name {
@@ -96,7 +96,9 @@ pub(super) async fn answer<B: Incoming>(name: &str, call: Call<'_, B>) -> Option
         "RepositoryModelLoad" => {
             call.answer_later(app.config.limits.body_bytes, |message| repository::load(context, message)).await
         }
-        "RepositoryModelUnload" => call.answer_later(SMALL, |message| repository::unload(context, message)).await,
+        "RepositoryModelUnload" => {
+            call.answer_later(SMALL_MESSAGE_BYTES, |message| repository::unload(context, message)).await
+        }
         "SystemSharedMemoryStatus" => call.answer(|message| shared_memory::status(context, &message)).await,
         "SystemSharedMemoryRegister" => call.answer(|message| shared_memory::register(context, message)).await,
         "SystemSharedMemoryUnregister" => call.answer(|message| shared_memory::unregister(context, &message)).await,
@@ -113,13 +115,13 @@ pub(super) async fn answer<B: Incoming>(name: &str, call: Call<'_, B>) -> Option
     })
 }
 
-/// Answers the call of a name of the health service.
-pub(super) async fn health<B: Incoming>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
+/// Responses the call of a name of the health service.
+pub(super) async fn health<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let (context, coding) = (call.context, respond::answer_coding(call.context, call.headers));
     Some(match name {
         "Check" => call.answer(|message| health::check(&context.app, &message)).await,
         "List" => call.answer(|_: health_pb::HealthListRequest| Ok(health::list(&context.app))).await,
-        "Watch" => call.read(SMALL).await.map(|(message, _): (health_pb::HealthCheckRequest, _)| {
+        "Watch" => call.read(SMALL_MESSAGE_BYTES).await.map(|(message, _): (health_pb::HealthCheckRequest, _)| {
             respond::stream(&context.app, coding, health::watch(&context.app, message.service))
         }),
         _ => return None,

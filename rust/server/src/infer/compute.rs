@@ -15,7 +15,7 @@ use std::{
 };
 
 /// How much later than a queue's limit it is looked whether a request still waits.
-pub(crate) const LATE: Duration = Duration::from_millis(1);
+pub(crate) const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
 /// What an inference ends with: what its encoder needs, and the outputs.
 type Computed = Result<(ResponsePlan, InferResponse)>;
@@ -33,9 +33,9 @@ pub(crate) fn compute<'a>(
     if decoded.shared.is_some() {
         return Either::Left(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
     }
-    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
+    let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
     Either::Right(async move {
-        let mut response = begun?.answer().await?;
+        let mut response = submission?.answer().await?;
         rename(&mut plan, &mut response);
         if classify::is_asked(&plan) { Box::pin(classified(model, plan, response)).await } else { Ok((plan, response)) }
     })
@@ -50,8 +50,8 @@ async fn compute_shared(
     headers: &HeaderMap,
 ) -> Computed {
     let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
-    let (begun, mut plan) = begin(context, model, decoded, deadline, headers);
-    let mut response = begun?.answer().await?;
+    let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
+    let mut response = submission?.answer().await?;
     rename(&mut plan, &mut response);
     if !outputs.is_empty() {
         response = outputs.write(model.spec(), response).await?;
@@ -60,22 +60,22 @@ async fn compute_shared(
 }
 
 /// A request that is in the queue, or about to be found in a cache.
-struct Begun<'a> {
+struct Submission<'a> {
     model: &'a Model,
-    answering: ResponseFuture<'a>,
+    response: ResponseFuture<'a>,
     deadline: Option<Instant>,
     /// How long it may wait in the queue.
     limit: Option<Duration>,
     _leave: InFlight<'a>,
 }
 
-fn begin<'a>(
+fn submit<'a>(
     context: &'a Context,
     model: &'a Model,
     mut decoded: DecodedRequest,
     deadline: Option<Instant>,
     headers: &'a HeaderMap,
-) -> (Result<Begun<'a>>, ResponsePlan) {
+) -> (Result<Submission<'a>>, ResponsePlan) {
     identify(&mut decoded);
     let DecodedRequest { mut request, plan, .. } = decoded;
     if let Some(caller) = &mut request.metadata {
@@ -86,27 +86,27 @@ fn begin<'a>(
     let limit = model.spec().queueing.patience(request.schedule.priority);
     model.metrics().in_flight.inc();
     let leave = InFlight(model);
-    let answering = match model.cache() {
-        None => model.begin(request, context.desk.as_ref()),
+    let response = match model.cache() {
+        None => model.begin(request, context.completions.as_ref()),
         Some(cache) => {
             Ok(ResponseFuture::Other(Box::pin(response_cache::infer(context, (model, cache), request, headers))))
         }
     };
-    let begun = answering.map(|answering| Begun { model, answering, deadline, limit, _leave: leave });
-    (begun, plan)
+    let submission = response.map(|response| Submission { model, response, deadline, limit, _leave: leave });
+    (submission, plan)
 }
 
-impl Begun<'_> {
+impl Submission<'_> {
     async fn answer(mut self) -> Result<InferResponse> {
         match (self.deadline, self.limit) {
-            (None, None) => (&mut self.answering).await,
+            (None, None) => (&mut self.response).await,
             _ => Box::pin(self.answer_in_time()).await,
         }
     }
 
     async fn answer_in_time(&mut self) -> Result<InferResponse> {
-        let Self { model, ref mut answering, deadline, limit, .. } = *self;
-        let answer = within_queue(model, limit, answering);
+        let Self { model, ref mut response, deadline, limit, .. } = *self;
+        let answer = within_queue(model, limit, response);
         let Some(deadline) = deadline else { return answer.await };
         tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| {
             let text = format!("model '{}' did not answer within the deadline", model.spec().name);
@@ -147,7 +147,7 @@ async fn within_queue(
     answer: &mut ResponseFuture<'_>,
 ) -> Result<InferResponse> {
     let Some(limit) = limit else { return answer.await };
-    match tokio::time::timeout(limit + LATE, &mut *answer).await {
+    match tokio::time::timeout(limit + EXPIRY_SLACK, &mut *answer).await {
         Ok(answer) => answer,
         Err(_) => {
             model.queue().expire();

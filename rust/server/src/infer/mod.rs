@@ -5,12 +5,12 @@ pub(crate) mod header_params;
 pub(crate) mod request_headers;
 mod response_cache;
 pub(crate) mod response_head;
-mod response_stream;
+mod responses;
 pub(crate) mod shared_tensors;
 mod telemetry;
 mod warmup;
 
 pub(crate) use compute::compute;
-pub(crate) use response_stream::{Answers, Call};
-pub(crate) use telemetry::{Observed, Record, Seen, timing_headers};
+pub(crate) use responses::{RequestScope, Responses};
+pub(crate) use telemetry::{RequestLabels, RequestTelemetry, StreamTelemetry, timing_headers};
 pub use warmup::sample;

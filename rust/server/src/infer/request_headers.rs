@@ -5,11 +5,11 @@ use penstock_core::{Client, Headers, Model};
 
 /// The headers that a handler sees: names in lower case, values that are text.
 pub(crate) fn visible(headers: &HeaderMap) -> Headers {
-    let mut seen = Headers::default();
-    seen.reserve(headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum());
+    let mut labels = Headers::default();
+    labels.reserve(headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum());
     let texts = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    texts.for_each(|(name, value)| seen.push(name, value));
-    seen
+    texts.for_each(|(name, value)| labels.push(name, value));
+    labels
 }
 
 /// The client that a request names; all that name none are one.

@@ -3,7 +3,7 @@
 use crate::{
     body::offload,
     settings::Access,
-    state::{Context, Remote},
+    state::{Context, RemoteCache},
 };
 use http::HeaderMap;
 use penstock_core::{
@@ -19,7 +19,7 @@ use std::{
 /// Headers that prove who a caller is, to this server or to a proxy before it.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
-/// Answers from the cache what it has, and computes the rest, once for all who ask the same meanwhile.
+/// Responses from the cache what it has, and computes the rest, once for all who ask the same meanwhile.
 pub(crate) async fn infer(
     context: &Context,
     (model, cache): (&Model, &Arc<Cache>),
@@ -45,27 +45,27 @@ pub(crate) async fn infer(
         },
         Lookup::Alone => None,
     };
-    let elsewhere = Elsewhere::of(context, model, &key);
-    if let Some(elsewhere) = &elsewhere
-        && let Some((response, since)) = elsewhere.find(model, request.rows).await
+    let shared = SharedEntry::of(context, model, &key);
+    if let Some(shared) = &shared
+        && let Some((response, since)) = shared.find(model, request.rows).await
     {
-        keep(cache, lead, key, &response, since);
+        store(cache, lead, key, &response, since);
         cache.metrics().shared_hits.inc();
         return hit(response);
     }
     cache.metrics().misses.inc();
     metrics.statistics.cache_miss(start.elapsed());
-    let response = model.infer(request, context.desk.as_ref()).await?;
+    let response = model.infer(request, context.completions.as_ref()).await?;
     let computed = Instant::now();
-    keep(cache, lead, key, &response, computed);
-    if let Some(elsewhere) = elsewhere {
-        elsewhere.put(&response);
+    store(cache, lead, key, &response, computed);
+    if let Some(shared) = shared {
+        shared.put(&response);
     }
     metrics.statistics.cache_kept(computed.elapsed());
     Ok(response)
 }
 
-fn keep(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, since: Instant) {
+fn store(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, since: Instant) {
     match lead {
         Some(lead) => lead.answered(response, since),
         None => drop(cache.keep(key, response, since)),
@@ -73,13 +73,13 @@ fn keep(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, s
 }
 
 /// The place of one answer among those that servers share.
-struct Elsewhere<'a> {
-    remote: &'a Arc<Remote>,
+struct SharedEntry<'a> {
+    remote: &'a Arc<RemoteCache>,
     key: Key,
     ttl: Option<Duration>,
 }
 
-impl<'a> Elsewhere<'a> {
+impl<'a> SharedEntry<'a> {
     fn of(context: &'a Context, model: &Model, key: &Key) -> Option<Self> {
         let (remote, caching) = (context.remote.as_ref()?, model.spec().cache.as_ref()?);
         let key = key.shared(model.spec(), caching.revision.as_ref()?);

@@ -19,7 +19,7 @@ const ALSO_OF_THE_CONNECTION: [&str; 3] = ["keep-alive", "proxy-connection", "ht
 const METADATA_OF_ITS_OWN: [&str; 2] = ["grpc-", "content-type"];
 
 /// Takes out what is told. The names of tensors stay: they are the encoder's.
-pub(crate) fn taken(response: &mut InferResponse) -> Option<ResponseHead> {
+pub(crate) fn take(response: &mut InferResponse) -> Option<ResponseHead> {
     let told = response.head.as_mut()?;
     let (headers, body) = (std::mem::take(&mut told.headers), told.body.take());
     Some(ResponseHead { status: told.status, headers, body, ..ResponseHead::default() })
@@ -29,9 +29,9 @@ pub(crate) fn taken(response: &mut InferResponse) -> Option<ResponseHead> {
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn whole(app: &App, model: &Model, told: &ResponseHead) -> Result<Response<Body>> {
+pub(crate) fn to_response(app: &App, model: &Model, told: &ResponseHead) -> Result<Response<Body>> {
     let mut answer = Response::new(Body::empty());
-    dress(app, model, told, &mut answer)?;
+    set_head(app, model, told, &mut answer)?;
     if let Some(body) = &told.body {
         *answer.body_mut() = Body::from(body.clone());
         answer.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
@@ -48,28 +48,28 @@ pub(crate) fn whole(app: &App, model: &Model, told: &ResponseHead) -> Result<Res
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn beside(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
+pub(crate) fn apply(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
     if told.body.is_some() || *told == ResponseHead::default() {
         return Ok(());
     }
     let kept = answer.headers().clone();
-    dress(app, model, told, answer)?;
+    set_head(app, model, told, answer)?;
     kept.keys().for_each(|name| drop(answer.headers_mut().remove(name)));
     answer.headers_mut().extend(kept);
     Ok(())
 }
 
-fn dress(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
-    let dressed = status(model, told.status).and_then(|status| {
+fn set_head(app: &App, model: &Model, told: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
+    let outcome = status(model, told.status).and_then(|status| {
         *answer.status_mut() = status;
         put(model, told, answer.headers_mut(), is_of_the_connection)
     });
-    said(app, dressed)
+    logged(app, outcome)
 }
 
 /// A mistake of the handler's is said in the log too: its client may not show it.
-fn said(app: &App, told: Result<()>) -> Result<()> {
-    told.inspect_err(|error| app.log.say(LogLevel::Error, error.message()))
+fn logged(app: &App, told: Result<()>) -> Result<()> {
+    told.inspect_err(|error| app.log.event(LogLevel::Error, error.message()))
 }
 
 fn is_of_the_connection(name: &HeaderName) -> bool {
@@ -80,9 +80,9 @@ fn is_of_the_connection(name: &HeaderName) -> bool {
 ///
 /// # Errors
 /// `Handler` for what HTTP does not allow.
-pub(crate) fn metadata(app: &App, model: &Model, told: &ResponseHead, headers: &mut HeaderMap) -> Result<()> {
+pub(crate) fn to_metadata(app: &App, model: &Model, told: &ResponseHead, headers: &mut HeaderMap) -> Result<()> {
     let is_its_own = |name: &HeaderName| METADATA_OF_ITS_OWN.iter().any(|own| name.as_str().starts_with(own));
-    said(app, put(model, told, headers, |name| is_of_the_connection(name) || is_its_own(name)))
+    logged(app, put(model, told, headers, |name| is_of_the_connection(name) || is_its_own(name)))
 }
 
 /// Adds the told headers, each in place of what was there under its name before.
@@ -124,7 +124,7 @@ fn status(model: &Model, told: u16) -> Result<StatusCode> {
 }
 
 /// The error that a told status stands for, from 400 on. What its body says is the message.
-pub(crate) fn error(told: &ResponseHead) -> Option<Error> {
+pub(crate) fn to_error(told: &ResponseHead) -> Option<Error> {
     let kind = match told.status {
         ..400 => return None,
         status => wire::kind(status),
@@ -153,7 +153,7 @@ mod tests {
     fn whole(told: &ResponseHead) -> Result<Response<Body>> {
         let metrics = Arc::new(Metrics::default());
         let model = Model::new(ModelSpec { name: "m".into(), ..ModelSpec::default() }, &metrics);
-        super::whole(&App::new(Config::default(), Arc::default(), metrics), &model, told)
+        super::to_response(&App::new(Config::default(), Arc::default(), metrics), &model, told)
     }
 
     fn told(status: u16, headers: &[(&str, &str)], body: &str) -> ResponseHead {
@@ -203,14 +203,14 @@ mod tests {
 
     #[test]
     fn a_status_is_the_error_that_it_stands_for() {
-        assert!(error(&told(399, &[], "")).is_none());
+        assert!(to_error(&told(399, &[], "")).is_none());
         for (status, body, kind, message) in [
             (404, "no such customer\n", Kind::NotFound, "no such customer"),
             (422, r#"{"error": "too \"young\""}"#, Kind::InvalidInput, "too \"young\""),
             (503, r#"{"detail": "later"}"#, Kind::Unavailable, "later"),
             (507, "", Kind::Handler, ""),
         ] {
-            let error = error(&told(status, &[], body)).unwrap();
+            let error = to_error(&told(status, &[], body)).unwrap();
             assert_eq!((error.kind(), error.message()), (kind, message), "{status}");
         }
     }

@@ -4,7 +4,7 @@
 use crate::{
     body::offload,
     shared_memory::{Region, Regions},
-    state::{Context, HeldBytes},
+    state::{Context, RequestMemory},
 };
 use penstock_core::{AlignedBuffer, Error, InferResponse, Kind, ModelSpec, Result, byte_size};
 use penstock_wire::{DecodedRequest, RegionSlice, SharedInput, SharedOutput};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) struct SharedOutputs {
     targets: Vec<(usize, Arc<Region>, RegionSlice)>,
     /// What the inputs take, until the request is done.
-    _held: Option<HeldBytes>,
+    _held: Option<RequestMemory>,
 }
 
 /// Reads the inputs of a request that are in shared memory, and finds where its outputs go.
@@ -42,7 +42,7 @@ pub(crate) async fn fetch(
         sources.push(region);
         bytes = bytes.saturating_add(span.size);
     }
-    let held = HeldBytes::of_shared_memory(&context.app, bytes)?;
+    let held = RequestMemory::of_shared_memory(&context.app, bytes)?;
     let spec = Arc::clone(spec);
     let decoded = offload::run(bytes, move || {
         let mut sources = sources.iter();

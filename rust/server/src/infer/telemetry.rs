@@ -1,6 +1,6 @@
 //! What is recorded of every inference request, once for all protocols.
 
-use super::response_head::error as refusal;
+use super::response_head::to_error as refusal;
 use crate::{
     observe::{Entry, spans::RequestTrace},
     settings::LogLevel,
@@ -16,7 +16,7 @@ use std::{
 
 /// A request on its way through this server.
 #[derive(Debug)]
-pub(crate) struct Observed<'a> {
+pub(crate) struct RequestTelemetry<'a> {
     app: &'a App,
     protocol: Protocol,
     started: Instant,
@@ -25,12 +25,12 @@ pub(crate) struct Observed<'a> {
 
 /// The model and id of a request, as far as they were known before it failed.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RequestLabels {
     pub(crate) model: Option<Arc<Model>>,
     pub(crate) id: String,
 }
 
-impl<'a> Observed<'a> {
+impl<'a> RequestTelemetry<'a> {
     pub(crate) fn start(app: &'a App, protocol: Protocol) -> Self {
         Self { app, protocol, started: Instant::now(), trace: None }
     }
@@ -43,9 +43,9 @@ impl<'a> Observed<'a> {
     }
 
     /// It is decoded, and goes to its model now.
-    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
+    pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
-            trace.received(decoded);
+            trace.decoded(decoded);
         }
     }
 
@@ -67,32 +67,38 @@ impl<'a> Observed<'a> {
     /// # Errors
     /// `InvalidInput`: the header is no duration.
     pub(crate) fn deadline(&self, headers: &HeaderMap, asked: Option<Duration>) -> Result<Option<Instant>> {
-        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_in(asked)) };
+        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_after(asked)) };
         let told = timeout(value.as_bytes()).ok_or_else(|| {
             let got = value.as_bytes().escape_ascii();
             Error::invalid(format!(
                 "header 'grpc-timeout' must be one to eight digits and one of the units H M S m u n, got '{got}'"
             ))
         })?;
-        Ok(self.deadline_in([Some(told), asked].into_iter().flatten().min()))
+        Ok(self.deadline_after([Some(told), asked].into_iter().flatten().min()))
     }
 
     /// The same for one of several requests that share their headers.
-    pub(crate) fn deadline_in(&self, asked: Option<Duration>) -> Option<Instant> {
+    pub(crate) fn deadline_after(&self, asked: Option<Duration>) -> Option<Instant> {
         let limit = [asked, self.app.config.request_timeout].into_iter().flatten().min();
         self.started.checked_add(limit?)
     }
 
     /// It was answered well.
-    pub(crate) fn served(&self, model: &Model, id: &str, status: i32, timings: Timings) {
+    pub(crate) fn succeeded(&self, model: &Model, id: &str, status: i32, timings: Timings) {
         model.metrics().served(self.protocol);
         self.ended(Some(model), id, status, None);
         self.log(model, id, ("ok", status), timings, None);
     }
 
     /// It was answered as its model told: well, or with the error that the status stands for.
-    pub(crate) fn told(&self, model: &Model, (id, status): (&str, i32), timings: Timings, refused: Option<&Error>) {
-        let Some(error) = refused else { return self.served(model, id, status, timings) };
+    pub(crate) fn completed(
+        &self,
+        model: &Model,
+        (id, status): (&str, i32),
+        timings: Timings,
+        refused: Option<&Error>,
+    ) {
+        let Some(error) = refused else { return self.succeeded(model, id, status, timings) };
         model.metrics().failed(self.protocol, error.kind());
         self.ended(Some(model), id, status, Some(error));
         self.log(model, id, (error.kind().name(), status), timings, Some(error.message()));
@@ -101,7 +107,7 @@ impl<'a> Observed<'a> {
     /// It was refused or failed.
     pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
         if error.kind() == Kind::Internal {
-            self.app.log.say(LogLevel::Error, error.message());
+            self.app.log.event(LogLevel::Error, error.message());
         }
         self.ended(model, id, status, Some(error));
         let Some(model) = model else {
@@ -136,7 +142,7 @@ impl<'a> Observed<'a> {
 
 /// What is recorded of a request whose answers go out one by one. One that is dropped before its end
 /// was left by its caller.
-pub(crate) struct Record {
+pub(crate) struct StreamTelemetry {
     app: Arc<App>,
     protocol: Protocol,
     started: Instant,
@@ -151,15 +157,15 @@ pub(crate) struct Record {
     ended: bool,
 }
 
-impl Record {
-    /// Begins where `observed` stands; `status` is the protocol's own of an outcome.
+impl StreamTelemetry {
+    /// Begins where `telemetry` stands; `status` is the protocol's own of an outcome.
     pub(crate) fn new(
         app: &Arc<App>,
-        observed: &Observed<'_>,
+        telemetry: &RequestTelemetry<'_>,
         request: (&Arc<Model>, &str),
         status: fn(&App, Option<&Error>) -> i32,
     ) -> Self {
-        let Observed { protocol, started, ref trace, .. } = *observed;
+        let RequestTelemetry { protocol, started, ref trace, .. } = *telemetry;
         let trace = trace.clone();
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
         let (app, timings) = (Arc::clone(app), Timings::default());
@@ -175,9 +181,9 @@ impl Record {
     }
 
     /// It is decoded, and goes to its model now.
-    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
+    pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
-            trace.received(decoded);
+            trace.decoded(decoded);
         }
     }
 
@@ -188,7 +194,7 @@ impl Record {
     }
 
     /// The model has told the status of the whole answer.
-    pub(crate) fn told(&mut self, status: u16) {
+    pub(crate) fn set_status(&mut self, status: u16) {
         self.told = Some(status);
     }
 
@@ -206,21 +212,25 @@ impl Record {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let observed =
-            Observed { app: &self.app, protocol: self.protocol, started: self.started, trace: self.trace.take() };
+        let telemetry = RequestTelemetry {
+            app: &self.app,
+            protocol: self.protocol,
+            started: self.started,
+            trace: self.trace.take(),
+        };
         let status = (self.status)(&self.app, error);
         match error {
             None if let Some(told) = self.told => {
                 let refused = refusal(&ResponseHead { status: told, ..ResponseHead::default() });
-                observed.told(&self.model, (&self.id, told.into()), self.timings, refused.as_ref());
+                telemetry.completed(&self.model, (&self.id, told.into()), self.timings, refused.as_ref());
             }
-            None => observed.served(&self.model, &self.id, status, self.timings),
-            Some(error) => observed.failed(Some(&self.model), &self.id, status, error),
+            None => telemetry.succeeded(&self.model, &self.id, status, self.timings),
+            Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
         }
     }
 }
 
-impl Drop for Record {
+impl Drop for StreamTelemetry {
     fn drop(&mut self) {
         let left = Error::new(Kind::Cancelled, "the client left before the end of the answers");
         self.end(Some(&left).filter(|_| !self.complete));

@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// One connection's state. It holds no times: [`Clocks`] sees what has changed since it last looked.
+/// One connection's state. It holds no times: [`Timeouts`] sees what has changed since it last looked.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// A request or an answer has ended since the last look.
@@ -26,7 +26,7 @@ pub(crate) struct Activity {
     chunked_requests: AtomicU32,
     http2: AtomicBool,
     under_way: AtomicU32,
-    /// Answers that are made while they are sent. Silence in them is the handler's.
+    /// Responses that are made while they are sent. Silence in them is the handler's.
     streams: AtomicU32,
     answered: AtomicBool,
     /// The socket would not take the rest of an answer.
@@ -50,15 +50,15 @@ impl Activity {
     }
 
     /// Counts a request until the guard is dropped.
-    pub(crate) fn enter(self: &Arc<Self>) -> Busy {
+    pub(crate) fn enter(self: &Arc<Self>) -> ActiveRequest {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Counts an answer that is made while it is sent, until the guard is dropped.
-    pub(crate) fn stream(self: &Arc<Self>) -> OpenStream {
+    pub(crate) fn stream(self: &Arc<Self>) -> ActiveStream {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        OpenStream(Arc::clone(self))
+        ActiveStream(Arc::clone(self))
     }
 
     /// Whether it could be closed in between requests. Before its first answer an HTTP/1 connection
@@ -119,16 +119,16 @@ impl Drop for Activity {
     }
 }
 
-/// The beginnings of a connection's states that have an end, seen once a look: late by one at most, never early.
+/// The beginnings of a connection's states that have an end, labels once a look: late by one at most, never early.
 #[derive(Debug)]
-pub(crate) struct Clocks {
+pub(crate) struct Timeouts {
     idle: Instant,
     head: (u32, Instant),
     blocked: Instant,
     unread: Instant,
 }
 
-impl Clocks {
+impl Timeouts {
     pub(crate) fn new() -> Self {
         let now = Instant::now();
         Self { idle: now, head: (0, now), blocked: now, unread: now }
@@ -169,9 +169,9 @@ impl Clocks {
 }
 
 /// A request under way on a connection.
-pub(crate) struct Busy(Arc<Activity>);
+pub(crate) struct ActiveRequest(Arc<Activity>);
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
         self.0.answered.store(true, Ordering::Relaxed);
@@ -182,9 +182,9 @@ impl Drop for Busy {
 
 /// An answer that is still being made.
 #[derive(Debug)]
-pub(crate) struct OpenStream(Arc<Activity>);
+pub(crate) struct ActiveStream(Arc<Activity>);
 
-impl Drop for OpenStream {
+impl Drop for ActiveStream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
         self.0.moved.store(true, Ordering::Relaxed);
@@ -192,19 +192,19 @@ impl Drop for OpenStream {
 }
 
 /// A socket whose reads and writes are noted.
-pub(crate) struct Watched<S> {
+pub(crate) struct WatchedSocket<S> {
     socket: S,
     activity: Arc<Activity>,
     framing: Framing,
 }
 
-impl<S> Watched<S> {
+impl<S> WatchedSocket<S> {
     pub(crate) fn new(socket: S, activity: Arc<Activity>) -> Self {
         Self { socket, activity, framing: Framing::new() }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
@@ -217,7 +217,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.socket).poll_write(cx, bytes);
         self.activity.wrote(&polled);

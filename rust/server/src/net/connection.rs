@@ -2,10 +2,10 @@
 //! timeouts on silent clients.
 
 use super::{
-    activity::{Activity, Clocks, Watched},
-    tracked_body::Answer,
+    activity::{Activity, Timeouts, WatchedSocket},
+    tracked_body::TrackedBody,
 };
-use crate::{body::ReadBody, dispatch::Dispatcher, rest, settings::Limits};
+use crate::{body::TimedBody, dispatch::Dispatcher, rest, settings::Limits};
 use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
 use http_body::Body as _;
 use hyper::{Request, body::Incoming, service::service_fn};
@@ -27,42 +27,42 @@ use tokio::{
 };
 
 /// How often a connection's timeouts are looked at; they are that coarse.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the server as a whole wants of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum Lifecycle {
     /// Go on.
     Serve,
     /// Finish what is under way, then close.
-    Finish,
+    Drain,
     /// Close.
     Close,
 }
 
 /// What all connections of an I/O thread share.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct ConnectionSettings {
     pub(crate) builder: Arc<Builder<TokioExecutor>>,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) order: watch::Receiver<Order>,
+    pub(crate) lifecycle: watch::Receiver<Lifecycle>,
     /// Connections that have more to send than their sockets take.
     pub(crate) writing: Arc<AtomicUsize>,
 }
 
 /// Serves one connection until it ends, or is to end.
-pub(crate) async fn serve<S>(socket: S, dispatcher: Dispatcher, shared: Shared)
+pub(crate) async fn serve<S>(socket: S, dispatcher: Dispatcher, settings: ConnectionSettings)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Shared { builder, limits, mut order, writing } = shared;
+    let ConnectionSettings { builder, limits, mut lifecycle, writing } = settings;
     let activity = Arc::new(Activity::new(writing));
-    let io = TokioIo::new(Watched::new(socket, Arc::clone(&activity)));
+    let io = TokioIo::new(WatchedSocket::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
         let (dispatcher, busy) = (dispatcher.clone(), activity.enter());
         let version = request.version();
         let refused = check_coding(&request, &activity);
-        let request = ReadBody::of(request, &limits);
+        let request = TimedBody::of(request, &limits);
         let activity = Arc::clone(&activity);
         async move {
             let response = match refused {
@@ -70,36 +70,36 @@ where
                 None => dispatcher.handle(request, Protocol::Http).await,
             };
             drop(busy);
-            Ok::<_, Infallible>(response.map(|body| Answer::new(body, version, &activity)))
+            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, version, &activity)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
-    let mut clocks = Clocks::new();
+    let mut timeouts = Timeouts::new();
     // Opened while the server drains: its first answer closes it.
-    let mut finishing = *order.borrow_and_update() != Order::Serve;
+    let mut finishing = *lifecycle.borrow_and_update() != Lifecycle::Serve;
     loop {
         tokio::select! {
             biased;
             // A connection that failed has nobody left to tell.
             _ = connection.as_mut() => return,
-            () = sleep(LOOK_EVERY) => {
-                if clocks.overdue(&activity, &limits) {
+            () = sleep(CHECK_INTERVAL) => {
+                if timeouts.overdue(&activity, &limits) {
                     return;
                 }
             }
-            changed = order.changed() => {
-                let wanted = if changed.is_err() { Order::Close } else { *order.borrow_and_update() };
+            changed = lifecycle.changed() => {
+                let wanted = if changed.is_err() { Lifecycle::Close } else { *lifecycle.borrow_and_update() };
                 match wanted {
-                    Order::Serve => {}
-                    Order::Finish if finishing => {}
-                    Order::Finish => {
+                    Lifecycle::Serve => {}
+                    Lifecycle::Drain if finishing => {}
+                    Lifecycle::Drain => {
                         finishing = true;
                         // Otherwise its first answer closes it.
                         if activity.may_be_closed() {
                             connection.as_mut().graceful_shutdown();
                         }
                     }
-                    Order::Close => return,
+                    Lifecycle::Close => return,
                 }
             }
         }

@@ -6,7 +6,7 @@ use memchr::memchr;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The most bytes of a line that are looked at: enough for the two names and a length.
-const LINE: usize = 64;
+const MAX_LINE_BYTES: usize = 64;
 
 /// In place of a request's number: a length was too long to be followed, so that every chunked request may contradict it.
 pub(crate) const UNSURE: u32 = u32::MAX;
@@ -14,7 +14,7 @@ pub(crate) const UNSURE: u32 = u32::MAX;
 /// A connection's framing.
 #[derive(Debug)]
 pub(crate) struct Framing {
-    speaks: Speaks,
+    protocol: ConnectionProtocol,
     /// Heads that have begun.
     begun: u32,
     /// The last of them has not ended.
@@ -22,7 +22,7 @@ pub(crate) struct Framing {
 }
 
 #[derive(Debug)]
-enum Speaks {
+enum ConnectionProtocol {
     /// So many bytes are those of HTTP/2's preface.
     Either(usize),
     Http1(Http1),
@@ -31,27 +31,27 @@ enum Speaks {
 
 impl Framing {
     pub(crate) fn new() -> Self {
-        Self { speaks: Speaks::Either(0), begun: 0, open: false }
+        Self { protocol: ConnectionProtocol::Either(0), begun: 0, open: false }
     }
 
     /// Takes in what was read.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) {
-        if let Speaks::Either(matched) = &mut self.speaks {
+        if let ConnectionProtocol::Either(matched) = &mut self.protocol {
             let same = PREFACE[*matched..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
             *matched += same;
             bytes = &bytes[same..];
             if *matched == PREFACE.len() {
-                self.speaks = Speaks::Http2(Http2::default());
+                self.protocol = ConnectionProtocol::Http2(Http2::default());
             } else if !bytes.is_empty() {
                 let mut http1 = Http1::default();
                 http1.read(&PREFACE[..*matched]);
-                self.speaks = Speaks::Http1(http1);
+                self.protocol = ConnectionProtocol::Http1(http1);
             }
         }
-        let (ended, open) = match &mut self.speaks {
-            Speaks::Either(matched) => (false, *matched > 0),
-            Speaks::Http1(http1) => (http1.read(bytes), http1.is_in_head()),
-            Speaks::Http2(http2) => (http2.read(bytes), http2.is_in_head()),
+        let (ended, open) = match &mut self.protocol {
+            ConnectionProtocol::Either(matched) => (false, *matched > 0),
+            ConnectionProtocol::Http1(http1) => (http1.read(bytes), http1.is_in_head()),
+            ConnectionProtocol::Http2(http2) => (http2.read(bytes), http2.is_in_head()),
         };
         self.begun = self.begun.wrapping_add(u32::from(open && (ended || !self.open)));
         self.open = open;
@@ -63,12 +63,12 @@ impl Framing {
     }
 
     pub(crate) fn is_http2(&self) -> bool {
-        matches!(self.speaks, Speaks::Http2(_))
+        matches!(self.protocol, ConnectionProtocol::Http2(_))
     }
 
     /// The first chunked HTTP/1.1 request that has a `Content-Length` too, counted from 1; 0 for none.
     pub(crate) fn contradiction(&self) -> u32 {
-        if let Speaks::Http1(http1) = &self.speaks { http1.contradiction } else { 0 }
+        if let ConnectionProtocol::Http1(http1) = &self.protocol { http1.contradiction } else { 0 }
     }
 }
 
@@ -78,7 +78,7 @@ struct Http1 {
     part: Part,
     /// Bytes of a body to pass over.
     skip: u64,
-    line: [u8; LINE],
+    line: [u8; MAX_LINE_BYTES],
     /// Bytes of the line so far; only the first are kept.
     len: usize,
     lines: u32,
@@ -102,7 +102,7 @@ impl Default for Http1 {
         Self {
             part: Part::Head,
             skip: 0,
-            line: [0; LINE],
+            line: [0; MAX_LINE_BYTES],
             len: 0,
             lines: 0,
             chunked: false,
@@ -131,23 +131,23 @@ impl Http1 {
             let end = memchr(b'\n', bytes);
             let line = &bytes[..end.unwrap_or(bytes.len())];
             let Some(end) = end else {
-                self.keep(line);
+                self.buffer(line);
                 break;
             };
             bytes = &bytes[end + 1..];
             if self.len == 0 {
                 ended |= self.end_line(line, false);
             } else {
-                self.keep(line);
+                self.buffer(line);
                 let (kept, len) = (self.line, self.len);
                 self.len = 0;
-                ended |= self.end_line(&kept[..len.min(LINE)], len > LINE);
+                ended |= self.end_line(&kept[..len.min(MAX_LINE_BYTES)], len > MAX_LINE_BYTES);
             }
         }
         ended
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn buffer(&mut self, bytes: &[u8]) {
         if let Some(room) = self.line.get_mut(self.len..) {
             let kept = bytes.len().min(room.len());
             room[..kept].copy_from_slice(&bytes[..kept]);

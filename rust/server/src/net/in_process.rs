@@ -32,7 +32,7 @@ impl InProcess {
         self.app.advance(Phase::Ready);
     }
 
-    /// Answers one request.
+    /// Responses one request.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let response = self.dispatcher.handle(request.map(Full::new), Protocol::InProcess).await;
         let (head, body) = response.into_parts();

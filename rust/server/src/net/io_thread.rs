@@ -2,12 +2,12 @@
 //! one of them: a request wakes no other thread but its model's.
 
 use super::{
-    connection::{Order, Shared, builder, serve},
+    connection::{ConnectionSettings, Lifecycle, builder, serve},
     listen::{Bound, BoundSocket, SocketFile, StartError},
 };
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
-    observe::Events,
+    observe::TracingEvents,
     settings::Address,
     state::App,
 };
@@ -39,16 +39,16 @@ enum Socket {
 /// The running I/O threads.
 #[derive(Debug)]
 pub(crate) struct IoThreads {
-    order: watch::Sender<Order>,
+    lifecycle: watch::Sender<Lifecycle>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
 /// What an I/O thread needs to serve connections.
 #[derive(Clone)]
-struct Station {
+struct IoThread {
     app: Arc<App>,
     dispatchers: Arc<[Dispatcher]>,
-    shared: Shared,
+    settings: ConnectionSettings,
     open: Arc<AtomicUsize>,
 }
 
@@ -72,7 +72,7 @@ impl IoThreads {
             0 => default_io_threads(cores),
             count => count,
         };
-        let (order, receiver) = watch::channel(Order::Serve);
+        let (lifecycle, receiver) = watch::channel(Lifecycle::Serve);
         let open = Arc::new(AtomicUsize::new(0));
         let served: Vec<ListenerScope> = bound.iter().map(served).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
@@ -84,54 +84,54 @@ impl IoThreads {
             pending.push(inbox);
         }
         for (index, inbox) in pending.into_iter().enumerate() {
-            let (app, served, order) = (Arc::clone(app), served.clone(), receiver.clone());
+            let (app, served, lifecycle) = (Arc::clone(app), served.clone(), receiver.clone());
             let (open, inboxes) = (Arc::clone(&open), inboxes.clone());
             let bound = acceptor.take();
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
             let runtime = runtime.build().map_err(StartError::Thread)?;
             let run = move || {
-                let _reports = tracing::subscriber::set_default(Events(Arc::clone(&app.log)));
+                let _reports = tracing::subscriber::set_default(TracingEvents(Arc::clone(&app.log)));
                 runtime.block_on(async move {
-                    let desk = CompletionQueue::new();
+                    let completions = CompletionQueue::new();
                     let dispatchers = served
                         .iter()
-                        .map(|&served| Dispatcher::new(Arc::clone(&app), Some(desk.clone()), served))
+                        .map(|&served| Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served))
                         .collect();
                     let builder = Arc::new(builder(&app.config.limits));
-                    tokio::spawn(async move { desk.run().await });
-                    let mut until = order.clone();
-                    let shared = Shared {
+                    tokio::spawn(async move { completions.run().await });
+                    let mut until = lifecycle.clone();
+                    let settings = ConnectionSettings {
                         builder,
                         limits: Arc::new(app.config.limits.clone()),
-                        order,
+                        lifecycle,
                         writing: Arc::clone(&app.writing),
                     };
-                    let station = Station { app, dispatchers, shared, open };
+                    let thread_state = IoThread { app, dispatchers, settings, open };
                     if let Some(bound) = bound {
-                        accept_all(bound, &station, &inboxes);
+                        accept_all(bound, &thread_state, &inboxes);
                     }
                     drop(inboxes);
-                    tokio::spawn(take_over(station, inbox));
-                    // An error means that the server is gone, which is the same order.
-                    let _ = until.wait_for(|order| *order == Order::Close).await;
+                    tokio::spawn(take_over(thread_state, inbox));
+                    // An error means that the server is gone, which is the same lifecycle.
+                    let _ = until.wait_for(|lifecycle| *lifecycle == Lifecycle::Close).await;
                 });
             };
             threads.push(
                 thread::Builder::new().name(format!("penstock-io-{index}")).spawn(run).map_err(StartError::Thread)?,
             );
         }
-        Ok(Self { order, threads })
+        Ok(Self { lifecycle, threads })
     }
 
     /// Connections finish what is under way, and close.
     pub(crate) fn finish(&self) {
-        self.order.send_replace(Order::Finish);
+        self.lifecycle.send_replace(Lifecycle::Drain);
     }
 
     /// Closes everything and ends the threads.
     pub(crate) fn close(self) {
-        self.order.send_replace(Order::Close);
+        self.lifecycle.send_replace(Lifecycle::Close);
         for thread in self.threads {
             // A thread that panicked has said so on its own.
             let _ = thread.join();
@@ -144,18 +144,18 @@ fn served(bound: &Bound) -> ListenerScope {
     ListenerScope { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
 }
 
-fn accept_all(bound: Vec<Bound>, station: &Station, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
+fn accept_all(bound: Vec<Bound>, thread_state: &IoThread, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
     for (index, bound) in bound.into_iter().enumerate() {
-        let (order, inboxes) = (station.shared.order.clone(), inboxes.to_vec());
+        let (lifecycle, inboxes) = (thread_state.settings.lifecycle.clone(), inboxes.to_vec());
         match bound.socket {
             BoundSocket::Tcp(listener) => {
                 if let Ok(listener) = TcpListener::from_std(listener) {
-                    tokio::spawn(accept(Acceptor::Tcp(listener), index, inboxes, order));
+                    tokio::spawn(accept(Acceptor::Tcp(listener), index, inboxes, lifecycle));
                 }
             }
             BoundSocket::Unix(listener, file) => {
                 if let Ok(listener) = UnixListener::from_std(listener) {
-                    tokio::spawn(accept(Acceptor::Unix(listener, file), index, inboxes, order));
+                    tokio::spawn(accept(Acceptor::Unix(listener, file), index, inboxes, lifecycle));
                 }
             }
         }
@@ -186,14 +186,14 @@ async fn accept(
     acceptor: Acceptor,
     listener: usize,
     inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
-    mut order: watch::Receiver<Order>,
+    mut lifecycle: watch::Receiver<Lifecycle>,
 ) {
     let mut turn = 0;
     loop {
         let accepted = tokio::select! {
             accepted = acceptor.next() => accepted,
             // While others finish, probes still connect to ask whether this server is ready.
-            _ = order.wait_for(|order| *order == Order::Close) => return,
+            _ = lifecycle.wait_for(|lifecycle| *lifecycle == Lifecycle::Close) => return,
         };
         match accepted {
             Ok(socket) => {
@@ -212,31 +212,34 @@ async fn accept(
 }
 
 /// Serves the connections that are dealt to this thread.
-async fn take_over(station: Station, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
+async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
     while let Some((socket, listener)) = inbox.recv().await {
-        if station.open.fetch_add(1, Ordering::AcqRel) >= station.app.config.limits.connections {
-            station.open.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(limit = station.app.config.limits.connections, "a connection over the limit was closed");
+        if thread_state.open.fetch_add(1, Ordering::AcqRel) >= thread_state.app.config.limits.connections {
+            thread_state.open.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(
+                limit = thread_state.app.config.limits.connections,
+                "a connection over the limit was closed"
+            );
             continue;
         }
-        station.app.metrics.connections.inc();
-        let station = station.clone();
+        thread_state.app.metrics.connections.inc();
+        let thread_state = thread_state.clone();
         tokio::spawn(async move {
-            let dispatcher = station.dispatchers[listener].clone();
+            let dispatcher = thread_state.dispatchers[listener].clone();
             match socket {
                 Socket::Tcp(socket) => {
                     if let Ok(socket) = TcpStream::from_std(socket) {
-                        serve(socket, dispatcher, station.shared).await;
+                        serve(socket, dispatcher, thread_state.settings).await;
                     }
                 }
                 Socket::Unix(socket) => {
                     if let Ok(socket) = UnixStream::from_std(socket) {
-                        serve(socket, dispatcher, station.shared).await;
+                        serve(socket, dispatcher, thread_state.settings).await;
                     }
                 }
             }
-            station.app.metrics.connections.dec();
-            station.open.fetch_sub(1, Ordering::AcqRel);
+            thread_state.app.metrics.connections.dec();
+            thread_state.open.fetch_sub(1, Ordering::AcqRel);
         });
     }
 }

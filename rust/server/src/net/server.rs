@@ -16,13 +16,13 @@ use std::{
 };
 
 /// How often a drain looks whether it is done.
-const DRAIN_LOOK: Duration = Duration::from_millis(5);
+const DRAIN_POLL: Duration = Duration::from_millis(5);
 
 /// How long the last answers may take to reach their sockets when the drain is late already.
-const FLUSH: Duration = Duration::from_millis(250);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long the collector may take for the last spans.
-const SPANS: Duration = Duration::from_secs(2);
+const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Server {
         // A sequence that began may go on to its end, and so may what models ask of each other after their own answer.
         let asked = || models.iter().any(|model| model.metrics().in_flight.get() > 0);
         while (self.app.requests_under_way() > 0 || self.app.has_sequences() || asked()) && !self.is_late() {
-            thread::sleep(DRAIN_LOOK);
+            thread::sleep(DRAIN_POLL);
         }
         let cut = models
             .iter()
@@ -166,14 +166,14 @@ impl Server {
             queue.cut_off(&error);
         }
         // The last answers are on their way to their sockets; a connection closes once it has sent them.
-        let flushed = Instant::now() + FLUSH;
+        let flushed = Instant::now() + FLUSH_TIMEOUT;
         let flushing = || self.app.metrics.connections.get() > 0 && Instant::now() < flushed;
         while flushing() || (self.app.is_writing() && !self.is_late()) {
-            thread::sleep(DRAIN_LOOK);
+            thread::sleep(DRAIN_POLL);
         }
         threads.close();
         if let Some(tracer) = &self.app.tracer {
-            tracer.flush(SPANS);
+            tracer.flush(SPAN_FLUSH_TIMEOUT);
         }
         cut
     }

@@ -1,8 +1,8 @@
-//! Answers on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
+//! Responses on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
 //! leave them unread while its connection goes on.
 
-use super::activity::{Activity, OpenStream};
-use crate::{body::Body, state::HeldAnswer};
+use super::activity::{ActiveStream, Activity};
+use crate::{body::Body, state::ResponseMemory};
 use bytes::{Buf, Bytes};
 use http::Version;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -13,19 +13,19 @@ use std::{
 };
 
 /// An answer's body.
-pub(crate) struct Answer {
+pub(crate) struct TrackedBody {
     body: Body,
     /// `None` over HTTP/1.1, which sends one answer at a time: its socket tells whether it is read.
     activity: Option<Arc<Activity>>,
     /// Bytes of a body known in full that are counted and not handed out yet.
     left: usize,
     /// The memory of a large answer, which each of its parts keeps counted.
-    held: Option<Arc<HeldAnswer>>,
+    held: Option<Arc<ResponseMemory>>,
     /// Keeps the connection from counting as idle while the body is made.
-    _stream: Option<OpenStream>,
+    _stream: Option<ActiveStream>,
 }
 
-impl Answer {
+impl TrackedBody {
     /// The body of an answer to a request of that version, on the connection of that activity.
     pub(crate) fn new(mut body: Body, version: Version, activity: &Arc<Activity>) -> Self {
         let activity_of_http2 = (version == Version::HTTP_2).then(|| Arc::clone(activity));
@@ -33,12 +33,12 @@ impl Answer {
         if let Some(activity) = &activity_of_http2 {
             activity.wait_for_reader(left);
         }
-        let held = body.take_held();
+        let held = body.take_memory();
         let stream = body.is_streamed().then(|| activity.stream());
         Self { body, activity: activity_of_http2, left, held, _stream: stream }
     }
 
-    fn count(&mut self, bytes: Bytes) -> Part {
+    fn count(&mut self, bytes: Bytes) -> TrackedChunk {
         let counted = self.activity.as_ref().map(|activity| {
             match self.left.checked_sub(bytes.len()) {
                 Some(left) => self.left = left,
@@ -46,11 +46,11 @@ impl Answer {
             }
             (Arc::clone(activity), bytes.len())
         });
-        Part { bytes, counted, _held: self.held.clone() }
+        TrackedChunk { bytes, counted, _held: self.held.clone() }
     }
 }
 
-impl Drop for Answer {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         if let Some(activity) = &self.activity {
             activity.release(self.left);
@@ -58,11 +58,14 @@ impl Drop for Answer {
     }
 }
 
-impl HttpBody for Answer {
-    type Data = Part;
+impl HttpBody for TrackedBody {
+    type Data = TrackedChunk;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Part>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<TrackedChunk>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| self.count(bytes)))))
     }
@@ -77,13 +80,13 @@ impl HttpBody for Answer {
 }
 
 /// A part of an answer that is with the HTTP library until it is sent.
-pub(crate) struct Part {
+pub(crate) struct TrackedChunk {
     bytes: Bytes,
     counted: Option<(Arc<Activity>, usize)>,
-    _held: Option<Arc<HeldAnswer>>,
+    _held: Option<Arc<ResponseMemory>>,
 }
 
-impl Buf for Part {
+impl Buf for TrackedChunk {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -108,7 +111,7 @@ impl Buf for Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TrackedChunk {
     fn drop(&mut self) {
         if let Some((activity, bytes)) = &self.counted {
             activity.release(*bytes);

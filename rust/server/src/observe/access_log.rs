@@ -5,10 +5,10 @@ use penstock_core::Timings;
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 /// The most bytes of an id or a name in a line.
-pub const LONGEST_NAME: usize = 256;
+pub const MAX_NAME_BYTES: usize = 256;
 
 /// The most bytes of a message in a line.
-pub(crate) const LONGEST_MESSAGE: usize = 1024;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// What is said of one request.
 #[derive(Debug)]
@@ -38,18 +38,18 @@ pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
         "{} {} {}/{} {} {} {:.2}ms queue={:.2}ms compute={:.2}ms batch={} id={}",
         time.text(),
         entry.protocol,
-        plain(entry.model, LONGEST_NAME),
-        plain(entry.version, LONGEST_NAME),
+        plain(entry.model, MAX_NAME_BYTES),
+        plain(entry.version, MAX_NAME_BYTES),
         entry.status,
         entry.outcome,
         milliseconds(entry.duration),
         milliseconds(entry.timings.queue),
         milliseconds(entry.timings.compute),
         entry.timings.batch_rows,
-        plain(entry.id, LONGEST_NAME),
+        plain(entry.id, MAX_NAME_BYTES),
     );
     if let Some(error) = entry.error {
-        let _ = write!(line, " error=\"{}\"", plain(error, LONGEST_MESSAGE));
+        let _ = write!(line, " error=\"{}\"", plain(error, MAX_MESSAGE_BYTES));
     }
     line.push('\n');
     line
@@ -92,17 +92,17 @@ fn is_printable(character: char) -> bool {
 pub(crate) fn json_line(entry: &Entry<'_>, time: &Stamp) -> String {
     let mut line = serde_json::json!({
         "time": time.json(),
-        "id": plain(entry.id, LONGEST_NAME),
+        "id": plain(entry.id, MAX_NAME_BYTES),
         "protocol": entry.protocol,
-        "model": plain(entry.model, LONGEST_NAME),
-        "version": plain(entry.version, LONGEST_NAME),
+        "model": plain(entry.model, MAX_NAME_BYTES),
+        "version": plain(entry.version, MAX_NAME_BYTES),
         "outcome": entry.outcome,
         "status": entry.status,
         "duration_ms": milliseconds(entry.duration),
         "queue_ms": milliseconds(entry.timings.queue),
         "compute_ms": milliseconds(entry.timings.compute),
         "batch_rows": entry.timings.batch_rows,
-        "error": entry.error.map(|error| plain(error, LONGEST_MESSAGE)),
+        "error": entry.error.map(|error| plain(error, MAX_MESSAGE_BYTES)),
     })
     .to_string();
     line.push('\n');

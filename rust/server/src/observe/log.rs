@@ -2,7 +2,7 @@
 //! standard error by a thread of their own, so that a slow terminal slows no request; when the log
 //! cannot keep up, lines are dropped and counted. What is logged can be changed while the server runs.
 
-use super::access_log::{Entry, LONGEST_MESSAGE, json_line, plain, text_line};
+use super::access_log::{Entry, MAX_MESSAGE_BYTES, json_line, plain, text_line};
 use super::timestamp::Stamp;
 use crate::settings::{AccessLog, LogLevel};
 use penstock_wire::settings::{LogFormat, LogSettings};
@@ -83,7 +83,7 @@ impl Log {
     }
 
     /// Whether something of that level is logged.
-    pub(crate) fn takes(&self, level: LogLevel) -> bool {
+    pub(crate) fn is_enabled(&self, level: LogLevel) -> bool {
         let settings = self.settings();
         match level {
             LogLevel::Off => false,
@@ -94,11 +94,11 @@ impl Log {
     }
 
     /// Logs something that happened, if its level is logged.
-    pub(crate) fn say(&self, level: LogLevel, message: &str) {
-        if !self.takes(level) {
+    pub(crate) fn event(&self, level: LogLevel, message: &str) {
+        if !self.is_enabled(level) {
             return;
         }
-        let (time, message) = (Stamp::now(self.settings().format), plain(message, LONGEST_MESSAGE));
+        let (time, message) = (Stamp::now(self.settings().format), plain(message, MAX_MESSAGE_BYTES));
         if self.json {
             let time = time.json();
             self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");

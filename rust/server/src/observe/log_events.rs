@@ -12,7 +12,7 @@ use tracing::{
 };
 
 /// What an I/O thread reports to.
-pub(crate) struct Events(pub(crate) Arc<Log>);
+pub(crate) struct TracingEvents(pub(crate) Arc<Log>);
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.is_event() && metadata.target().starts_with("penstock")
@@ -26,7 +26,7 @@ fn level(metadata: &Metadata<'_>) -> LogLevel {
     }
 }
 
-impl Subscriber for Events {
+impl Subscriber for TracingEvents {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
     }
@@ -37,13 +37,13 @@ impl Subscriber for Events {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        is_ours(metadata) && self.0.takes(level(metadata))
+        is_ours(metadata) && self.0.is_enabled(level(metadata))
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut text = Text::default();
         event.record(&mut text);
-        self.0.say(level(event.metadata()), &format!("{}{}", text.message, text.fields));
+        self.0.event(level(event.metadata()), &format!("{}{}", text.message, text.fields));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -8,7 +8,7 @@ mod timestamp;
 mod trace_settings;
 
 pub(crate) use access_log::Entry;
-pub use access_log::{LONGEST_NAME, plain};
+pub use access_log::{MAX_NAME_BYTES, plain};
 pub(crate) use log::Log;
-pub(crate) use log_events::Events;
-pub(crate) use trace_settings::Traces;
+pub(crate) use log_events::TracingEvents;
+pub(crate) use trace_settings::TraceSettingsTable;

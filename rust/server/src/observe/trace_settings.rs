@@ -8,9 +8,9 @@ use std::{
 
 /// Those of the server, and by name those that models have of their own.
 #[derive(Debug, Default)]
-pub(crate) struct Traces(Mutex<HashMap<Option<Arc<str>>, TraceSettings>>);
+pub(crate) struct TraceSettingsTable(Mutex<HashMap<Option<Arc<str>>, TraceSettings>>);
 
-impl Traces {
+impl TraceSettingsTable {
     /// The settings of a model (`None`: of the server) after a change, and those of the server.
     ///
     /// # Errors

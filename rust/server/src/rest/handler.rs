@@ -6,7 +6,7 @@ use super::{
     operation::Operation,
 };
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     state::Context,
 };
 use bytes::Bytes;
@@ -96,7 +96,7 @@ impl Handler {
     ///
     /// # Errors
     /// The handler's, and those of its [`Input`].
-    pub(crate) async fn run<B: Incoming>(
+    pub(crate) async fn run<B: RequestBody>(
         self,
         context: &Context,
         params: &PathParams,
@@ -121,7 +121,7 @@ impl Handler {
 
 impl Input {
     /// Reads the body. A drain waits until the guard is dropped.
-    async fn receive<B: Incoming>(
+    async fn receive<B: RequestBody>(
         self,
         context: &Context,
         headers: &HeaderMap,
@@ -139,8 +139,8 @@ impl Input {
             }
             Self::Upload => {
                 let mut guard = context.app.enter()?;
-                let bytes = receive_whole(headers, body, &context.app.config.limits, guard.held()).await?;
-                guard.hold_at_least(bytes.len() + footprint::of_json(&bytes))?;
+                let bytes = receive_whole(headers, body, &context.app.config.limits, guard.memory()).await?;
+                guard.reserve_at_least(bytes.len() + footprint::of_json(&bytes))?;
                 Ok((bytes, Some(guard)))
             }
         }

@@ -17,7 +17,7 @@ pub(crate) use headers::check_head;
 pub(crate) use inference::{
     entry::answer as inference,
     infer::Inference,
-    platforms::{Hosted, Request as HostedRequest, answer as hosted},
+    platforms::{PlatformCall, Request as PlatformRequest, answer as platform},
 };
 pub(crate) use operation::{Operation, check_path};
 pub(crate) use raw::route::{

@@ -8,7 +8,7 @@ use super::{
     routes::ROUTES,
 };
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     settings::{Category, Config, Requirement},
     state::Context,
 };
@@ -79,8 +79,8 @@ impl<'p> Endpoint<'p> {
         }
     }
 
-    /// Answers a request that is not an inference call.
-    pub(crate) async fn respond<B: Incoming>(
+    /// Responses a request that is not an inference call.
+    pub(crate) async fn respond<B: RequestBody>(
         self,
         context: &Context,
         method: &Method,
@@ -106,8 +106,8 @@ fn find<'r>(routes: &'r [Route], method: &Method) -> Option<&'r Route> {
     routes.iter().find(|route| route.handler.method().eq_ignore_ascii_case(name))
 }
 
-/// Answers a request to a listener that serves metrics and nothing else, without access rules.
-pub(crate) async fn metrics_only<B: Incoming>(
+/// Responses a request to a listener that serves metrics and nothing else, without access rules.
+pub(crate) async fn metrics_only<B: RequestBody>(
     context: &Context,
     (method, path): (&Method, &str),
     request: (&HeaderMap, B),

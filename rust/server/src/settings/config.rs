@@ -61,7 +61,7 @@ pub struct Config {
     /// Whether inference requests may be CloudEvents, and how they are answered.
     pub cloud_events: Option<CloudEvents>,
     /// The routes of the platforms that host this server.
-    pub hosting: Option<Hosting>,
+    pub platforms: Option<Platforms>,
     /// Where clients' wishes to load and unload models go; `None` refuses them.
     pub control: Option<Control>,
     /// Where answers are shared with other servers.
@@ -85,16 +85,16 @@ pub struct CloudEvents {
 
 /// What the platforms that host this server call.
 #[derive(Clone, Debug)]
-pub struct Hosting {
+pub struct Platforms {
     /// Their routes.
-    pub routes: Vec<HostedRoutes>,
+    pub routes: Vec<PlatformRoutes>,
     /// The model that they call; `None` for the only one.
     pub model: Option<String>,
 }
 
 /// The paths that one platform calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostedRoutes {
+pub struct PlatformRoutes {
     /// GET: 200 when the model takes requests.
     pub health: String,
     /// POST: predictions.
@@ -318,7 +318,7 @@ impl Default for Config {
             access: Access::default(),
             request_timeout: None,
             cloud_events: None,
-            hosting: None,
+            platforms: None,
             control: None,
             shared_cache: None,
             shared_memory: SharedMemory::Off,

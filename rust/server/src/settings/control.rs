@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::oneshot;
 
 /// Commands that may wait. Each may take minutes, so more are refused at once.
-const MOST_WAITING: usize = 16;
+const MAX_WAITING: usize = 16;
 
 /// The list, shared by those who ask and the one who decides.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Answers the client.
+    /// Responses the client.
     pub fn answer(self, result: Result<()>) {
         // A client that has left is not told; what was done stays done.
         let _ = self.reply.send(result);
@@ -77,10 +77,10 @@ impl Control {
             if state.closed {
                 return Err(stopping());
             }
-            if state.waiting.len() >= MOST_WAITING {
+            if state.waiting.len() >= MAX_WAITING {
                 return Err(Error::new(
                     Kind::Overloaded,
-                    format!("{MOST_WAITING} requests to load or unload models wait already"),
+                    format!("{MAX_WAITING} requests to load or unload models wait already"),
                 )
                 .retry_after(Duration::from_secs(1)));
             }
@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test]
     async fn more_than_may_wait_are_refused() {
         let control = Control::default();
-        let waiting: Vec<_> = (0..MOST_WAITING).map(|_| ask(&control, "m")).collect();
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| ask(&control, "m")).collect();
         tokio::task::yield_now().await;
         let refused = control.ask("m".to_owned(), Action::Unload).await.unwrap_err();
         assert_eq!(refused.kind(), Kind::Overloaded);

@@ -11,7 +11,7 @@ mod tracing;
 pub(crate) use access::Requirement;
 pub use access::{Access, Category};
 pub use config::{
-    AccessLog, Address, CloudEvents, Compression, Config, HostedRoutes, Hosting, Limits, Listener, LogLevel,
+    AccessLog, Address, CloudEvents, Compression, Config, Limits, Listener, LogLevel, PlatformRoutes, Platforms,
     SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};

@@ -3,7 +3,7 @@
 use penstock_core::{Error, Result};
 
 /// The longest name that the system has.
-const LONGEST: usize = 255;
+const MAX_BYTES: usize = 255;
 
 /// What others keep in the same place: POSIX semaphores, and another server's own regions.
 const RESERVED: [&str; 2] = ["sem.", "triton_python_backend_shm"];
@@ -15,11 +15,11 @@ const RESERVED: [&str; 2] = ["sem.", "triton_python_backend_shm"];
 pub(super) fn object_name(key: &str) -> Result<&str> {
     let name = key.strip_prefix('/').unwrap_or(key);
     let is_name = !matches!(name, "" | "." | "..")
-        && name.len() <= LONGEST
+        && name.len() <= MAX_BYTES
         && !name.contains(|c: char| c == '/' || c.is_control());
     if !is_name {
         return Err(Error::invalid(format!(
-            "shared memory key {key:?} is not an object's name: expected 1 to {LONGEST} bytes without a slash within"
+            "shared memory key {key:?} is not an object's name: expected 1 to {MAX_BYTES} bytes without a slash within"
         )));
     }
     if let Some(prefix) = RESERVED.into_iter().find(|prefix| name.starts_with(prefix)) {

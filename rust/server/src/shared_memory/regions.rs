@@ -9,10 +9,10 @@ use std::{
 };
 
 /// The most regions: each holds an open file.
-const MOST: usize = 1024;
+const MAX_REGIONS: usize = 1024;
 
 /// The longest name of a region in bytes.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// All regions of a server.
 #[derive(Debug, Default)]
@@ -26,9 +26,9 @@ impl Regions {
     /// name, key or range that cannot be.
     pub(crate) fn register(&self, described: Described) -> Result<()> {
         let name = described.name.clone();
-        if name.is_empty() || name.len() > LONGEST_NAME {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return Err(Error::invalid(format!(
-                "a shared memory region's name has 1 to {LONGEST_NAME} bytes, this one has {}",
+                "a shared memory region's name has 1 to {MAX_NAME_BYTES} bytes, this one has {}",
                 name.len()
             )));
         }
@@ -47,8 +47,11 @@ impl Regions {
                 format!("shared memory region '{name}' is registered already, unregister it first"),
             ));
         }
-        if regions.len() >= MOST {
-            return Err(Error::new(Kind::Overloaded, format!("{MOST} shared memory regions are registered, the most")));
+        if regions.len() >= MAX_REGIONS {
+            return Err(Error::new(
+                Kind::Overloaded,
+                format!("{MAX_REGIONS} shared memory regions are registered, the most"),
+            ));
         }
         Ok(())
     }
@@ -79,7 +82,7 @@ impl Regions {
     /// `NotFound` if it is not registered.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Region>> {
         self.lock().get(name).cloned().ok_or_else(|| {
-            let shown: String = name.chars().take(LONGEST_NAME).filter(|c| !c.is_control()).collect();
+            let shown: String = name.chars().take(MAX_NAME_BYTES).filter(|c| !c.is_control()).collect();
             Error::new(Kind::NotFound, format!("shared memory region '{shown}' is not registered"))
         })
     }

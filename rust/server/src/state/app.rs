@@ -2,7 +2,7 @@
 
 use super::request_guard::RequestGuard;
 use crate::{
-    observe::{Log, Traces, spans::Tracer},
+    observe::{Log, TraceSettingsTable, spans::Tracer},
     settings::{Action, Config, LogLevel},
     shared_memory::Regions,
 };
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// What the log says when it begins.
-    const fn news(self) -> &'static str {
+    const fn log_message(self) -> &'static str {
         match self {
             Self::Starting => "the server is starting",
             Self::Ready => "the server is ready",
@@ -51,7 +51,7 @@ pub(crate) struct App {
     /// Its metrics.
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<Log>,
-    pub(crate) trace: Traces,
+    pub(crate) trace: TraceSettingsTable,
     /// `None` where no request is traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The shared memory that clients have registered.
@@ -61,7 +61,7 @@ pub(crate) struct App {
     /// Sends at each change of a model's or of the server's readiness.
     pub(crate) changes: watch::Sender<()>,
     /// When it was last said that the shared cache fails.
-    pub(crate) cache_failure_said: Mutex<Option<Instant>>,
+    pub(crate) cache_failure_logged: Mutex<Option<Instant>>,
     phase: AtomicU8,
     requests: AtomicUsize,
     next_id: AtomicU64,
@@ -70,28 +70,28 @@ pub(crate) struct App {
 impl App {
     /// All metrics, as Prometheus scrapes them.
     pub(crate) fn exposition(&self) -> String {
-        let under_tritons_names = self.config.triton_metrics.then(|| triton_metrics(&self.registry.all()));
-        self.metrics.exposition_with(&under_tritons_names.unwrap_or_default())
+        let triton = self.config.triton_metrics.then(|| triton_metrics(&self.registry.all()));
+        self.metrics.exposition_with(&triton.unwrap_or_default())
     }
 
     /// A server that is starting.
     pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let changes = watch::Sender::new(());
-        let told = changes.clone();
-        registry.changes().listen(move || told.send_replace(()));
+        let sender = changes.clone();
+        registry.changes().listen(move || sender.send_replace(()));
         let log = Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
         Self {
             log,
             tracer,
-            trace: Traces::default(),
+            trace: TraceSettingsTable::default(),
             config,
             registry,
             metrics,
             writing: Arc::default(),
             regions: Regions::default(),
             changes,
-            cache_failure_said: Mutex::new(None),
+            cache_failure_logged: Mutex::new(None),
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
@@ -110,13 +110,13 @@ impl App {
     /// Goes on to a later phase; never back.
     pub(crate) fn advance(&self, phase: Phase) {
         if self.phase.fetch_max(phase as u8, Ordering::AcqRel) < phase as u8 {
-            self.log.say(LogLevel::Info, phase.news());
+            self.log.event(LogLevel::Info, phase.log_message());
         }
         self.changes.send_replace(());
     }
 
     /// Why the server as a whole is not ready, if it is not.
-    pub(crate) fn not_ready(&self) -> Option<&'static str> {
+    pub(crate) fn not_ready_reason(&self) -> Option<&'static str> {
         match self.phase() {
             Phase::Starting => Some("the server is starting"),
             Phase::Ready => None,
@@ -129,7 +129,7 @@ impl App {
     /// # Errors
     /// `Unavailable` while the server is starting or draining.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<RequestGuard> {
-        if let Some(reason) = self.not_ready() {
+        if let Some(reason) = self.not_ready_reason() {
             return Err(Error::new(Kind::Unavailable, reason).retry_after(Duration::from_secs(1)));
         }
         Ok(self.guard(false))

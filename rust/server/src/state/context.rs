@@ -1,6 +1,6 @@
 //! Surroundings of a request: the server, its I/O thread and its listener.
 
-use super::{app::App, remote_cache::Remote};
+use super::{app::App, remote_cache::RemoteCache};
 use crate::{settings::SharedMemory, shared_memory::Regions};
 use penstock_core::{CompletionQueue, Error, Kind, Result};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ const EXTENSIONS: &[&str] = &[
 pub(crate) struct Context {
     pub(crate) app: Arc<App>,
     /// `None` where there is no I/O thread: a call in this process.
-    pub(crate) desk: Option<CompletionQueue>,
+    pub(crate) completions: Option<CompletionQueue>,
     /// Where answers are shared with other servers; not for calls in this process.
-    pub(crate) remote: Option<Arc<Remote>>,
+    pub(crate) remote: Option<Arc<RemoteCache>>,
     /// Whether only programs on this machine come through here.
     pub(crate) local: bool,
 }

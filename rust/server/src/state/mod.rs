@@ -7,5 +7,5 @@ mod request_guard;
 
 pub(crate) use app::{App, Phase};
 pub(crate) use context::Context;
-pub(crate) use remote_cache::Remote;
-pub(crate) use request_guard::{HeldAnswer, HeldBytes, RequestGuard};
+pub(crate) use remote_cache::RemoteCache;
+pub(crate) use request_guard::{RequestGuard, RequestMemory, ResponseMemory};

@@ -1,5 +1,5 @@
-//! Answers that servers share, in one that speaks Redis' protocol. Whatever fails there is a miss: it is counted, and
-//! said once in a while, and no caller hears of it.
+//! Responses that servers share, in one that speaks Redis' protocol. Whatever fails there is a miss: it is counted, and
+//! logged once in a while, and no caller hears of it.
 
 use super::app::App;
 use crate::settings::{LogLevel, SharedCache};
@@ -16,30 +16,30 @@ use std::{
 };
 
 /// The longest that a request waits for the other server.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// For how long nobody asks again after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often failures are said.
-const SAY_EVERY: Duration = Duration::from_secs(30);
+/// How often failures are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Answers of one I/O thread on their way there; further ones are not sent.
-const MOST_UNDER_WAY: usize = 64;
+/// Responses of one I/O thread on their way there; further ones are not sent.
+const MAX_IN_FLIGHT: usize = 64;
 
-/// Answers that are larger are not sent.
-const MOST_BYTES: usize = 16 << 20;
+/// Responses that are larger are not sent.
+const MAX_VALUE_BYTES: usize = 16 << 20;
 
 /// Before each key there.
 const PREFIX: &[u8] = b"penstock:1:";
 
 /// The way there of one listener on one I/O thread.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteCache {
     app: Arc<App>,
     shared: SharedCache,
     state: Mutex<State>,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -55,40 +55,40 @@ impl fmt::Debug for State {
     }
 }
 
-impl Remote {
+impl RemoteCache {
     /// The way there, if answers are shared.
     pub(crate) fn new(app: &Arc<App>) -> Option<Arc<Self>> {
         let shared = app.config.shared_cache.clone()?;
         let (app, state) = (Arc::clone(app), Mutex::default());
-        Some(Arc::new(Self { app, shared, state, under_way: AtomicUsize::new(0) }))
+        Some(Arc::new(Self { app, shared, state, in_flight: AtomicUsize::new(0) }))
     }
 
     /// What lies there under a key.
     pub(crate) async fn get(&self, key: &Key) -> Option<Bytes> {
         let mut command = redis::cmd("GET");
-        command.arg(place(key));
+        command.arg(redis_key(key));
         let found: Option<Vec<u8>> = self.run(&command).await?;
         found.map(Bytes::from)
     }
 
     /// Lays an answer there, without waiting for it.
     pub(crate) fn put(self: &Arc<Self>, key: Key, value: Vec<u8>, ttl: Option<Duration>) {
-        if value.len() > MOST_BYTES || self.is_pausing() {
+        if value.len() > MAX_VALUE_BYTES || self.is_pausing() {
             return;
         }
-        if self.under_way.fetch_add(1, Ordering::Relaxed) >= MOST_UNDER_WAY {
-            self.under_way.fetch_sub(1, Ordering::Relaxed);
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
+            self.in_flight.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let remote = Arc::clone(self);
         tokio::spawn(async move {
             let mut command = redis::cmd("SET");
-            command.arg(place(&key)).arg(value);
+            command.arg(redis_key(&key)).arg(value);
             if let Some(ttl) = ttl {
                 command.arg("PX").arg(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX / 2).max(1));
             }
             let _: Option<redis::Value> = remote.run(&command).await;
-            remote.under_way.fetch_sub(1, Ordering::Relaxed);
+            remote.in_flight.fetch_sub(1, Ordering::Relaxed);
         });
     }
 
@@ -97,7 +97,7 @@ impl Remote {
             return None;
         }
         let answer = async { command.query_async(&mut self.connection().await?).await };
-        match tokio::time::timeout(PATIENCE, answer).await {
+        match tokio::time::timeout(TIMEOUT, answer).await {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
                 self.failed(error.code().unwrap_or_else(|| error.category()));
@@ -114,7 +114,7 @@ impl Remote {
         if let Some(connection) = &self.lock().connection {
             return Ok(connection.clone());
         }
-        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(None);
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(TIMEOUT)).set_response_timeout(None);
         // Two that come at once make two; the last one stays.
         let made = self.shared.0.get_multiplexed_async_connection_with_config(&config).await?;
         self.lock().connection = Some(made.clone());
@@ -129,11 +129,11 @@ impl Remote {
         let now = Instant::now();
         *self.lock() = State { connection: None, pause_until: Some(now + PAUSE) };
         self.app.metrics.cache_failures.inc();
-        let mut said = self.app.cache_failure_said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| now.duration_since(said) >= SAY_EVERY) {
-            *said = Some(now);
-            drop(said);
-            self.app.log.say(
+        let mut logged = self.app.cache_failure_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|logged| now.duration_since(logged) >= LOG_INTERVAL) {
+            *logged = Some(now);
+            drop(logged);
+            self.app.log.event(
                 LogLevel::Warning,
                 &format!("the shared cache fails ({why}): what is not kept here is computed meanwhile"),
             );
@@ -145,6 +145,6 @@ impl Remote {
     }
 }
 
-fn place(key: &Key) -> Vec<u8> {
+fn redis_key(key: &Key) -> Vec<u8> {
     [PREFIX, key.as_bytes()].concat()
 }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 /// A request under way, with the bytes that its body holds.
 #[derive(Debug)]
 pub(crate) struct RequestGuard {
-    held: HeldBytes,
+    held: RequestMemory,
     /// Whether it came while the server was draining.
     late: bool,
 }
@@ -16,7 +16,7 @@ pub(crate) struct RequestGuard {
 impl RequestGuard {
     /// A request that [`App`] has counted.
     pub(crate) fn new(app: &Arc<App>, late: bool) -> Self {
-        Self { held: HeldBytes::none(app), late }
+        Self { held: RequestMemory::none(app), late }
     }
 
     /// Refuses a request that came while the server was draining, unless `model` may have a sequence of it.
@@ -34,7 +34,7 @@ impl RequestGuard {
     ///
     /// # Errors
     /// `TooLarge` for more than there ever are; `Overloaded` for more than are left.
-    pub(crate) fn hold_at_least(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn reserve_at_least(&mut self, bytes: usize) -> Result<()> {
         let more = bytes.saturating_sub(self.held.bytes);
         if more == 0 {
             return Ok(());
@@ -44,16 +44,16 @@ impl RequestGuard {
             let text = format!("the request takes {bytes} bytes of memory, at most {limit} are accepted");
             return Err(Error::new(Kind::TooLarge, text));
         }
-        self.held.take(more)
+        self.held.reserve(more)
     }
 
     /// The bytes that its body holds.
-    pub(crate) fn held(&mut self) -> &mut HeldBytes {
+    pub(crate) fn memory(&mut self) -> &mut RequestMemory {
         &mut self.held
     }
 
     /// The same request, with the bytes that were counted before it was known.
-    pub(crate) fn holding(mut self, held: HeldBytes) -> Self {
+    pub(crate) fn with_memory(mut self, held: RequestMemory) -> Self {
         self.held = held;
         self
     }
@@ -67,12 +67,12 @@ impl Drop for RequestGuard {
 
 /// Bytes that a request holds, of all that may be held at once.
 #[derive(Debug)]
-pub(crate) struct HeldBytes {
+pub(crate) struct RequestMemory {
     app: Arc<App>,
     bytes: usize,
 }
 
-impl HeldBytes {
+impl RequestMemory {
     /// No bytes so far.
     pub(crate) fn none(app: &Arc<App>) -> Self {
         Self { app: Arc::clone(app), bytes: 0 }
@@ -89,7 +89,7 @@ impl HeldBytes {
             return Err(Error::new(Kind::TooLarge, text));
         }
         let mut held = Self::none(app);
-        held.take(bytes)?;
+        held.reserve(bytes)?;
         Ok(held)
     }
 
@@ -102,7 +102,7 @@ impl HeldBytes {
     ///
     /// # Errors
     /// `Overloaded` when the server's bodies hold as much as they may.
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         let limit = self.app.config.limits.inflight_bytes;
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
@@ -114,7 +114,7 @@ impl HeldBytes {
     }
 }
 
-impl Drop for HeldBytes {
+impl Drop for RequestMemory {
     fn drop(&mut self) {
         self.app.metrics.body_bytes.dec_by(self.bytes as i64);
     }
@@ -122,24 +122,24 @@ impl Drop for HeldBytes {
 
 /// Bytes of an answer from which on it is counted. As many small ones as a connection may ask for are bounded by their
 /// number.
-const LARGE_ANSWER: usize = 16 << 10;
+const LARGE_RESPONSE_BYTES: usize = 16 << 10;
 
 /// The memory of a large answer until it is sent. It is counted apart from requests: clients that read slowly keep
 /// others from large answers only.
 #[derive(Debug)]
-pub(crate) struct HeldAnswer {
+pub(crate) struct ResponseMemory {
     app: Arc<App>,
     bytes: usize,
 }
 
-impl HeldAnswer {
+impl ResponseMemory {
     /// Counts an answer of so many bytes, if it is large. One that is larger than all may be is let through: it is made
     /// already, and no later one would be smaller.
     ///
     /// # Errors
     /// `Overloaded` when the server's answers hold as much as they may.
     pub(crate) fn of(app: &Arc<App>, bytes: usize) -> Result<Option<Self>> {
-        if bytes < LARGE_ANSWER {
+        if bytes < LARGE_RESPONSE_BYTES {
             return Ok(None);
         }
         let limit = app.config.limits.inflight_bytes;
@@ -153,7 +153,7 @@ impl HeldAnswer {
     }
 }
 
-impl Drop for HeldAnswer {
+impl Drop for ResponseMemory {
     fn drop(&mut self) {
         self.app.metrics.answer_bytes.dec_by(self.bytes as i64);
     }

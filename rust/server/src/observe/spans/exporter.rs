@@ -31,9 +31,9 @@ use std::{
 use tokio::net::TcpStream;
 
 /// Spans that may wait.
-const WAITING: usize = 8192;
+const QUEUE_CAPACITY: usize = 8192;
 /// Spans in one message.
-const AT_ONCE: usize = 512;
+const BATCH_SIZE: usize = 512;
 /// How long the first of them waits for more.
 const DELAY: Duration = Duration::from_secs(1);
 /// How long a message may take.
@@ -85,7 +85,7 @@ impl Exporter {
     }
 
     fn start(&self) -> Option<SyncSender<Order>> {
-        let (sender, orders) = sync_channel(WAITING);
+        let (sender, orders) = sync_channel(QUEUE_CAPACITY);
         let sending = Sending {
             settings: self.settings.clone(),
             dropped: self.dropped.clone(),
@@ -120,7 +120,7 @@ impl Sending {
                     Ok(Order::Flush(done)) => flush = Some(done),
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 }
-                if spans.len() >= AT_ONCE || flush.is_some() {
+                if spans.len() >= BATCH_SIZE || flush.is_some() {
                     break;
                 }
                 next = orders.recv_timeout(until.saturating_duration_since(Instant::now()));
@@ -151,7 +151,7 @@ impl Sending {
                     self.dropped.inc_by(count);
                     if !std::mem::replace(&mut self.failing, true) {
                         let text = format!("spans do not reach {}: {}", self.settings.endpoint, failed.text);
-                        self.log.say(LogLevel::Warning, &text);
+                        self.log.event(LogLevel::Warning, &text);
                     }
                     return;
                 }

@@ -46,7 +46,7 @@ impl RequestTrace {
     }
 
     /// It is decoded, and goes to its model.
-    pub(crate) fn received(&self, decoded: &mut DecodedRequest) {
+    pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         let _ = self.received.set(Instant::now());
         let trace = Some(Arc::clone(&self.traced));
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace }));

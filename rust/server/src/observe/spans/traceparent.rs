@@ -4,11 +4,11 @@ use http::HeaderMap;
 use penstock_core::SpanIds;
 
 /// The longest `tracestate` that is carried on.
-const LONGEST_STATE: usize = 512;
+const MAX_STATE_BYTES: usize = 512;
 
 /// What a caller said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Incoming {
+pub(super) struct TraceParent {
     /// The caller's span.
     pub(super) ids: SpanIds,
     /// Whether the caller records it.
@@ -17,11 +17,11 @@ pub(super) struct Incoming {
 }
 
 /// Reads it; nothing if there is none, or none that is right.
-pub(super) fn read(headers: &HeaderMap) -> Option<Incoming> {
+pub(super) fn read(headers: &HeaderMap) -> Option<TraceParent> {
     let (ids, sampled) = parent(headers.get("traceparent")?.as_bytes())?;
     let states = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok());
     let state = states.collect::<Vec<_>>().join(",");
-    Some(Incoming { ids, sampled, state: if state.len() > LONGEST_STATE { String::new() } else { state } })
+    Some(TraceParent { ids, sampled, state: if state.len() > MAX_STATE_BYTES { String::new() } else { state } })
 }
 
 /// `VERSION-TRACE-SPAN-FLAGS`, in lower-case hexadecimal. Later versions may have more after that.

@@ -1,6 +1,6 @@
 //! Which requests are traced, and the ids of their spans.
 
-use super::{exporter::Exporter, record, request::RequestTrace, traceparent as context, traceparent::Incoming};
+use super::{exporter::Exporter, record, request::RequestTrace, traceparent as context, traceparent::TraceParent};
 use crate::{observe::Log, settings::Tracing};
 use http::HeaderMap;
 use penstock_core::{Protocol, Recorder, SpanIds, Traced, TracedBatch, metrics::Metrics};
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Traces the requests of one server.
+/// TraceSettingsTable the requests of one server.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     ratio: f64,
@@ -53,7 +53,7 @@ impl Tracer {
     }
 
     /// A caller's decision counts; of the other requests a share is traced, always the same ones of a trace.
-    fn is_sampled(&self, parent: Option<&Incoming>, trace: &[u8; 16]) -> bool {
+    fn is_sampled(&self, parent: Option<&TraceParent>, trace: &[u8; 16]) -> bool {
         match parent {
             Some(parent) if self.parent_based => parent.sampled,
             _ => {

@@ -1,8 +1,8 @@
 //! Infer bodies in the formats of arrays. The content type tells them; all else is the protocol's own.
 
-use super::receive::{receive_whole, wire_limits};
+use super::receive::{json_limits, receive_whole};
 use crate::{
-    body::{Body, Incoming, offload},
+    body::{Body, RequestBody, offload},
     rest::headers::JSON_LENGTH,
     settings::Limits,
     state::RequestGuard,
@@ -43,7 +43,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 
 /// A request in one of the formats.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ArrayRequest<'a> {
     pub(crate) format: Format,
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
@@ -53,19 +53,19 @@ pub(crate) struct Asked<'a> {
 ///
 /// # Errors
 /// As those of JSON.
-pub(crate) async fn receive<B: Incoming>(
+pub(crate) async fn receive<B: RequestBody>(
     spec: &Arc<ModelSpec>,
-    asked: Asked<'_>,
+    request: ArrayRequest<'_>,
     body: B,
     limits: &Limits,
     guard: &mut RequestGuard,
 ) -> Result<DecodedRequest> {
-    let members = members(asked.query.unwrap_or_default());
+    let members = members(request.query.unwrap_or_default());
     let extras = RequestOptions::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    let bytes = receive_whole(asked.headers, body, limits, guard.held()).await?;
-    let limits = BodyLimits { lists: wire_limits(limits), inflated: limits.inflation() };
+    let bytes = receive_whole(request.headers, body, limits, guard.memory()).await?;
+    let limits = BodyLimits { lists: json_limits(limits), inflated: limits.inflation() };
     let spec = Arc::clone(spec);
-    offload::run(bytes.len(), move || bodies::decode(asked.format, &spec, extras, bytes, &limits)).await
+    offload::run(bytes.len(), move || bodies::decode(request.format, &spec, extras, bytes, &limits)).await
 }
 
 /// The members of a query, decoded. What is not UTF-8 is passed over.

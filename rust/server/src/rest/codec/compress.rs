@@ -15,7 +15,7 @@ use penstock_core::{BodyChunks, Result};
 use penstock_wire::coding;
 
 /// From this size on an answer is worth compressing.
-const FROM_BYTES: usize = 1 << 10;
+const MIN_BYTES: usize = 1 << 10;
 
 /// How many times longer a byte takes to compress than to write as JSON.
 const COST: usize = 8;
@@ -37,7 +37,7 @@ async fn compressed(asked: &HeaderMap, answer: Response<Body>) -> Result<Respons
     let (mut head, mut body) = answer.into_parts();
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-    let coding = chosen(asked).filter(|_| size >= FROM_BYTES);
+    let coding = chosen(asked).filter(|_| size >= MIN_BYTES);
     let Some((coding, chunks)) = coding.and_then(|coding| Some((coding, body.take_chunks()?))) else {
         return Ok(Response::from_parts(head, body));
     };

@@ -3,14 +3,14 @@
 
 use crate::{
     body::{
-        Incoming,
+        RequestBody,
         inflate::inflated,
-        next,
+        next_chunk,
         offload::{self, Offloaded},
     },
     rest::headers::{content_coding, json_length},
     settings::Limits,
-    state::{Context, HeldBytes, RequestGuard},
+    state::{Context, RequestGuard, RequestMemory},
 };
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -22,14 +22,14 @@ use penstock_wire::{
 use std::sync::Arc;
 
 /// The most bytes of a body with names and settings only.
-const SMALL: usize = offload::FROM_BYTES;
+const SMALL_BODY_BYTES: usize = offload::MIN_BYTES;
 
 /// Reads and decodes one body.
 ///
 /// # Errors
 /// `TooLarge` by the limits, `InvalidInput` by the protocol, `UnsupportedEncoding` for a coding that is
 /// not read, `Cancelled` when the client leaves.
-pub(crate) async fn receive<B: Incoming>(
+pub(crate) async fn receive<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     headers: &HeaderMap,
     mut body: B,
@@ -44,22 +44,22 @@ pub(crate) async fn receive<B: Incoming>(
     }
     if let Some(coding) = coding {
         // The header's length is that of the inflated JSON, so it is looked at when all is there.
-        let bytes = Box::pin(inflated(coding, &mut body, limits, guard.held())).await?;
+        let bytes = Box::pin(inflated(coding, &mut body, limits, guard.memory())).await?;
         return whole(spec, json_len, bytes, limits).await;
     }
-    let first = next(&mut body).await?.unwrap_or_default();
+    let first = next_chunk(&mut body).await?.unwrap_or_default();
     match declared {
         Some(length) if first.len() as u64 == length => {
-            guard.held().take(first.len())?;
+            guard.memory().reserve(first.len())?;
             whole(spec, json_len, first, limits).await
         }
         Some(length) => {
-            let body = Pieces { first, body, guard };
+            let body = ChunkReader { first, body, guard };
             // Boxed: what is read in pieces is large beside it, and most requests are not.
             Box::pin(parts(spec, json_len, length as usize, body, limits)).await
         }
         None => {
-            let bytes = Box::pin(collect(first, &mut body, limits, guard.held())).await?;
+            let bytes = Box::pin(collect(first, &mut body, limits, guard.memory())).await?;
             whole(spec, json_len, bytes, limits).await
         }
     }
@@ -70,11 +70,11 @@ pub(crate) async fn receive<B: Incoming>(
 /// # Errors
 /// `TooLarge` by the limits, `UnsupportedEncoding` for a coding that is not read, `Cancelled` when the
 /// client leaves.
-pub(crate) async fn receive_whole<B: Incoming>(
+pub(crate) async fn receive_whole<B: RequestBody>(
     headers: &HeaderMap,
     mut body: B,
     limits: &Limits,
-    held: &mut HeldBytes,
+    held: &mut RequestMemory,
 ) -> Result<Bytes> {
     let declared = body.size_hint().exact();
     if let Some(length) = declared {
@@ -83,9 +83,9 @@ pub(crate) async fn receive_whole<B: Incoming>(
     if let Some(coding) = content_coding(headers)? {
         return Box::pin(inflated(coding, &mut body, limits, held)).await;
     }
-    let first = next(&mut body).await?.unwrap_or_default();
+    let first = next_chunk(&mut body).await?.unwrap_or_default();
     if declared == Some(first.len() as u64) {
-        held.take(first.len())?;
+        held.reserve(first.len())?;
         return Ok(first);
     }
     Box::pin(collect(first, &mut body, limits, held)).await
@@ -99,7 +99,7 @@ pub(crate) fn whole(
     limits: &Limits,
 ) -> Offloaded<DecodedRequest> {
     let json_bytes = json_len.unwrap_or(bytes.len());
-    let (spec, limits) = (Arc::clone(spec), wire_limits(limits));
+    let (spec, limits) = (Arc::clone(spec), json_limits(limits));
     offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits))
 }
 
@@ -111,17 +111,17 @@ fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &Wire
 }
 
 /// A body of known length that comes in pieces.
-async fn parts<B: Incoming>(
+async fn parts<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
     length: usize,
-    mut body: Pieces<'_, B>,
+    mut body: ChunkReader<'_, B>,
     limits: &Limits,
 ) -> Result<DecodedRequest> {
     let wanted = match json_len {
         Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
         // So much JSON is not decoded here, so the rest cannot go straight to its place.
-        Some(json_len) if json_len < offload::FROM_BYTES => json_len,
+        Some(json_len) if json_len < offload::MIN_BYTES => json_len,
         _ => length,
     };
     let mut chunk = body.next().await?.ok_or_else(cut_short)?;
@@ -141,7 +141,7 @@ async fn parts<B: Incoming>(
     if wanted == length {
         return whole(spec, json_len, head, limits).await;
     }
-    let mut decoder = begin(spec, json_len, &head, length - wanted, &wire_limits(limits))?;
+    let mut decoder = begin(spec, json_len, &head, length - wanted, &json_limits(limits))?;
     drop(head);
     decoder.write(&chunk)?;
     while let Some(chunk) = body.next().await? {
@@ -151,19 +151,19 @@ async fn parts<B: Incoming>(
 }
 
 /// The pieces of a body. Each is counted when it is there: a length that is only declared holds nothing.
-struct Pieces<'g, B> {
+struct ChunkReader<'g, B> {
     first: Bytes,
     body: B,
     guard: &'g mut RequestGuard,
 }
 
-impl<B: Incoming> Pieces<'_, B> {
+impl<B: RequestBody> ChunkReader<'_, B> {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let piece = match std::mem::take(&mut self.first) {
-            first if first.is_empty() => next(&mut self.body).await?,
+            first if first.is_empty() => next_chunk(&mut self.body).await?,
             first => Some(first),
         };
-        self.guard.held().take(piece.as_ref().map_or(0, Bytes::len))?;
+        self.guard.memory().reserve(piece.as_ref().map_or(0, Bytes::len))?;
         Ok(piece)
     }
 }
@@ -171,19 +171,24 @@ impl<B: Incoming> Pieces<'_, B> {
 /// Reads the small body of a request that brings names and settings only: it is decoded between other work.
 ///
 /// # Errors
-/// As [`receive_whole`], from [`SMALL`] bytes on.
-pub(crate) async fn receive_small<B: Incoming>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
+/// As [`receive_whole`], from [`SMALL_BODY_BYTES`] bytes on.
+pub(crate) async fn receive_small<B: RequestBody>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
     let limits = &context.app.config.limits;
-    let small = Limits { body_bytes: limits.body_bytes.min(SMALL), ..limits.clone() };
-    receive_whole(headers, body, &small, &mut HeldBytes::none(&context.app)).await
+    let small = Limits { body_bytes: limits.body_bytes.min(SMALL_BODY_BYTES), ..limits.clone() };
+    receive_whole(headers, body, &small, &mut RequestMemory::none(&context.app)).await
 }
 
 /// A body that comes in pieces, which are copied together: each kept by itself would hold the whole read
 /// buffer that it lies in, however small it is.
-async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, held: &mut HeldBytes) -> Result<Bytes> {
-    held.take(first.len())?;
+async fn collect<B: RequestBody>(
+    first: Bytes,
+    body: &mut B,
+    limits: &Limits,
+    held: &mut RequestMemory,
+) -> Result<Bytes> {
+    held.reserve(first.len())?;
     check_size(first.len() as u64, limits)?;
-    let Some(mut piece) = next(body).await? else { return Ok(first) };
+    let Some(mut piece) = next_chunk(body).await? else { return Ok(first) };
     // Memory for what is only declared costs nothing before it is written.
     let left = usize::try_from(body.size_hint().lower()).unwrap_or(0);
     let mut joined = BytesMut::with_capacity(first.len() + piece.len() + left);
@@ -191,9 +196,9 @@ async fn collect<B: Incoming>(first: Bytes, body: &mut B, limits: &Limits, held:
     drop(first);
     loop {
         check_size((joined.len() + piece.len()) as u64, limits)?;
-        held.take(piece.len())?;
+        held.reserve(piece.len())?;
         joined.extend_from_slice(&piece);
-        match next(body).await? {
+        match next_chunk(body).await? {
             Some(next) => piece = next,
             None => return Ok(joined.freeze()),
         }
@@ -213,7 +218,7 @@ fn begin<'s>(
     rest::begin(spec, json, tail_len, limits)
 }
 
-pub(crate) fn wire_limits(limits: &Limits) -> WireLimits {
+pub(crate) fn json_limits(limits: &Limits) -> WireLimits {
     // Whether shared memory is on is said once it is used.
     WireLimits { max_depth: limits.json_depth, shared_memory: true, ..WireLimits::default() }
 }

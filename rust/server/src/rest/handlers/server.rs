@@ -27,7 +27,7 @@ pub(crate) fn live(_: &Context, _: &PathParams) -> Result<Response<Body>> {
 
 /// `GET /v2/health/ready`: 503 with the reason while the server starts or drains.
 pub(crate) fn ready(context: &Context, _: &PathParams) -> Result<Response<Body>> {
-    let reason = context.app.not_ready();
+    let reason = context.app.not_ready_reason();
     Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::ready(reason)))
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn log(context: &Context, _: &PathParams) -> Result<Response<Body>> {
 pub(crate) fn set_log(context: &Context, _: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
     let log = &context.app.log;
     let settings = log.change(|settings| settings.changed_by_json(body))?;
-    log.say(LogLevel::Info, "the log settings were changed");
+    log.event(LogLevel::Info, "the log settings were changed");
     Ok(settings.json())
 }
 

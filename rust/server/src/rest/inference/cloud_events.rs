@@ -2,10 +2,10 @@
 
 use super::{infer::Inference, protocols};
 use crate::{
-    body::{Body, Incoming, offload},
-    infer::Observed,
+    body::{Body, RequestBody, offload},
+    infer::RequestTelemetry,
     rest::{
-        codec::receive::{receive_whole, wire_limits},
+        codec::receive::{json_limits, receive_whole},
         error,
         operation::Operation,
     },
@@ -52,26 +52,26 @@ impl Mode {
     }
 }
 
-/// Answers an inference request that is an event.
-pub(crate) async fn answer<B: Incoming>(
+/// Responses an inference request that is an event.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,
     (settings, mode): (&CloudEvents, Mode),
 ) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol);
+    let telemetry = RequestTelemetry::start(&context.app, request.protocol);
     let answered = match mode {
         Mode::Binary => binary(context, operation, request, settings).await,
         Mode::Structured => structured(context, operation, request, settings).await,
     };
     answered.unwrap_or_else(|error| {
         let response = error::response(&context.app, &error);
-        observed.failed(None, "", response.status().as_u16().into(), &error);
+        telemetry.failed(None, "", response.status().as_u16().into(), &error);
         response
     })
 }
 
-async fn binary<B: Incoming>(
+async fn binary<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,
@@ -90,7 +90,7 @@ async fn binary<B: Incoming>(
     Ok(response)
 }
 
-async fn structured<B: Incoming>(
+async fn structured<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,
@@ -99,8 +99,8 @@ async fn structured<B: Incoming>(
     let Inference { path, query, headers, body, protocol } = request;
     let app = &context.app;
     let mut guard = app.enter_sequence()?;
-    let json = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
-    let limits = wire_limits(&app.config.limits);
+    let json = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
+    let limits = json_limits(&app.config.limits);
     let (event, data) = offload::run(json.len(), move || Event::structured(&json, &limits)).await?;
     drop(guard);
     let mut headers = headers.clone();

@@ -2,14 +2,14 @@
 
 use super::{cloud_events, infer::Inference, protocols};
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     rest::operation::Operation,
     state::Context,
 };
 use http::Response;
 
-/// Answers an inference request, as a CloudEvent if it is one and they are on.
-pub(crate) async fn answer<B: Incoming>(
+/// Responses an inference request, as a CloudEvent if it is one and they are on.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,

@@ -1,6 +1,6 @@
-//! Answers as server-sent events, made while the socket takes them.
+//! Responses as server-sent events, made while the socket takes them.
 
-use crate::infer::Answers;
+use crate::infer::Responses;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use penstock_core::{ResponseChunk, Result};
@@ -13,33 +13,33 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Events that are ready together go out together, up to about this size.
+/// EventStream that are ready together go out together, up to about this size.
 const FRAME: usize = 16 << 10;
 
-/// The body of a stream of events. It asks for answers only when the socket takes more: that is what
+/// The body of a stream of events. It asks for responses only when the socket takes more: that is what
 /// pauses the handler of a client that reads slowly.
-pub(crate) struct Events {
-    answers: Answers,
+pub(crate) struct EventStream {
+    responses: Responses,
     form: Form,
     options: EncodeOptions,
-    /// Events that are made and not sent.
+    /// EventStream that are made and not sent.
     ready: Vec<u8>,
     ended: bool,
 }
 
-impl Events {
+impl EventStream {
     /// A stream that begins with `first`.
     ///
     /// # Errors
     /// When the first answer cannot be written: there is a status for that still.
     pub(crate) fn new(
-        answers: Answers,
+        responses: Responses,
         form: Form,
         options: EncodeOptions,
         first: Option<ResponseChunk>,
     ) -> Result<Self> {
         let ended = first.as_ref().is_none_or(|first| first.last);
-        let mut events = Self { answers, form, options, ready: Vec::new(), ended };
+        let mut events = Self { responses, form, options, ready: Vec::new(), ended };
         if let Some(first) = first {
             events.write(&first)?;
         }
@@ -47,15 +47,15 @@ impl Events {
     }
 
     fn write(&mut self, piece: &ResponseChunk) -> Result<()> {
-        let Self { answers, form, options, ready, .. } = self;
-        let writer = Writer { spec: answers.model().spec(), plan: &answers.plan, form: *form, options: *options };
+        let Self { responses, form, options, ready, .. } = self;
+        let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form: *form, options: *options };
         writer.event(ready, &piece.response)
     }
 
     /// Adds what is there to `ready`.
     fn fill(&mut self, cx: &mut Context<'_>) {
         while !self.ended && self.ready.len() < FRAME {
-            let result = match self.answers.poll_next(cx) {
+            let result = match self.responses.poll_next(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None) => {
                     self.ended = true;
@@ -68,7 +68,7 @@ impl Events {
                 self.write(&piece)
             });
             if let Err(error) = written {
-                self.answers.fail(&error);
+                self.responses.fail(&error);
                 self.ready.extend_from_slice(&error_event(&error));
                 self.ended = true;
             }
@@ -76,7 +76,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for EventStream {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

@@ -1,10 +1,10 @@
 //! Why a request that may be answered in pieces has no answer.
 
-use crate::{body::Body, infer::Observed, rest::error, state::App};
+use crate::{body::Body, infer::RequestTelemetry, rest::error, state::App};
 use http::Response;
 use penstock_core::{Error, Model};
 
-/// An error, and whether the [`Record`](crate::observed::Record) of its stream has told of it already.
+/// An error, and whether the [`StreamTelemetry`](crate::telemetry::StreamTelemetry) of its stream has told of it already.
 pub(crate) struct Failure {
     error: Error,
     recorded: bool,
@@ -26,12 +26,12 @@ impl Failure {
     pub(crate) fn answer(
         self,
         app: &App,
-        observed: &Observed<'_>,
+        telemetry: &RequestTelemetry<'_>,
         (model, id): (Option<&Model>, &str),
     ) -> Response<Body> {
         let response = error::response(app, &self.error);
         if !self.recorded {
-            observed.failed(model, id, response.status().as_u16().into(), &self.error);
+            telemetry.failed(model, id, response.status().as_u16().into(), &self.error);
         }
         response
     }

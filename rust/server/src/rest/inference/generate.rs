@@ -1,11 +1,11 @@
 //! `POST .../generate`, `.../generate_stream` and `.../infer_stream`.
 
-use super::{admit::admit, events::Events, failure::Failure, infer::Inference};
+use super::{admit::admit, events::EventStream, failure::Failure, infer::Inference};
 use crate::{
-    body::{Body, Incoming, offload},
-    infer::{Answers, Call, Observed, Record, request_headers, timing_headers},
+    body::{Body, RequestBody, offload},
+    infer::{RequestScope, RequestTelemetry, Responses, StreamTelemetry, request_headers, timing_headers},
     rest::{
-        codec::receive::{receive, receive_whole, whole, wire_limits},
+        codec::receive::{json_limits, receive, receive_whole, whole},
         error,
         headers::json_length,
         operation::GenerateMode,
@@ -27,25 +27,25 @@ use penstock_wire::{
 };
 use std::sync::Arc;
 
-/// Answers one request.
-pub(crate) async fn generate<B: Incoming>(
+/// Responses one request.
+pub(crate) async fn generate<B: RequestBody>(
     context: &Context,
     mode: GenerateMode,
     request: Inference<'_, B>,
 ) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut found = None;
-    match answer(context, mode, request, &observed, &mut found).await {
+    match answer(context, mode, request, &telemetry, &mut found).await {
         Ok(response) => response,
-        Err(failure) => failure.answer(&context.app, &observed, (found.as_deref(), "")),
+        Err(failure) => failure.answer(&context.app, &telemetry, (found.as_deref(), "")),
     }
 }
 
-async fn answer<B: Incoming>(
+async fn answer<B: RequestBody>(
     context: &Context,
     mode: GenerateMode,
     request: Inference<'_, B>,
-    observed: &Observed<'_>,
+    telemetry: &RequestTelemetry<'_>,
     found: &mut Option<Arc<Model>>,
 ) -> std::result::Result<Response<Body>, Failure> {
     let Inference { path, headers, mut body, .. } = request;
@@ -53,27 +53,27 @@ async fn answer<B: Incoming>(
     let find = || app.registry.find(&path.model, path.version.as_deref());
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, mode, (headers, body), &mut guard).await?;
-    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(caller) = &mut decoded.request.metadata {
         caller.headers = request_headers::visible(headers);
     }
     decoded.request.schedule.client = request_headers::client(&model, headers);
-    let deadline = observed.deadline(headers, decoded.timeout)?;
-    let record = Record::new(app, observed, (&model, &decoded.plan.id), status);
-    let call = Call { record, guard, deadline };
-    let answers = Answers::start(context, &model, decoded, call);
+    let deadline = telemetry.deadline(headers, decoded.timeout)?;
+    let record = StreamTelemetry::new(app, telemetry, (&model, &decoded.plan.id), status);
+    let call = RequestScope { record, guard, deadline };
+    let responses = Responses::start(context, &model, decoded, call);
     let result = async {
         match mode {
-            GenerateMode::Generate => alone(app, answers?, form).await,
-            GenerateMode::GenerateStream | GenerateMode::InferStream => stream(app, answers?, form).await,
+            GenerateMode::Generate => alone(app, responses?, form).await,
+            GenerateMode::GenerateStream | GenerateMode::InferStream => stream(app, responses?, form).await,
         }
     };
     result.await.map_err(Failure::recorded)
 }
 
-/// The request, and what its answers look like. An infer request may come to every mode: its answers are
+/// The request, and what its responses look like. An infer request may come to every mode: its responses are
 /// infer's then.
-async fn decode<B: Incoming>(
+async fn decode<B: RequestBody>(
     app: &App,
     model: &Model,
     mode: GenerateMode,
@@ -84,12 +84,12 @@ async fn decode<B: Incoming>(
     if mode == GenerateMode::InferStream || json_length(headers)?.is_some() {
         return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
     }
-    let json = receive_whole(headers, body, limits, guard.held()).await?;
+    let json = receive_whole(headers, body, limits, guard.memory()).await?;
     let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
     if is_infer {
         return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));
     }
-    let (length, limits, spec) = (json.len(), wire_limits(limits), Arc::clone(spec));
+    let (length, limits, spec) = (json.len(), json_limits(limits), Arc::clone(spec));
     let GenerateRequest { decoded, details } =
         offload::run(length, move || form::decode(&spec, &json, &limits)).await?;
     Ok((decoded, Form::Generated { details }))
@@ -103,25 +103,25 @@ fn only_json(mut decoded: DecodedRequest) -> DecodedRequest {
 }
 
 /// The one answer that there must be.
-async fn alone(app: &App, mut answers: Answers, form: Form) -> Result<Response<Body>> {
+async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
     let wrong = |count: &str, model: &Model| {
         Error::handler(format!(
             "generate expects exactly 1 answer, model '{}' gave {count}: call generate_stream",
             model.spec().name
         ))
     };
-    let first = match answers.next().await {
+    let first = match responses.next().await {
         Some(answer) => answer?.response,
-        None => return Err(wrong("none", answers.model())),
+        None => return Err(wrong("none", responses.model())),
     };
-    if let Some(second) = answers.next().await {
+    if let Some(second) = responses.next().await {
         second?;
-        let error = wrong("more", answers.model());
-        answers.fail(&error);
+        let error = wrong("more", responses.model());
+        responses.fail(&error);
         return Err(error);
     }
     let mut body = Vec::with_capacity(256);
-    let writer = Writer { spec: answers.model().spec(), plan: &answers.plan, form, options: options(app) };
+    let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form, options: options(app) };
     writer.object(&mut body, &first)?;
     let mut response = error::json(200, Bytes::from(body));
     if app.config.timing_headers {
@@ -130,10 +130,10 @@ async fn alone(app: &App, mut answers: Answers, form: Form) -> Result<Response<B
     Ok(response)
 }
 
-/// Answers as events. An error before the first of them has its own status, as anywhere else.
-async fn stream(app: &App, mut answers: Answers, form: Form) -> Result<Response<Body>> {
-    let first = answers.next().await.transpose()?;
-    let events = Events::new(answers, form, options(app), first)?;
+/// Responses as events. An error before the first of them has its own status, as anywhere else.
+async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
+    let first = responses.next().await.transpose()?;
+    let events = EventStream::new(responses, form, options(app), first)?;
     let mut response = Response::new(Body::Streamed(axum::body::Body::new(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));

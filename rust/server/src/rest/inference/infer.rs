@@ -3,16 +3,16 @@
 use super::admit::admit;
 use crate::{
     body::{
-        Body, Incoming,
+        Body, RequestBody,
         offload::{self, Offloaded},
     },
-    infer::{Observed, Seen, compute, header_params, response_head, timing_headers},
+    infer::{RequestLabels, RequestTelemetry, compute, header_params, response_head, timing_headers},
     rest::{
         codec::{array_bodies as bodies, array_bodies::Formats, compress, receive::receive},
         error,
         operation::ModelPath,
     },
-    state::{Context, HeldAnswer},
+    state::{Context, ResponseMemory},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponsePlan, Result, footprint};
@@ -29,59 +29,59 @@ pub(crate) struct Inference<'a, B> {
     pub(crate) protocol: Protocol,
 }
 
-/// Answers one inference request.
-pub(crate) async fn infer<B: Incoming>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
-    let mut seen = Seen::default();
-    match answer(context, request, &observed, &mut seen).await {
+/// Responses one inference request.
+pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
+    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let mut labels = RequestLabels::default();
+    match answer(context, request, &telemetry, &mut labels).await {
         Ok(response) => response,
         Err(error) => {
             let response = error::response(&context.app, &error);
-            observed.failed(seen.model.as_deref(), &seen.id, response.status().as_u16().into(), &error);
+            telemetry.failed(labels.model.as_deref(), &labels.id, response.status().as_u16().into(), &error);
             response
         }
     }
 }
 
-async fn answer<B: Incoming>(
+async fn answer<B: RequestBody>(
     context: &Context,
     request: Inference<'_, B>,
-    observed: &Observed<'_>,
-    seen: &mut Seen,
+    telemetry: &RequestTelemetry<'_>,
+    labels: &mut RequestLabels,
 ) -> Result<Response<Body>> {
     let Inference { path, query, headers, mut body, .. } = request;
     let app = &context.app;
     let find = || app.registry.find(&path.model, path.version.as_deref());
-    let (mut guard, model) = admit(app, &mut body, &mut seen.model, find, Model::check_answers_once).await?;
+    let (mut guard, model) = admit(app, &mut body, &mut labels.model, find, Model::check_answers_once).await?;
     let limits = &app.config.limits;
     let formats = Formats::of(headers);
     let mut decoded = match formats.request {
         None => receive(model.spec(), headers, body, limits, &mut guard).await?,
         Some(format) => {
-            let asked = bodies::Asked { format, query, headers };
+            let asked = bodies::ArrayRequest { format, query, headers };
             Box::pin(bodies::receive(model.spec(), asked, body, limits, &mut guard)).await?
         }
     };
-    guard.hold_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+    guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(format) = formats.answer.filter(|_| !model.spec().raw_requests) {
         wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
     }
     if app.log.logs_requests() {
-        seen.id.clone_from(&decoded.plan.id);
+        labels.id.clone_from(&decoded.plan.id);
     }
     if let Some(pattern) = &app.config.http_forward {
         header_params::forward(pattern, headers, &mut decoded)?;
     }
-    let deadline = observed.deadline(headers, decoded.timeout)?;
-    observed.received(&mut decoded);
+    let deadline = telemetry.deadline(headers, decoded.timeout)?;
+    telemetry.decoded(&mut decoded);
     let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
-    observed.computed();
+    telemetry.computed();
     let timings = response.timings;
-    let told = response_head::taken(&mut response);
+    let told = response_head::take(&mut response);
     let start = Instant::now();
     let (mut answer, plan) = match formats.answer {
         _ if let Some(told) = told.as_ref().filter(|told| told.body.is_some()) => {
-            (response_head::whole(app, &model, told)?, plan)
+            (response_head::to_response(app, &model, told)?, plan)
         }
         None => {
             let (encoded, plan) = encode(context, &model, plan, response).await?;
@@ -90,19 +90,24 @@ async fn answer<B: Incoming>(
         Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    let held = HeldAnswer::of(app, answer.body().bytes())?;
+    let held = ResponseMemory::of(app, answer.body().bytes())?;
     match told {
-        None => observed.served(&model, &plan.id, 200, timings),
+        None => telemetry.succeeded(&model, &plan.id, 200, timings),
         Some(told) => {
-            response_head::beside(app, &model, &told, &mut answer)?;
-            observed.told(&model, (&plan.id, told.status.into()), timings, response_head::error(&told).as_ref());
+            response_head::apply(app, &model, &told, &mut answer)?;
+            telemetry.completed(
+                &model,
+                (&plan.id, told.status.into()),
+                timings,
+                response_head::to_error(&told).as_ref(),
+            );
         }
     }
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.holding(held)))
+    Ok(answer.map(|body| body.with_memory(held)))
 }
 
 /// An answer's tensors in JSON.

@@ -1,18 +1,18 @@
-//! The routes that hosting platforms call: one for health and one for predictions, on one model.
+//! The routes that platforms platforms call: one for health and one for predictions, on one model.
 
 use super::{
     infer::{Inference, infer},
     v1,
 };
 use crate::{
-    body::{Body, Incoming, offload},
-    infer::Observed,
+    body::{Body, RequestBody, offload},
+    infer::RequestTelemetry,
     rest::{
-        codec::receive::{receive_whole, wire_limits},
+        codec::receive::{json_limits, receive_whole},
         error,
         operation::{ModelPath, V1Verb},
     },
-    settings::{Category, Hosting, Requirement},
+    settings::{Category, Platforms, Requirement},
     state::Context,
 };
 use http::{
@@ -31,24 +31,24 @@ const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-conten
 
 /// What a platform asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hosted {
+pub(crate) enum PlatformCall {
     Health,
     Predict,
     /// One of the routes, with another method.
     Wrong,
 }
 
-impl Hosted {
+impl PlatformCall {
     fn requirement(self) -> Requirement {
         Requirement::Category(if self == Self::Predict { Category::Inference } else { Category::Health })
     }
 
     /// What a request to this path is; `None` if the path is not a platform's.
-    pub(crate) fn parse(hosting: &Hosting, method: &Method, path: &str) -> Option<Self> {
-        if hosting.routes.iter().any(|routes| routes.predict == path) {
+    pub(crate) fn parse(platforms: &Platforms, method: &Method, path: &str) -> Option<Self> {
+        if platforms.routes.iter().any(|routes| routes.predict == path) {
             return Some(if method == Method::POST { Self::Predict } else { Self::Wrong });
         }
-        let is_health = hosting.routes.iter().any(|routes| routes.health == path);
+        let is_health = platforms.routes.iter().any(|routes| routes.health == path);
         let reads = [Method::GET, Method::HEAD].contains(method);
         is_health.then_some(if reads { Self::Health } else { Self::Wrong })
     }
@@ -61,34 +61,34 @@ pub(crate) struct Request<'a, B> {
     pub(crate) protocol: Protocol,
 }
 
-/// Answers a platform.
-pub(crate) async fn answer<B: Incoming>(
+/// Responses a platform.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
-    hosting: &Hosting,
-    asked: Hosted,
+    platforms: &Platforms,
+    call: PlatformCall,
     request: Request<'_, B>,
 ) -> Response<Body> {
-    if let Err(error) = context.app.config.access.check_rest(asked.requirement(), request.headers) {
+    if let Err(error) = context.app.config.access.check_rest(call.requirement(), request.headers) {
         return error::response(&context.app, &error);
     }
-    match asked {
-        Hosted::Health => health(context, hosting),
-        Hosted::Wrong => error::method_not_allowed(),
-        Hosted::Predict => {
-            let observed = Observed::start(&context.app, request.protocol);
-            predict(context, hosting, request).await.unwrap_or_else(|error| {
+    match call {
+        PlatformCall::Health => health(context, platforms),
+        PlatformCall::Wrong => error::method_not_allowed(),
+        PlatformCall::Predict => {
+            let telemetry = RequestTelemetry::start(&context.app, request.protocol);
+            predict(context, platforms, request).await.unwrap_or_else(|error| {
                 let response = error::response(&context.app, &error);
-                observed.failed(None, "", response.status().as_u16().into(), &error);
+                telemetry.failed(None, "", response.status().as_u16().into(), &error);
                 response
             })
         }
     }
 }
 
-fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
-    let ready = match context.app.not_ready() {
+fn health(context: &Context, platforms: &Platforms) -> Response<Body> {
+    let ready = match context.app.not_ready_reason() {
         Some(reason) => Err(Error::new(Kind::Unavailable, reason)),
-        None => model(context, hosting).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
+        None => model(context, platforms).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
     };
     match ready {
         Ok(()) => error::json(200, metadata::ready(None)),
@@ -97,9 +97,13 @@ fn health(context: &Context, hosting: &Hosting) -> Response<Body> {
 }
 
 /// Hands the request to the protocol that its body is in: V1 with `instances`, else V2.
-async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Request<'_, B>) -> Result<Response<Body>> {
+async fn predict<B: RequestBody>(
+    context: &Context,
+    platforms: &Platforms,
+    request: Request<'_, B>,
+) -> Result<Response<Body>> {
     let Request { headers, body, protocol } = request;
-    let path = ModelPath { model: Cow::Owned(model(context, hosting)?), version: None };
+    let path = ModelPath { model: Cow::Owned(model(context, platforms)?), version: None };
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if let Some(length) = kind.replace(' ', "").strip_prefix(BINARY) {
         let mut headers = headers.clone();
@@ -112,9 +116,9 @@ async fn predict<B: Incoming>(context: &Context, hosting: &Hosting, request: Req
     }
     let limits = &context.app.config.limits;
     let mut guard = context.app.enter_sequence()?;
-    let bytes = receive_whole(headers, body, limits, guard.held()).await?;
+    let bytes = receive_whole(headers, body, limits, guard.memory()).await?;
     drop(guard);
-    let limits = wire_limits(limits);
+    let limits = json_limits(limits);
     let (is_v1, bytes) = offload::run(bytes.len(), move || Ok((wire::has_instances(&bytes, &limits), bytes))).await?;
     let mut headers = headers.clone();
     // The body is inflated already.
@@ -134,8 +138,8 @@ fn in_content_type(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// The model that platforms call: the configured one, else the only one.
-fn model(context: &Context, hosting: &Hosting) -> Result<String> {
-    if let Some(name) = &hosting.model {
+fn model(context: &Context, platforms: &Platforms) -> Result<String> {
+    if let Some(name) = &platforms.model {
         return Ok(name.clone());
     }
     let models = context.app.registry.all();

@@ -6,14 +6,14 @@ use super::{
     v1,
 };
 use crate::{
-    body::{Body, Incoming},
+    body::{Body, RequestBody},
     rest::operation::Operation,
     state::Context,
 };
 use http::Response;
 
-/// Answers an inference request in its own protocol. The rarer ones are boxed: their room would move with every request.
-pub(crate) async fn answer<B: Incoming>(
+/// Responses an inference request in its own protocol. The rarer ones are boxed: their room would move with every request.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,

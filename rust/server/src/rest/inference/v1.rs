@@ -2,17 +2,17 @@
 
 use super::{admit::admit, infer::Inference};
 use crate::{
-    body::{Body, Incoming, offload},
-    infer::{Observed, compute, header_params, timing_headers},
+    body::{Body, RequestBody, offload},
+    infer::{RequestTelemetry, compute, header_params, timing_headers},
     rest::{
         codec::{
             compress,
-            receive::{receive_whole, wire_limits},
+            receive::{json_limits, receive_whole},
         },
         error,
         operation::{ModelPath, V1Verb},
     },
-    state::{Context, HeldAnswer},
+    state::{Context, ResponseMemory},
 };
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -54,34 +54,34 @@ fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Mod
     }
 }
 
-/// Answers one call.
-pub(crate) async fn call<B: Incoming>(context: &Context, verb: V1Verb, request: Inference<'_, B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
+/// Responses one call.
+pub(crate) async fn call<B: RequestBody>(context: &Context, verb: V1Verb, request: Inference<'_, B>) -> Response<Body> {
+    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut model = None;
-    match respond(context, verb, request, &observed, &mut model).await {
+    match respond(context, verb, request, &telemetry, &mut model).await {
         Ok(response) => response,
         Err(error) => {
             let response = error::response(&context.app, &error);
-            observed.failed(model.as_deref(), "", response.status().as_u16().into(), &error);
+            telemetry.failed(model.as_deref(), "", response.status().as_u16().into(), &error);
             response
         }
     }
 }
 
-async fn respond<B: Incoming>(
+async fn respond<B: RequestBody>(
     context: &Context,
     verb: V1Verb,
     request: Inference<'_, B>,
-    observed: &Observed<'_>,
-    seen: &mut Option<Arc<Model>>,
+    telemetry: &RequestTelemetry<'_>,
+    labels: &mut Option<Arc<Model>>,
 ) -> Result<Response<Body>> {
     let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
-    let (mut guard, model) = admit(app, &mut body, seen, || find(context, verb, &path), |_| Ok(())).await?;
-    let bytes = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
+    let (mut guard, model) = admit(app, &mut body, labels, || find(context, verb, &path), |_| Ok(())).await?;
+    let bytes = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
     let PredictRequest { requests, form, timeout } = decode(context, &model, bytes).await?;
-    guard.hold_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;
-    let deadline = observed.deadline(headers, timeout)?;
+    guard.reserve_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;
+    let deadline = telemetry.deadline(headers, timeout)?;
     let is_one = requests.len() == 1;
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
@@ -89,23 +89,23 @@ async fn respond<B: Incoming>(
         if let Some(pattern) = &app.config.http_forward {
             header_params::forward(pattern, headers, &mut decoded)?;
         }
-        observed.received(&mut decoded);
+        telemetry.decoded(&mut decoded);
         let answer = compute(context, model, decoded, deadline, headers).await;
         let (_, response) = answer.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
         Ok::<_, Error>(response)
     });
     let responses = try_join_all(computed).await?;
-    observed.computed();
+    telemetry.computed();
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, key(verb, form), responses).await?;
     let mut answer = error::json(200, encoded);
-    let held = HeldAnswer::of(app, answer.body().bytes())?;
-    observed.served(model, "", 200, timings);
+    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    telemetry.succeeded(model, "", 200, timings);
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.holding(held)))
+    Ok(answer.map(|body| body.with_memory(held)))
 }
 
 /// An error of one instance among others says which, if it is the caller's.
@@ -118,7 +118,7 @@ fn blamed(instance: usize, error: Error) -> Error {
 
 /// Decodes a body; a large one on a thread of its own.
 async fn decode(context: &Context, model: &Model, bytes: Bytes) -> Result<PredictRequest> {
-    let (spec, limits) = (Arc::clone(model.spec()), wire_limits(&context.app.config.limits));
+    let (spec, limits) = (Arc::clone(model.spec()), json_limits(&context.app.config.limits));
     offload::run(bytes.len(), move || v1::decode(&spec, &bytes, &limits)).await
 }
 

@@ -1,6 +1,6 @@
 //! The pieces of a routed answer, sent as they come.
 
-use crate::infer::Answers;
+use crate::infer::Responses;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use penstock_core::{Error, ResponseChunk};
@@ -11,28 +11,28 @@ use std::{
 
 /// The body of such an answer. It asks for pieces only when the socket takes more: that is what pauses the handler of a
 /// client that reads slowly. An error ends it abnormally, so that no client takes a part for the whole.
-pub(crate) struct Pieces {
+pub(crate) struct ChunkedBody {
     /// `None` after the end.
-    answers: Option<Answers>,
+    responses: Option<Responses>,
     /// What is there and not sent.
     ready: Option<Bytes>,
     /// What it ends with, once all before it is on its way.
     failure: Option<Error>,
 }
 
-impl Pieces {
+impl ChunkedBody {
     /// A body that begins with `first`.
-    pub(crate) fn new(answers: Answers, first: Option<Bytes>) -> Self {
-        Self { answers: Some(answers), ready: first.filter(|first| !first.is_empty()), failure: None }
+    pub(crate) fn new(responses: Responses, first: Option<Bytes>) -> Self {
+        Self { responses: Some(responses), ready: first.filter(|first| !first.is_empty()), failure: None }
     }
 
     /// A body of unknown length that nobody reads.
     pub(crate) fn none() -> Self {
-        Self { answers: None, ready: None, failure: None }
+        Self { responses: None, ready: None, failure: None }
     }
 }
 
-impl Body for Pieces {
+impl Body for ChunkedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -47,15 +47,15 @@ impl Body for Pieces {
             return Poll::Ready(Some(Err(error)));
         }
         loop {
-            let Some(answers) = &mut self.answers else { return Poll::Ready(None) };
-            let Some(next) = ready!(answers.poll_next(cx)) else {
-                self.answers = None;
+            let Some(responses) = &mut self.responses else { return Poll::Ready(None) };
+            let Some(next) = ready!(responses.poll_next(cx)) else {
+                self.responses = None;
                 return Poll::Ready(None);
             };
             let last = next.as_ref().is_ok_and(|piece| piece.last);
-            let bytes = next.and_then(|piece| bytes_of(answers, piece).inspect_err(|error| answers.fail(error)));
+            let bytes = next.and_then(|piece| bytes_of(responses, piece).inspect_err(|error| responses.fail(error)));
             if last || bytes.is_err() {
-                self.answers = None;
+                self.responses = None;
             }
             match bytes {
                 // An empty chunk would end the body.
@@ -72,19 +72,19 @@ impl Body for Pieces {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.answers.is_none() && self.ready.is_none() && self.failure.is_none()
+        self.responses.is_none() && self.ready.is_none() && self.failure.is_none()
     }
 }
 
 /// What a piece adds to the body; nothing, if it tells nothing.
-fn bytes_of(answers: &Answers, piece: ResponseChunk) -> Result<Bytes, Error> {
+fn bytes_of(responses: &Responses, piece: ResponseChunk) -> Result<Bytes, Error> {
     let response = piece.response;
     match response.head.and_then(|told| told.body) {
         Some(body) => Ok(body),
         None if response.outputs.is_empty() => Ok(Bytes::new()),
         None => Err(Error::handler(format!(
             "model '{}' gave a piece of tensors to a route, expected pieces with a body",
-            answers.model().spec().name
+            responses.model().spec().name
         ))),
     }
 }

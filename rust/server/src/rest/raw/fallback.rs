@@ -2,7 +2,7 @@
 
 use super::route::decoded;
 use crate::{
-    infer::{Observed, compute},
+    infer::{RequestTelemetry, compute},
     state::{App, Context},
 };
 use http::{HeaderMap, StatusCode};
@@ -16,49 +16,53 @@ type Computed = Result<(ResponsePlan, InferResponse)>;
 
 /// A request, and where it came.
 #[derive(Clone, Copy)]
-pub(crate) struct Way<'a> {
+pub(crate) struct RouteContext<'a> {
     pub(crate) context: &'a Context,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) observed: &'a Observed<'a>,
+    pub(crate) telemetry: &'a RequestTelemetry<'a>,
     pub(crate) id: &'a str,
     pub(crate) protocol: Protocol,
 }
 
 /// A request that may fall to another model.
-pub(crate) struct Fallen {
+pub(crate) struct FallbackRequest {
     first: Arc<Model>,
     http: HttpRequest,
 }
 
-impl Fallen {
+impl FallbackRequest {
     /// Keeps what another model would have to know; `None` for a model without a fallback.
-    pub(crate) fn may_be(model: &Arc<Model>, http: &HttpRequest) -> Option<Self> {
+    pub(crate) fn of(model: &Arc<Model>, http: &HttpRequest) -> Option<Self> {
         model.spec().fallback.as_ref().map(|_| Self { first: Arc::clone(model), http: http.clone() })
     }
 
     /// As [`compute`], by whichever of the two is to answer; says which did. If the other is not there, what the first
     /// says stands.
-    pub(crate) async fn compute(self, way: Way<'_>, decoded: DecodedRequest) -> (Arc<Model>, Computed) {
-        let Way { context, headers, observed, .. } = way;
+    pub(crate) async fn compute(
+        self,
+        route_context: RouteContext<'_>,
+        decoded: DecodedRequest,
+    ) -> (Arc<Model>, Computed) {
+        let RouteContext { context, headers, telemetry, .. } = route_context;
         if let Some(other) = self.marked(&context.app) {
-            let computed = self.answer(way, &other, None).await;
+            let computed = self.answer(route_context, &other, None).await;
             return (other, computed);
         }
         let after = self.fallback().and_then(|fallback| fallback.after);
-        let own = match observed.deadline(headers, after) {
+        let own = match telemetry.deadline(headers, after) {
             Ok(deadline) => compute(context, &self.first, decoded, deadline, headers).await,
             Err(error) => return (self.first, Err(error)),
         };
         let Some(other) = self.other(&context.app).filter(|_| is_wanted(&own)) else { return (self.first, own) };
-        let computed = self.answer(way, &other, own.err()).await;
+        let computed = self.answer(route_context, &other, own.err()).await;
         (other, computed)
     }
 
     /// Has the other model answer; `refused` is why the first has not.
-    async fn answer(mut self, way: Way<'_>, other: &Model, refused: Option<Error>) -> Computed {
-        let Way { context, headers, observed, .. } = way;
+    async fn answer(mut self, route_context: RouteContext<'_>, other: &Model, refused: Option<Error>) -> Computed {
+        let RouteContext { context, headers, telemetry, .. } = route_context;
         self.http.refused = refused;
-        compute(context, other, decoded(way, self.http)?, observed.deadline(headers, None)?, headers).await
+        compute(context, other, decoded(route_context, self.http)?, telemetry.deadline(headers, None)?, headers).await
     }
 
     /// The other model, for a request whose body is marked as its.

@@ -1,19 +1,22 @@
 //! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
 
 use super::{
-    chunks::Pieces,
-    fallback::{Fallen, Way},
+    chunks::ChunkedBody,
+    fallback::{FallbackRequest, RouteContext},
 };
 use crate::{
-    body::{Body, Incoming},
-    infer::{Answers, Call, Observed, Record, compute, header_params, request_headers, response_head, timing_headers},
+    body::{Body, RequestBody},
+    infer::{
+        RequestScope, RequestTelemetry, Responses, StreamTelemetry, compute, header_params, request_headers,
+        response_head, timing_headers,
+    },
     rest::{
         codec::{compress, receive::receive_whole},
         error,
         headers::JSON_LENGTH,
         inference::{admit::admit, failure::Failure, infer},
     },
-    state::{App, Context, HeldAnswer},
+    state::{App, Context, ResponseMemory},
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
 use penstock_core::{
@@ -77,30 +80,34 @@ pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body
     refused
 }
 
-/// Answers one request.
-pub(crate) async fn answer<B: Incoming>(context: &Context, target: Target, request: Request<'_, B>) -> Response<Body> {
-    let observed = Observed::start(&context.app, request.protocol).traced(request.headers);
-    let (model, id) = (Arc::clone(&target.model), id(request.headers));
-    match respond(context, target, request, &observed, &id).await {
-        Ok(response) => response,
-        Err(failure) => failure.answer(&context.app, &observed, (Some(&*model), &*id)),
-    }
-}
-
-async fn respond<B: Incoming>(
+/// Responses one request.
+pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     target: Target,
     request: Request<'_, B>,
-    observed: &Observed<'_>,
+) -> Response<Body> {
+    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let (model, id) = (Arc::clone(&target.model), id(request.headers));
+    match respond(context, target, request, &telemetry, &id).await {
+        Ok(response) => response,
+        Err(failure) => failure.answer(&context.app, &telemetry, (Some(&*model), &*id)),
+    }
+}
+
+async fn respond<B: RequestBody>(
+    context: &Context,
+    target: Target,
+    request: Request<'_, B>,
+    telemetry: &RequestTelemetry<'_>,
     id: &str,
 ) -> std::result::Result<Response<Body>, Failure> {
     let Request { method, path, query, headers, mut body, protocol } = request;
     let Target { model, route, path_params } = target;
     let app = &context.app;
     let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
-    let body = receive_whole(headers, body, &app.config.limits, guard.held()).await?;
+    let body = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
     if is_json(&body) {
-        guard.hold_at_least(body.len() + footprint::of_json(&body))?;
+        guard.reserve_at_least(body.len() + footprint::of_json(&body))?;
     }
     let is_head = method == Method::HEAD;
     let http = HttpRequest {
@@ -112,54 +119,54 @@ async fn respond<B: Incoming>(
         body,
         refused: None,
     };
-    let fallen = Fallen::may_be(&model, &http);
-    let way = Way { context, headers, observed, id, protocol };
-    let mut decoded = decoded(way, http)?;
-    let deadline = observed.deadline(headers, None)?;
+    let fallback = FallbackRequest::of(&model, &http);
+    let route_context = RouteContext { context, headers, telemetry, id, protocol };
+    let mut decoded = decoded(route_context, http)?;
+    let deadline = telemetry.deadline(headers, None)?;
     if model.spec().streams {
         if let Some(caller) = &mut decoded.request.metadata {
             caller.headers = request_headers::visible(headers);
         }
         decoded.request.schedule.client = request_headers::client(&model, headers);
-        let record = Record::new(app, observed, (&model, id), status);
-        let answers = Answers::start(context, &model, decoded, Call { record, guard, deadline });
-        let streamed = async { stream(app, answers?, is_head).await };
-        // Boxed: most answers are whole, and would carry its room with them.
+        let record = StreamTelemetry::new(app, telemetry, (&model, id), status);
+        let responses = Responses::start(context, &model, decoded, RequestScope { record, guard, deadline });
+        let streamed = async { stream(app, responses?, is_head).await };
+        // Boxed: most responses are whole, and would carry its room with them.
         return Box::pin(streamed).await.map_err(Failure::recorded);
     }
-    observed.received(&mut decoded);
-    let (model, computed) = match fallen {
+    telemetry.decoded(&mut decoded);
+    let (model, computed) = match fallback {
         None => {
             let computed = compute(context, &model, decoded, deadline, headers).await;
             (model, computed)
         }
         // Boxed: others would carry its room with them.
-        Some(fallen) => Box::pin(fallen.compute(way, decoded)).await,
+        Some(fallback) => Box::pin(fallback.compute(route_context, decoded)).await,
     };
     let (plan, mut response) = computed?;
-    observed.computed();
+    telemetry.computed();
     let timings = response.timings;
-    let told = response_head::taken(&mut response).unwrap_or_default();
-    let refused = response_head::error(&told);
+    let told = response_head::take(&mut response).unwrap_or_default();
+    let refused = response_head::to_error(&told);
     let mut answer = match told.body.is_some() || response.outputs.is_empty() {
-        true => response_head::whole(app, &model, &told)?,
+        true => response_head::to_response(app, &model, &told)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
     };
-    let held = HeldAnswer::of(app, answer.body().bytes())?;
-    observed.told(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
+    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    telemetry.completed(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
         timing_headers(answer.headers_mut(), timings);
     }
     let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.holding(held)))
+    Ok(answer.map(|body| body.with_memory(held)))
 }
 
 /// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
 ///
 /// # Errors
 /// `InvalidInput` for a header that would be forwarded under a reserved name.
-pub(crate) fn decoded(way: Way<'_>, http: HttpRequest) -> Result<DecodedRequest> {
-    let Way { context, headers, id, protocol, .. } = way;
+pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Result<DecodedRequest> {
+    let RouteContext { context, headers, id, protocol, .. } = route_context;
     let caller = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
     let request = InferRequest {
         inputs: SmallVec::new(),
@@ -193,12 +200,12 @@ fn is_json(body: &[u8]) -> bool {
 }
 
 /// The most bytes of an id that a header gives.
-const LONGEST_ID: usize = 256;
+const MAX_ID_BYTES: usize = 256;
 
 /// The request's id, empty if it gives none.
 fn id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
-    given.filter(|id| id.len() <= LONGEST_ID).unwrap_or_default().to_owned()
+    given.filter(|id| id.len() <= MAX_ID_BYTES).unwrap_or_default().to_owned()
 }
 
 /// An answer of tensors without a body, which is sent as V2 has it.
@@ -209,31 +216,32 @@ async fn with_tensors(
     told: &ResponseHead,
 ) -> Result<Response<Body>> {
     let mut answer = infer::in_json(context, model, plan, response).await?;
-    response_head::beside(&context.app, model, told, &mut answer)?;
+    response_head::apply(&context.app, model, told, &mut answer)?;
     Ok(answer)
 }
 
 /// The pieces of an answer as they come. The first decides on the status and the headers; an error before it has its
 /// own status, as anywhere else.
-async fn stream(app: &App, mut answers: Answers, is_head: bool) -> Result<Response<Body>> {
-    let Some(first) = answers.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
+async fn stream(app: &App, mut responses: Responses, is_head: bool) -> Result<Response<Body>> {
+    let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
     let told = first.response.head.unwrap_or_default();
-    answers.told(told.status);
-    let answer = response_head::whole(app, answers.model(), &told).inspect_err(|error| answers.fail(error))?;
+    responses.set_status(told.status);
+    let answer =
+        response_head::to_response(app, responses.model(), &told).inspect_err(|error| responses.fail(error))?;
     if first.last {
-        answers.leave();
+        responses.leave();
         return Ok(answer);
     }
     let (mut head, mut body) = answer.into_parts();
     if is_head {
-        answers.leave();
-        return Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(Pieces::none()))));
+        responses.leave();
+        return Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(ChunkedBody::none()))));
     }
     let begun = body.take_chunks().unwrap_or_default();
     // What a proxy must not hold back.
     head.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
-    let pieces = Pieces::new(answers, begun.into_iter().next());
-    Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(pieces))))
+    let body = ChunkedBody::new(responses, begun.into_iter().next());
+    Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(body))))
 }
 
 /// The status that the log shows of a stream's outcome.

@@ -1,8 +1,8 @@
 //! The answers to one request, one after the other, within its deadline.
 
 use super::{
-    compute::{LATE, identify},
-    telemetry::Record,
+    compute::{EXPIRY_SLACK, identify},
+    telemetry::StreamTelemetry,
 };
 use crate::state::{App, Context, RequestGuard};
 use penstock_core::{Error, InferResponse, Kind, Model, ResponseChunk, ResponsePlan, ResponseStream, Result, classify};
@@ -17,12 +17,12 @@ use std::{
 use tokio::time::{Sleep, sleep, sleep_until};
 
 /// A request under way, with any number of answers.
-pub(crate) struct Answers {
+pub(crate) struct Responses {
     source: Source,
     deadline: Option<Pin<Box<Sleep>>>,
     /// When the model's queue gives it up, if it still waits there.
     expiry: Option<Pin<Box<Sleep>>>,
-    record: Record,
+    record: StreamTelemetry,
     /// What the answers' encoder needs.
     pub(crate) plan: ResponsePlan,
     _guard: RequestGuard,
@@ -39,16 +39,16 @@ enum Source {
 }
 
 /// What a request brings beside its tensors.
-pub(crate) struct Call {
+pub(crate) struct RequestScope {
     /// Who is told of its outcome.
-    pub(crate) record: Record,
+    pub(crate) record: StreamTelemetry,
     /// Counts it, and the bytes of its body.
     pub(crate) guard: RequestGuard,
     /// When its answers are worth nothing any more.
     pub(crate) deadline: Option<Instant>,
 }
 
-impl Answers {
+impl Responses {
     /// Sends a request to its model.
     ///
     /// # Errors
@@ -57,23 +57,23 @@ impl Answers {
         context: &Context,
         model: &Arc<Model>,
         mut decoded: DecodedRequest,
-        call: Call,
+        call: RequestScope,
     ) -> Result<Self> {
-        call.record.received(&mut decoded);
+        call.record.decoded(&mut decoded);
         identify(&mut decoded);
         let DecodedRequest { mut request, plan, .. } = decoded;
-        let Call { record, guard, deadline } = call;
+        let RequestScope { record, guard, deadline } = call;
         request.deadline = deadline;
         let limit = model.spec().queueing.patience(request.schedule.priority);
         let in_flight = InFlight::enter(model);
         let source = if model.spec().streams {
-            Source::Many(model.stream(request, context.desk.as_ref())?)
+            Source::Many(model.stream(request, context.completions.as_ref())?)
         } else {
-            let (model, desk) = (Arc::clone(model), context.desk.clone());
+            let (model, desk) = (Arc::clone(model), context.completions.clone());
             Source::Once(Box::pin(async move { model.infer(request, desk.as_ref()).await }))
         };
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline.into())));
-        let expiry = limit.map(|limit| Box::pin(sleep(limit + LATE)));
+        let expiry = limit.map(|limit| Box::pin(sleep(limit + EXPIRY_SLACK)));
         Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
     }
 
@@ -141,14 +141,14 @@ impl Answers {
         Ok(piece)
     }
 
-    /// As [`Answers::poll_next`].
+    /// As [`Responses::poll_next`].
     pub(crate) async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// The status that goes out with the first answer, where the model tells one.
-    pub(crate) fn told(&mut self, status: u16) {
-        self.record.told(status);
+    pub(crate) fn set_status(&mut self, status: u16) {
+        self.record.set_status(status);
     }
 
     /// Ends it here: its caller wants no more.
