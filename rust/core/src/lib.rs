@@ -49,6 +49,6 @@ pub use spec::{
     Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,
 };
 pub use tensor::{
-    AlignedBuffer, Buffer, Datatype, Inputs, MAX_RANK, Memory, Outputs, RowLengths, Shape, Tensor,
+    AlignedBuffer, Buffer, Datatype, ElementKind, Inputs, MAX_RANK, Memory, Outputs, RowLengths, Shape, Tensor,
     aligned_with_capacity, aligned_zeroed, byte_size, bytes_tensor, copies, element_count,
 };

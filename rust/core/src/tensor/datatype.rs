@@ -1,110 +1,126 @@
-//! The wire's element types. Their names are the Open Inference Protocol's; nothing here knows a
-//! wire format.
+//! Element types of tensors, by their Open Inference Protocol names.
 
 use std::fmt;
 
-/// The type of a tensor's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Datatype {
-    /// One byte, 0 or 1.
+/// Kind of a datatype's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementKind {
+    /// Truth value of one byte, 0 or 1.
     Bool,
-    /// Unsigned, 8 bits.
-    Uint8,
-    /// Unsigned, 16 bits.
-    Uint16,
-    /// Unsigned, 32 bits.
-    Uint32,
-    /// Unsigned, 64 bits.
-    Uint64,
-    /// Signed, 8 bits.
-    Int8,
-    /// Signed, 16 bits.
-    Int16,
-    /// Signed, 32 bits.
-    Int32,
-    /// Signed, 64 bits.
-    Int64,
-    /// IEEE 754 half precision.
-    Fp16,
-    /// The upper half of an FP32 ("brain float").
-    Bf16,
-    /// IEEE 754 single precision.
-    Fp32,
-    /// IEEE 754 double precision.
-    Fp64,
-    /// A byte string of any length; see [`crate::bytes_tensor`] for how elements lie in memory.
+    /// Unsigned integer.
+    Uint,
+    /// Two's complement integer.
+    Int,
+    /// Binary floating point.
+    Float,
+    /// Byte string of any length.
     Bytes,
 }
 
+/// The table of datatypes. Calls a macro with one row each: variant, protocol name, kind, size in bytes (0 for BYTES),
+/// numpy type code, and in brackets the Arrow and safetensors types, if there are any.
+///
+/// A new datatype is a row here, at the end: child processes are sent the position. Rust then names what matches on
+/// variants.
+#[macro_export]
+macro_rules! for_each_datatype {
+    ($with:ident) => {
+        $with! {
+            /// One byte, 0 or 1.
+            (Bool, "BOOL", Bool, 1, "b1", [Boolean], [BOOL]),
+            /// Unsigned, 8 bits.
+            (Uint8, "UINT8", Uint, 1, "u1", [UInt8], [U8]),
+            /// Unsigned, 16 bits.
+            (Uint16, "UINT16", Uint, 2, "u2", [UInt16], [U16]),
+            /// Unsigned, 32 bits.
+            (Uint32, "UINT32", Uint, 4, "u4", [UInt32], [U32]),
+            /// Unsigned, 64 bits.
+            (Uint64, "UINT64", Uint, 8, "u8", [UInt64], [U64]),
+            /// Signed, 8 bits.
+            (Int8, "INT8", Int, 1, "i1", [Int8], [I8]),
+            /// Signed, 16 bits.
+            (Int16, "INT16", Int, 2, "i2", [Int16], [I16]),
+            /// Signed, 32 bits.
+            (Int32, "INT32", Int, 4, "i4", [Int32], [I32]),
+            /// Signed, 64 bits.
+            (Int64, "INT64", Int, 8, "i8", [Int64], [I64]),
+            /// IEEE 754 half precision.
+            (Fp16, "FP16", Float, 2, "f2", [Float16], [F16]),
+            /// The upper half of an FP32 ("brain float"); in numpy files the raw bytes that `ml_dtypes` writes.
+            (Bf16, "BF16", Float, 2, "V2", [], [BF16]),
+            /// IEEE 754 single precision.
+            (Fp32, "FP32", Float, 4, "f4", [Float32], [F32]),
+            /// IEEE 754 double precision.
+            (Fp64, "FP64", Float, 8, "f8", [Float64], [F64]),
+            /// A byte string of any length; see [`crate::bytes_tensor`] for the layout of elements in memory.
+            (Bytes, "BYTES", Bytes, 0, "S1", [Binary], []),
+        }
+    };
+}
+
+macro_rules! define {
+    ($($(#[$doc:meta])* ($variant:ident, $name:literal, $kind:ident, $size:literal, $numpy:literal, $arrow:tt, $safetensors:tt),)*) => {
+        /// The type of a tensor's elements.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Datatype {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Datatype {
+            /// Every datatype, in the protocol's order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The protocol's name, for example `FP32`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The datatype of a protocol name, which is upper case.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// Kind of the elements.
+            pub const fn kind(self) -> ElementKind {
+                match self {
+                    $(Self::$variant => ElementKind::$kind,)*
+                }
+            }
+
+            /// Bytes of one element; `None` for [`Datatype::Bytes`], whose elements vary.
+            pub const fn size(self) -> Option<usize> {
+                match self {
+                    $(Self::$variant => if $size == 0 { None } else { Some($size) },)*
+                }
+            }
+
+            /// numpy's type code without byte order, for example `f4`.
+            pub const fn numpy_code(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $numpy,)*
+                }
+            }
+        }
+    };
+}
+
+for_each_datatype!(define);
+
 impl Datatype {
-    /// Every datatype, in the protocol's order.
-    pub const ALL: [Self; 14] = [
-        Self::Bool,
-        Self::Uint8,
-        Self::Uint16,
-        Self::Uint32,
-        Self::Uint64,
-        Self::Int8,
-        Self::Int16,
-        Self::Int32,
-        Self::Int64,
-        Self::Fp16,
-        Self::Bf16,
-        Self::Fp32,
-        Self::Fp64,
-        Self::Bytes,
-    ];
-
-    /// The protocol's name, for example `FP32`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "BOOL",
-            Self::Uint8 => "UINT8",
-            Self::Uint16 => "UINT16",
-            Self::Uint32 => "UINT32",
-            Self::Uint64 => "UINT64",
-            Self::Int8 => "INT8",
-            Self::Int16 => "INT16",
-            Self::Int32 => "INT32",
-            Self::Int64 => "INT64",
-            Self::Fp16 => "FP16",
-            Self::Bf16 => "BF16",
-            Self::Fp32 => "FP32",
-            Self::Fp64 => "FP64",
-            Self::Bytes => "BYTES",
+    /// The datatype of numpy elements of that kind and size. Strings are BYTES; raw bytes (`V`) have no datatype.
+    pub fn from_numpy(kind: u8, size: usize) -> Option<Self> {
+        if matches!(kind, b'O' | b'S' | b'U') {
+            return Some(Self::Bytes);
         }
-    }
-
-    /// The datatype of a protocol name; upper case only, as the protocol has it.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "FP32" => Self::Fp32,
-            "BYTES" => Self::Bytes,
-            "BOOL" => Self::Bool,
-            "UINT8" => Self::Uint8,
-            "UINT16" => Self::Uint16,
-            "UINT32" => Self::Uint32,
-            "UINT64" => Self::Uint64,
-            "INT8" => Self::Int8,
-            "INT16" => Self::Int16,
-            "INT32" => Self::Int32,
-            "INT64" => Self::Int64,
-            "FP16" => Self::Fp16,
-            "BF16" => Self::Bf16,
-            "FP64" => Self::Fp64,
-            _ => return None,
-        })
-    }
-
-    /// Bytes of one element; `None` for [`Datatype::Bytes`], whose elements vary.
-    pub const fn size(self) -> Option<usize> {
-        match self {
-            Self::Bool | Self::Uint8 | Self::Int8 => Some(1),
-            Self::Uint16 | Self::Int16 | Self::Fp16 | Self::Bf16 => Some(2),
-            Self::Uint32 | Self::Int32 | Self::Fp32 => Some(4),
-            Self::Uint64 | Self::Int64 | Self::Fp64 => Some(8),
-            Self::Bytes => None,
-        }
+        let has = |datatype: &Self| {
+            kind != b'V' && datatype.numpy_code().as_bytes()[0] == kind && datatype.size() == Some(size)
+        };
+        Self::ALL.into_iter().find(has)
     }
 }
 
@@ -126,5 +142,15 @@ mod tests {
         for wrong in ["fp32", "STRING", "FP31", ""] {
             assert_eq!(Datatype::from_name(wrong), None);
         }
+    }
+
+    #[test]
+    fn numpy_codes_are_reversible_but_for_raw_bytes() {
+        for datatype in Datatype::ALL {
+            let code = datatype.numpy_code();
+            let expected = (datatype != Datatype::Bf16).then_some(datatype);
+            assert_eq!(Datatype::from_numpy(code.as_bytes()[0], code[1..].parse().unwrap()), expected);
+        }
+        assert_eq!(Datatype::from_numpy(b'f', 16), None);
     }
 }

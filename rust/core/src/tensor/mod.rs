@@ -9,7 +9,7 @@ mod tensor;
 
 pub use self::{
     buffer::{AlignedBuffer, Buffer, Memory, aligned_with_capacity, aligned_zeroed},
-    datatype::Datatype,
+    datatype::{Datatype, ElementKind},
     shape::{MAX_RANK, Shape, byte_size, element_count},
     tensor::{Inputs, Outputs, RowLengths, Tensor},
 };

@@ -56,24 +56,10 @@ pub(crate) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>
 /// The wire's name for an array's dtype.
 pub(crate) fn own_datatype(array: &Bound<'_, PyUntypedArray>) -> Option<Datatype> {
     let dtype = array.dtype();
-    Some(match (dtype.kind(), dtype.itemsize()) {
-        (b'b', 1) => Datatype::Bool,
-        (b'u', 1) => Datatype::Uint8,
-        (b'u', 2) => Datatype::Uint16,
-        (b'u', 4) => Datatype::Uint32,
-        (b'u', 8) => Datatype::Uint64,
-        (b'i', 1) => Datatype::Int8,
-        (b'i', 2) => Datatype::Int16,
-        (b'i', 4) => Datatype::Int32,
-        (b'i', 8) => Datatype::Int64,
-        (b'f', 2) => Datatype::Fp16,
-        (b'f', 4) => Datatype::Fp32,
-        (b'f', 8) => Datatype::Fp64,
-        (b'O' | b'S' | b'U', _) => Datatype::Bytes,
-        // A type of another package's, known by its name.
-        (_, 2) if dtype.str().is_ok_and(|name| name == "bfloat16") => Datatype::Bf16,
-        _ => return None,
-    })
+    let size = dtype.itemsize();
+    // A type of another package's, known by its name.
+    let is_bf16 = || size == 2 && dtype.str().is_ok_and(|name| name == "bfloat16");
+    Datatype::from_numpy(dtype.kind(), size).or_else(|| is_bf16().then_some(Datatype::Bf16))
 }
 
 /// The array itself if it is row-major and in the machine's byte order, else such a copy.

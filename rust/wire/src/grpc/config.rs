@@ -174,20 +174,8 @@ fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
 
 fn data_type(datatype: Datatype) -> pb::DataType {
     match datatype {
-        Datatype::Bool => pb::DataType::TypeBool,
-        Datatype::Uint8 => pb::DataType::TypeUint8,
-        Datatype::Uint16 => pb::DataType::TypeUint16,
-        Datatype::Uint32 => pb::DataType::TypeUint32,
-        Datatype::Uint64 => pb::DataType::TypeUint64,
-        Datatype::Int8 => pb::DataType::TypeInt8,
-        Datatype::Int16 => pb::DataType::TypeInt16,
-        Datatype::Int32 => pb::DataType::TypeInt32,
-        Datatype::Int64 => pb::DataType::TypeInt64,
-        Datatype::Fp16 => pb::DataType::TypeFp16,
-        Datatype::Bf16 => pb::DataType::TypeBf16,
-        Datatype::Fp32 => pb::DataType::TypeFp32,
-        Datatype::Fp64 => pb::DataType::TypeFp64,
         Datatype::Bytes => pb::DataType::TypeString,
+        datatype => pb::DataType::from_str_name(&format!("TYPE_{datatype}")).unwrap_or(pb::DataType::TypeInvalid),
     }
 }
 

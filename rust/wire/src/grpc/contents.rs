@@ -4,7 +4,7 @@ use super::protobuf::{Fields, Malformed, Value, count_varints, packed};
 use crate::shared_memory::RegionSlice;
 use bytes::Bytes;
 use penstock_core::{
-    AlignedBuffer, Datatype, Error, Result, Shape, aligned_with_capacity, aligned_zeroed, bytes_tensor,
+    AlignedBuffer, Datatype, ElementKind, Error, Result, Shape, aligned_with_capacity, aligned_zeroed, bytes_tensor,
 };
 use std::num::TryFromIntError;
 
@@ -48,19 +48,20 @@ const FIELDS: [Field; 8] = [
     Field { number: 8, name: "bytes_contents", form: Form::Bytes },
 ];
 
-/// The field that holds a datatype's elements; `None` for those that only travel raw.
+/// The field that holds a datatype's elements; `None` for datatypes that are only sent raw.
 fn field(datatype: Datatype) -> Option<Field> {
-    Some(match datatype {
-        Datatype::Bool => FIELDS[0],
-        Datatype::Int8 | Datatype::Int16 | Datatype::Int32 => FIELDS[1],
-        Datatype::Int64 => FIELDS[2],
-        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => FIELDS[3],
-        Datatype::Uint64 => FIELDS[4],
-        Datatype::Fp32 => FIELDS[5],
-        Datatype::Fp64 => FIELDS[6],
-        Datatype::Bytes => FIELDS[7],
-        Datatype::Fp16 | Datatype::Bf16 => return None,
-    })
+    let number = match (datatype.kind(), datatype.size()) {
+        (ElementKind::Bool, _) => 1,
+        (ElementKind::Int, Some(8)) => 3,
+        (ElementKind::Int, _) => 2,
+        (ElementKind::Uint, Some(8)) => 5,
+        (ElementKind::Uint, _) => 4,
+        (ElementKind::Float, Some(4)) => 6,
+        (ElementKind::Float, Some(8)) => 7,
+        (ElementKind::Bytes, _) => 8,
+        (ElementKind::Float, _) => return None,
+    };
+    known(number)
 }
 
 /// The elements of tensor `name` as the buffer of its tensor.
@@ -73,16 +74,16 @@ pub(super) fn buffer(name: &str, header: &TensorHeader, contents: &[Bytes]) -> R
     check_field(name, header, &counts)?;
     let Some(field) = field(header.datatype) else { return Ok(aligned_with_capacity(0)) };
     let reader = Reader { name, header, contents, field };
-    match header.datatype {
-        Datatype::Bool => reader.numbers(|value| Ok([u8::from(value != 0)])),
-        Datatype::Int8 => reader.numbers(|value| Ok(i8::try_from(value as i32)?.to_le_bytes())),
-        Datatype::Int16 => reader.numbers(|value| Ok(i16::try_from(value as i32)?.to_le_bytes())),
-        Datatype::Uint8 => reader.numbers(|value| Ok(u8::try_from(value as u32)?.to_le_bytes())),
-        Datatype::Uint16 => reader.numbers(|value| Ok(u16::try_from(value as u32)?.to_le_bytes())),
-        Datatype::Int32 | Datatype::Uint32 => reader.numbers(|value| Ok((value as u32).to_le_bytes())),
-        Datatype::Int64 | Datatype::Uint64 => reader.numbers(|value| Ok(value.to_le_bytes())),
-        Datatype::Fp32 | Datatype::Fp64 | Datatype::Fp16 | Datatype::Bf16 => reader.fixed(),
-        Datatype::Bytes => reader.framed(),
+    match (header.datatype.kind(), header.datatype.size()) {
+        (ElementKind::Bool, _) => reader.numbers(|value| Ok([u8::from(value != 0)])),
+        (ElementKind::Int, Some(1)) => reader.numbers(|value| Ok(i8::try_from(value as i32)?.to_le_bytes())),
+        (ElementKind::Int, Some(2)) => reader.numbers(|value| Ok(i16::try_from(value as i32)?.to_le_bytes())),
+        (ElementKind::Uint, Some(1)) => reader.numbers(|value| Ok(u8::try_from(value as u32)?.to_le_bytes())),
+        (ElementKind::Uint, Some(2)) => reader.numbers(|value| Ok(u16::try_from(value as u32)?.to_le_bytes())),
+        (ElementKind::Int | ElementKind::Uint, Some(4)) => reader.numbers(|value| Ok((value as u32).to_le_bytes())),
+        (ElementKind::Int | ElementKind::Uint, _) => reader.numbers(|value| Ok(value.to_le_bytes())),
+        (ElementKind::Float, _) => reader.fixed(),
+        (ElementKind::Bytes, _) => reader.framed(),
     }
 }
 
@@ -205,7 +206,7 @@ impl<'a> Reader<'a> {
     fn unfit(&self, index: usize, value: u64) -> Error {
         let (name, datatype) = (self.name, self.header.datatype);
         let value = match datatype {
-            Datatype::Uint8 | Datatype::Uint16 => i64::from(value as u32),
+            datatype if datatype.kind() == ElementKind::Uint => i64::from(value as u32),
             _ => i64::from(value as i32),
         };
         Error::invalid(format!("element {index} of input '{name}' is {value}, expected a value that fits {datatype}"))

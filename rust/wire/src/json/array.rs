@@ -1,11 +1,12 @@
 //! A tensor's `data`: JSON numbers, booleans and strings written straight into the tensor's buffer.
 
-use super::float::HalfFormat;
 use super::{
-    element::{self, ElementError, Read},
+    element::{self, ElementError, Read, Visitor},
     reader::{Reader, Skip},
 };
-use penstock_core::{AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, aligned_zeroed, element_count};
+use penstock_core::{
+    AlignedBuffer, Datatype, ElementKind, Error, Result, aligned_with_capacity, aligned_zeroed, element_count,
+};
 
 /// Levels that are open around a member of an input: the body, its list of inputs, the input.
 pub(crate) const LEVELS: usize = 3;
@@ -66,42 +67,51 @@ pub(crate) fn read_scalar(reader: &mut Reader<'_>, target: &Target<'_>) -> Resul
 }
 
 fn read_elements(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
-    match target.datatype {
-        Datatype::Bool => fixed(reader, array, element::boolean),
-        Datatype::Uint8 => fixed(reader, array, |reader| element::integer::<u8>(reader).map(u8::to_le_bytes)),
-        Datatype::Uint16 => fixed(reader, array, |reader| element::integer::<u16>(reader).map(u16::to_le_bytes)),
-        Datatype::Uint32 => fixed(reader, array, |reader| element::integer::<u32>(reader).map(u32::to_le_bytes)),
-        Datatype::Uint64 => fixed(reader, array, |reader| element::integer::<u64>(reader).map(u64::to_le_bytes)),
-        Datatype::Int8 => fixed(reader, array, |reader| element::integer::<i8>(reader).map(i8::to_le_bytes)),
-        Datatype::Int16 => fixed(reader, array, |reader| element::integer::<i16>(reader).map(i16::to_le_bytes)),
-        Datatype::Int32 => fixed(reader, array, |reader| element::integer::<i32>(reader).map(i32::to_le_bytes)),
-        Datatype::Int64 => fixed(reader, array, |reader| element::integer::<i64>(reader).map(i64::to_le_bytes)),
-        Datatype::Fp16 => fixed(reader, array, |reader| element::narrow(reader, HalfFormat::FP16)),
-        Datatype::Bf16 => fixed(reader, array, |reader| element::narrow(reader, HalfFormat::BF16)),
-        Datatype::Fp32 => fixed(reader, array, element::single),
-        Datatype::Fp64 => fixed(reader, array, element::double),
-        Datatype::Bytes => strings(reader, array, target.base64),
+    element::visit(target.datatype, ArrayVisitor { reader, target, array })
+}
+
+/// Reads an array with the parser of its elements.
+struct ArrayVisitor<'a, 'j, 't> {
+    reader: &'a mut Reader<'j>,
+    target: &'a Target<'t>,
+    array: Array<'t>,
+}
+
+impl Visitor for ArrayVisitor<'_, '_, '_> {
+    type Output = Read<AlignedBuffer>;
+
+    #[inline(always)]
+    fn fixed<const N: usize>(self, parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>) -> Self::Output {
+        fixed(self.reader, self.array, parse)
+    }
+
+    fn strings(self) -> Self::Output {
+        strings(self.reader, self.array, self.target.base64)
     }
 }
 
-/// As [`read_elements`], where `null` stands for a float that is no number.
+/// As [`read_elements`], where `null` stands for a float that is not a number.
 #[cold]
 fn read_leniently(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
-    let bits = |bits: u16| bits.to_le_bytes();
-    match target.datatype {
-        Datatype::Fp16 => fixed(
-            reader,
-            array,
-            or_null(|reader| element::narrow(reader, HalfFormat::FP16), bits(HalfFormat::FP16.nan())),
-        ),
-        Datatype::Bf16 => fixed(
-            reader,
-            array,
-            or_null(|reader| element::narrow(reader, HalfFormat::BF16), bits(HalfFormat::BF16.nan())),
-        ),
-        Datatype::Fp32 => fixed(reader, array, or_null(element::single, f32::NAN.to_le_bytes())),
-        Datatype::Fp64 => fixed(reader, array, or_null(element::double, f64::NAN.to_le_bytes())),
+    match target.datatype.kind() {
+        ElementKind::Float => element::visit(target.datatype, NullableVisitor(ArrayVisitor { reader, target, array })),
         _ => read_elements(reader, target, array),
+    }
+}
+
+/// Reads an array of floats in which `null` is NaN.
+struct NullableVisitor<'a, 'j, 't>(ArrayVisitor<'a, 'j, 't>);
+
+impl Visitor for NullableVisitor<'_, '_, '_> {
+    type Output = Read<AlignedBuffer>;
+
+    fn fixed<const N: usize>(self, parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>) -> Self::Output {
+        let nan = parse(&mut Reader::new(b"NaN"))?;
+        self.0.fixed(or_null(parse, nan))
+    }
+
+    fn strings(self) -> Self::Output {
+        self.0.strings()
     }
 }
 

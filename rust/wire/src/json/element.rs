@@ -9,7 +9,8 @@ use super::{
     number::{self, ShortDecimal},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use penstock_core::{AlignedBuffer, Datatype, Error, bytes_tensor};
+use penstock_core::{AlignedBuffer, Datatype, ElementKind, Error, bytes_tensor};
+use std::borrow::Cow;
 
 /// What is wrong with a tensor's data.
 pub(crate) enum ElementError {
@@ -166,22 +167,52 @@ fn wrong_element(mut reader: Reader<'_>) -> ElementError {
     }
 }
 
-/// What a datatype takes as an element.
-pub(crate) fn accepted(datatype: Datatype) -> &'static str {
+/// Consumer of the parser that a datatype's elements have: one `match` over datatypes serves every kind of array.
+pub(crate) trait Visitor {
+    type Output;
+
+    /// Elements of `N` bytes.
+    fn fixed<const N: usize>(self, parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>) -> Self::Output;
+
+    /// BYTES.
+    fn strings(self) -> Self::Output;
+}
+
+/// Calls `visitor` with the parser of a datatype's elements.
+#[inline(always)]
+pub(crate) fn visit<V: Visitor>(datatype: Datatype, visitor: V) -> V::Output {
     match datatype {
-        Datatype::Bool => "true, false, 0 or 1",
-        Datatype::Uint8 => "integers from 0 to 255",
-        Datatype::Uint16 => "integers from 0 to 65535",
-        Datatype::Uint32 => "integers from 0 to 4294967295",
-        Datatype::Uint64 => "integers from 0 to 18446744073709551615",
-        Datatype::Int8 => "integers from -128 to 127",
-        Datatype::Int16 => "integers from -32768 to 32767",
-        Datatype::Int32 => "integers from -2147483648 to 2147483647",
-        Datatype::Int64 => "integers from -9223372036854775808 to 9223372036854775807",
-        Datatype::Fp16 => "numbers up to 65504, NaN, Infinity and -Infinity",
-        Datatype::Bf16 => "numbers up to 3.3895314e38, NaN, Infinity and -Infinity",
-        Datatype::Fp32 => "numbers up to 3.4028235e38, NaN, Infinity and -Infinity",
-        Datatype::Fp64 => "numbers up to 1.7976931348623157e308, NaN, Infinity and -Infinity",
-        Datatype::Bytes => "strings",
+        Datatype::Bool => visitor.fixed(boolean),
+        Datatype::Uint8 => visitor.fixed(|reader| integer(reader).map(u8::to_le_bytes)),
+        Datatype::Uint16 => visitor.fixed(|reader| integer(reader).map(u16::to_le_bytes)),
+        Datatype::Uint32 => visitor.fixed(|reader| integer(reader).map(u32::to_le_bytes)),
+        Datatype::Uint64 => visitor.fixed(|reader| integer(reader).map(u64::to_le_bytes)),
+        Datatype::Int8 => visitor.fixed(|reader| integer(reader).map(i8::to_le_bytes)),
+        Datatype::Int16 => visitor.fixed(|reader| integer(reader).map(i16::to_le_bytes)),
+        Datatype::Int32 => visitor.fixed(|reader| integer(reader).map(i32::to_le_bytes)),
+        Datatype::Int64 => visitor.fixed(|reader| integer(reader).map(i64::to_le_bytes)),
+        Datatype::Fp16 => visitor.fixed(|reader| narrow(reader, HalfFormat::FP16)),
+        Datatype::Bf16 => visitor.fixed(|reader| narrow(reader, HalfFormat::BF16)),
+        Datatype::Fp32 => visitor.fixed(single),
+        Datatype::Fp64 => visitor.fixed(double),
+        Datatype::Bytes => visitor.strings(),
     }
+}
+
+/// Description of the elements that a datatype accepts, for errors.
+pub(crate) fn accepted(datatype: Datatype) -> Cow<'static, str> {
+    let bits = 8 * datatype.size().unwrap_or(0);
+    let most = match (datatype.kind(), datatype) {
+        (ElementKind::Bool, _) => return "true, false, 0 or 1".into(),
+        (ElementKind::Bytes, _) => return "strings".into(),
+        (ElementKind::Uint, _) => return format!("integers from 0 to {}", u64::MAX >> (64 - bits)).into(),
+        (ElementKind::Int, _) => {
+            return format!("integers from {} to {}", i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)).into();
+        }
+        (_, Datatype::Fp16) => "65504",
+        (_, Datatype::Bf16) => "3.3895314e38",
+        (_, Datatype::Fp32) => "3.4028235e38",
+        _ => "1.7976931348623157e308",
+    };
+    format!("numbers up to {most}, NaN, Infinity and -Infinity").into()
 }

@@ -3,7 +3,7 @@
 use super::string;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use half::{bf16, f16};
-use penstock_core::{Datatype, Error, Result, Tensor, bytes_tensor};
+use penstock_core::{Datatype, ElementKind, Error, Result, Tensor, bytes_tensor};
 
 /// How elements are written.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +17,12 @@ pub(crate) struct Style {
 /// Bytes that the elements of a tensor take as text, roughly and seldom too few.
 pub(crate) fn estimate(tensor: &Tensor) -> usize {
     let bytes = tensor.as_slice().len();
-    2 + match tensor.datatype() {
-        Datatype::Bool => bytes * 6,
-        Datatype::Uint8 | Datatype::Int8 => bytes * 4,
-        Datatype::Uint16 | Datatype::Int16 => bytes * 3,
-        Datatype::Fp16 | Datatype::Bf16 => bytes * 6,
-        Datatype::Uint32 | Datatype::Int32 | Datatype::Fp32 => bytes * 3,
-        Datatype::Uint64 | Datatype::Int64 | Datatype::Fp64 => bytes * 5 / 2,
-        Datatype::Bytes => bytes + bytes / 3,
+    2 + match (tensor.datatype().kind(), tensor.datatype().size()) {
+        (ElementKind::Bytes, _) => bytes + bytes / 3,
+        (ElementKind::Bool, _) | (ElementKind::Float, Some(1 | 2)) => bytes * 6,
+        (_, Some(1)) => bytes * 4,
+        (_, Some(2 | 4)) => bytes * 3,
+        _ => bytes * 5 / 2,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The JSON Schema of one tensor: its elements, its shape, and its data, flat or nested.
 
-use penstock_core::{Datatype, TensorSpec};
+use penstock_core::{Datatype, ElementKind, TensorSpec};
 use serde_json::{Value, json};
 
 /// Halfway between the largest number and what would be the next: what is nearer to that is out of range.
@@ -25,7 +25,6 @@ pub(super) struct Elements<'a> {
 
 /// One element.
 pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
-    let integer = |format: &str, low: Value, high: Value| json!({"type": "integer", "format": format, "minimum": low, "maximum": high});
     let kind = if elements.nullable { json!(["number", "null"]) } else { json!("number") };
     let number = |most: f64| match elements.answered {
         true => json!({"type": kind}),
@@ -33,19 +32,10 @@ pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
     };
     match datatype {
         Datatype::Bool => json!({"type": ["boolean", "integer"], "minimum": 0, "maximum": 1}),
-        Datatype::Uint8 => integer("uint8", 0.into(), u8::MAX.into()),
-        Datatype::Uint16 => integer("uint16", 0.into(), u16::MAX.into()),
-        Datatype::Uint32 => integer("uint32", 0.into(), u32::MAX.into()),
-        Datatype::Uint64 => integer("uint64", 0.into(), u64::MAX.into()),
-        Datatype::Int8 => integer("int8", i8::MIN.into(), i8::MAX.into()),
-        Datatype::Int16 => integer("int16", i16::MIN.into(), i16::MAX.into()),
-        Datatype::Int32 => integer("int32", i32::MIN.into(), i32::MAX.into()),
-        Datatype::Int64 => integer("int64", i64::MIN.into(), i64::MAX.into()),
         Datatype::Fp16 if elements.answered => json!({"type": kind}),
         Datatype::Fp16 => json!({"type": kind, "exclusiveMinimum": -FP16_END, "exclusiveMaximum": FP16_END}),
         Datatype::Bf16 => number(BF16_MOST),
         Datatype::Fp32 => number(FP32_MOST),
-        Datatype::Fp64 => json!({"type": kind, "format": "double"}),
         Datatype::Bytes => match elements.document {
             None => json!({"type": "string"}),
             Some(key) => json!({
@@ -54,7 +44,19 @@ pub(super) fn element(datatype: Datatype, elements: Elements<'_>) -> Value {
                 "contentSchema": super::names::reference("schemas", key),
             }),
         },
+        Datatype::Fp64 => json!({"type": kind, "format": "double"}),
+        datatype if datatype.kind() == ElementKind::Float => json!({"type": kind}),
+        datatype => integer(datatype),
     }
+}
+
+fn integer(datatype: Datatype) -> Value {
+    let unused = 64 - 8 * datatype.size().unwrap_or(8);
+    let (least, most): (Value, Value) = match datatype.kind() {
+        ElementKind::Int => ((i64::MIN >> unused).into(), (i64::MAX >> unused).into()),
+        _ => (0.into(), (u64::MAX >> unused).into()),
+    };
+    json!({"type": "integer", "format": datatype.name().to_ascii_lowercase(), "minimum": least, "maximum": most})
 }
 
 /// The sizes that an axis may have.

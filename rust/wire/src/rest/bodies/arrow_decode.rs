@@ -1,8 +1,8 @@
 //! Arrow IPC streams of one record batch: a column is an input, a row is a row of its first axis.
 
-use super::tensors::Inputs;
+use super::{arrow_encode::data_type, tensors::Inputs};
 use ::bytes::Bytes;
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::ArrowPrimitiveType};
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, DataType};
@@ -84,10 +84,6 @@ fn input(column: &ArrayRef, index: usize, inputs: &mut Inputs<'_>) -> Result<()>
 
 /// The elements of an array without lists.
 fn elements(values: &ArrayRef) -> Result<(Datatype, AlignedBuffer)> {
-    use arrow_array::types::{
-        Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-        UInt32Type, UInt64Type,
-    };
     Ok(match values.data_type() {
         DataType::Boolean => {
             let bits = values.as_boolean();
@@ -95,31 +91,25 @@ fn elements(values: &ArrayRef) -> Result<(Datatype, AlignedBuffer)> {
             buffer.iter_mut().zip(bits.values()).for_each(|(byte, bit)| *byte = bit.into());
             (Datatype::Bool, buffer)
         }
-        DataType::UInt8 => (Datatype::Uint8, numbers::<UInt8Type>(values)),
-        DataType::UInt16 => (Datatype::Uint16, numbers::<UInt16Type>(values)),
-        DataType::UInt32 => (Datatype::Uint32, numbers::<UInt32Type>(values)),
-        DataType::UInt64 => (Datatype::Uint64, numbers::<UInt64Type>(values)),
-        DataType::Int8 => (Datatype::Int8, numbers::<Int8Type>(values)),
-        DataType::Int16 => (Datatype::Int16, numbers::<Int16Type>(values)),
-        DataType::Int32 => (Datatype::Int32, numbers::<Int32Type>(values)),
-        DataType::Int64 => (Datatype::Int64, numbers::<Int64Type>(values)),
-        DataType::Float16 => (Datatype::Fp16, numbers::<Float16Type>(values)),
-        DataType::Float32 => (Datatype::Fp32, numbers::<Float32Type>(values)),
-        DataType::Float64 => (Datatype::Fp64, numbers::<Float64Type>(values)),
         DataType::Utf8 => strings(values.as_string::<i32>().iter().flatten().map(str::as_bytes))?,
         DataType::LargeUtf8 => strings(values.as_string::<i64>().iter().flatten().map(str::as_bytes))?,
         DataType::Binary => strings(values.as_binary::<i32>().iter().flatten())?,
         DataType::LargeBinary => strings(values.as_binary::<i64>().iter().flatten())?,
-        other => {
-            return Err(Error::invalid(format!(
-                "Arrow type {other} is not read, expected numbers, booleans, strings or binary, or fixed-size lists of them"
-            )));
-        }
+        other => match Datatype::ALL.into_iter().find(|datatype| data_type(*datatype).as_ref() == Some(other)) {
+            Some(datatype) => (datatype, numbers(values, datatype)),
+            None => {
+                return Err(Error::invalid(format!(
+                    "Arrow type {other} is not read, expected numbers, booleans, strings or binary, or fixed-size lists of them"
+                )));
+            }
+        },
     })
 }
 
-fn numbers<T: ArrowPrimitiveType>(values: &ArrayRef) -> AlignedBuffer {
-    let bytes = values.as_primitive::<T>().values().inner().as_slice();
+/// Elements of fixed size, little-endian in Arrow too.
+fn numbers(values: &ArrayRef, datatype: Datatype) -> AlignedBuffer {
+    let (data, size) = (values.to_data(), datatype.size().unwrap_or(0));
+    let bytes = &data.buffers()[0].as_slice()[data.offset() * size..][..data.len() * size];
     let mut buffer = aligned_with_capacity(bytes.len());
     buffer.extend_from_slice(bytes);
     buffer

@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use penstock_core::{
     BodyChunks, Buffer, Datatype, Error, Kind, ModelSpec, ResponsePlan, Result, Tensor, bytes_tensor,
     copies::{self, Step},
-    element_count,
+    element_count, for_each_datatype,
 };
 use std::{collections::HashMap, sync::Arc};
 
@@ -77,18 +77,7 @@ fn values(output: &Output<'_>) -> Result<ArrayRef> {
             return Ok(Arc::new(BooleanArray::new(bits, None)));
         }
         Datatype::Bytes => return strings(output),
-        Datatype::Uint8 => DataType::UInt8,
-        Datatype::Uint16 => DataType::UInt16,
-        Datatype::Uint32 => DataType::UInt32,
-        Datatype::Uint64 => DataType::UInt64,
-        Datatype::Int8 => DataType::Int8,
-        Datatype::Int16 => DataType::Int16,
-        Datatype::Int32 => DataType::Int32,
-        Datatype::Int64 => DataType::Int64,
-        Datatype::Fp16 => DataType::Float16,
-        Datatype::Fp32 => DataType::Float32,
-        Datatype::Fp64 => DataType::Float64,
-        Datatype::Bf16 => return Err(failed()),
+        datatype => data_type(datatype).ok_or_else(failed)?,
     };
     let data = ArrayData::builder(data_type)
         .len(element_count(tensor.shape())?)
@@ -98,6 +87,20 @@ fn values(output: &Output<'_>) -> Result<ArrayRef> {
         .map_err(|_| failed())?;
     Ok(make_array(data))
 }
+
+macro_rules! define {
+    ($($(#[$doc:meta])* ($variant:ident, $name:literal, $kind:ident, $size:literal, $numpy:literal, [$($arrow:ident)?], $safetensors:tt),)*) => {
+        /// The Arrow type of a datatype; `None` where Arrow has none.
+        pub(super) fn data_type(datatype: Datatype) -> Option<DataType> {
+            match datatype {
+                $($(Datatype::$variant => Some(DataType::$arrow),)?)*
+                _ => None,
+            }
+        }
+    };
+}
+
+for_each_datatype!(define);
 
 fn buffer(tensor: &Tensor) -> arrow_buffer::Buffer {
     match tensor.buffer() {

@@ -1,5 +1,6 @@
 //! Which formats there are, and what they are called.
 
+use super::{arrow_encode, safetensors};
 use penstock_core::Datatype;
 
 /// A format of an infer body other than the protocol's own.
@@ -44,10 +45,10 @@ impl Format {
     }
 
     /// Whether it has a place for elements of this datatype.
-    pub const fn holds(self, datatype: Datatype) -> bool {
+    pub fn holds(self, datatype: Datatype) -> bool {
         match self {
-            Self::Safetensors => !matches!(datatype, Datatype::Bytes),
-            Self::Arrow => !matches!(datatype, Datatype::Bf16),
+            Self::Safetensors => safetensors::dtype(datatype).is_some(),
+            Self::Arrow => arrow_encode::data_type(datatype).is_some(),
             Self::Npy | Self::Npz | Self::Msgpack => true,
         }
     }

@@ -4,7 +4,7 @@
 use super::msgpack_reader::{Item, Reader};
 use crate::json::element::accepted;
 use half::{bf16, f16};
-use penstock_core::{AlignedBuffer, Datatype, Error, Result, aligned_with_capacity, bytes_tensor};
+use penstock_core::{AlignedBuffer, Datatype, ElementKind, Error, Result, aligned_with_capacity, bytes_tensor};
 
 /// What is known of a tensor before its elements are read.
 #[derive(Clone, Copy)]
@@ -92,33 +92,17 @@ fn ragged(target: &Target<'_>) -> Error {
 
 /// Appends one element; `None` when the item is not one of the datatype.
 fn append(datatype: Datatype, item: &Item<'_>, buffer: &mut AlignedBuffer) -> Option<Result<()>> {
-    match datatype {
-        Datatype::Bool => buffer.extend_from_slice(&[boolean(item)?]),
-        Datatype::Uint8 => buffer.extend_from_slice(&u8::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Uint16 => buffer.extend_from_slice(&u16::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Uint32 => buffer.extend_from_slice(&u32::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Uint64 => buffer.extend_from_slice(&u64::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Int8 => buffer.extend_from_slice(&i8::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Int16 => buffer.extend_from_slice(&i16::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Int32 => buffer.extend_from_slice(&i32::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Int64 => buffer.extend_from_slice(&i64::try_from(integer(item)?).ok()?.to_le_bytes()),
-        Datatype::Fp16 => {
-            let value = float(item)?;
-            let narrow = f16::from_f64(value);
-            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
+    let size = datatype.size().unwrap_or(0);
+    match datatype.kind() {
+        ElementKind::Bool => buffer.extend_from_slice(&[boolean(item)?]),
+        kind @ (ElementKind::Uint | ElementKind::Int) => {
+            let (value, bits) = (integer(item)?, 8 * size as u32);
+            let most = 1_i128 << if kind == ElementKind::Int { bits - 1 } else { bits };
+            let least = if kind == ElementKind::Int { -most } else { 0 };
+            (least..most).contains(&value).then(|| buffer.extend_from_slice(&value.to_le_bytes()[..size]))?;
         }
-        Datatype::Bf16 => {
-            let value = float(item)?;
-            let narrow = bf16::from_f64(value);
-            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
-        }
-        Datatype::Fp32 => {
-            let value = float(item)?;
-            let narrow = value as f32;
-            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
-        }
-        Datatype::Fp64 => buffer.extend_from_slice(&float(item)?.to_le_bytes()),
-        Datatype::Bytes => {
+        ElementKind::Float => append_float(datatype, float(item)?, buffer)?,
+        ElementKind::Bytes => {
             let (Item::Str(bytes) | Item::Bin(bytes)) = item else { return None };
             match bytes_tensor::prefix(bytes.len()) {
                 Ok(prefix) => buffer.extend_from_slice(&prefix),
@@ -128,6 +112,25 @@ fn append(datatype: Datatype, item: &Item<'_>, buffer: &mut AlignedBuffer) -> Op
         }
     }
     Some(Ok(()))
+}
+
+fn append_float(datatype: Datatype, value: f64, buffer: &mut AlignedBuffer) -> Option<()> {
+    match datatype {
+        Datatype::Fp16 => {
+            let narrow = f16::from_f64(value);
+            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
+        }
+        Datatype::Bf16 => {
+            let narrow = bf16::from_f64(value);
+            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
+        }
+        Datatype::Fp32 => {
+            let narrow = value as f32;
+            buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
+        }
+        _ => buffer.extend_from_slice(&value.to_le_bytes()),
+    }
+    Some(())
 }
 
 /// The bytes of a narrow float, unless it became infinite on the way.

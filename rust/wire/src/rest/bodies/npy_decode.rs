@@ -230,23 +230,12 @@ impl Element {
     /// The datatype of such elements, for an input that expects `expected`: numpy has no brain floats, and
     /// keeps those of `ml_dtypes` as two bytes of nothing in particular.
     pub(super) fn datatype(self, expected: Datatype) -> Option<Datatype> {
-        Some(match (self.kind, self.size) {
-            (b'b' | b'?', 1) => Datatype::Bool,
-            (b'u', 1) => Datatype::Uint8,
-            (b'u', 2) => Datatype::Uint16,
-            (b'u', 4) => Datatype::Uint32,
-            (b'u', 8) => Datatype::Uint64,
-            (b'i', 1) => Datatype::Int8,
-            (b'i', 2) => Datatype::Int16,
-            (b'i', 4) => Datatype::Int32,
-            (b'i', 8) => Datatype::Int64,
-            (b'f', 2) => Datatype::Fp16,
-            (b'f', 4) => Datatype::Fp32,
-            (b'f', 8) => Datatype::Fp64,
-            (b'S' | b'U', _) => Datatype::Bytes,
-            (b'V', 2) if expected == Datatype::Bf16 => Datatype::Bf16,
-            _ => return None,
-        })
+        let raw = || expected.size() == Some(self.size) && expected.numpy_code().starts_with('V');
+        match self.kind {
+            b'?' => Some(Datatype::Bool),
+            b'V' => raw().then_some(expected),
+            kind => Datatype::from_numpy(kind, self.size),
+        }
     }
 
     /// Elements as they lie in a tensor.

@@ -32,29 +32,15 @@ pub(super) fn write(pieces: &mut Pieces, output: &Output<'_>) -> Result<()> {
         pieces.out.extend_from_slice(&padded);
         return Ok(());
     }
-    header(&mut pieces.out, descr(tensor.datatype()), tensor.shape());
+    header(&mut pieces.out, &descr(tensor.datatype()), tensor.shape());
     pieces.tensor(tensor.buffer());
     Ok(())
 }
 
-const fn descr(datatype: Datatype) -> &'static str {
-    match datatype {
-        Datatype::Bool => "|b1",
-        Datatype::Uint8 => "|u1",
-        Datatype::Uint16 => "<u2",
-        Datatype::Uint32 => "<u4",
-        Datatype::Uint64 => "<u8",
-        Datatype::Int8 => "|i1",
-        Datatype::Int16 => "<i2",
-        Datatype::Int32 => "<i4",
-        Datatype::Int64 => "<i8",
-        Datatype::Fp16 => "<f2",
-        // As `ml_dtypes` has its brain floats written.
-        Datatype::Bf16 => "<V2",
-        Datatype::Fp32 => "<f4",
-        Datatype::Fp64 => "<f8",
-        Datatype::Bytes => "|S1",
-    }
+/// The dtype of elements that are not strings, with its byte order.
+fn descr(datatype: Datatype) -> String {
+    let order = if datatype.size() == Some(1) { '|' } else { '<' };
+    format!("{order}{}", datatype.numpy_code())
 }
 
 fn header(out: &mut Vec<u8>, descr: &str, shape: &[usize]) {

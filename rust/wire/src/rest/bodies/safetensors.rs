@@ -5,6 +5,7 @@ use ::safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use penstock_core::{
     BodyChunks, Datatype, Error, Kind, MAX_RANK, ModelSpec, ResponsePlan, Result,
     copies::{self, Step},
+    for_each_datatype,
 };
 use std::collections::HashMap;
 
@@ -30,42 +31,22 @@ pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>) -> Result<()> {
     Ok(())
 }
 
-fn datatype(dtype: Dtype) -> Option<Datatype> {
-    Some(match dtype {
-        Dtype::BOOL => Datatype::Bool,
-        Dtype::U8 => Datatype::Uint8,
-        Dtype::U16 => Datatype::Uint16,
-        Dtype::U32 => Datatype::Uint32,
-        Dtype::U64 => Datatype::Uint64,
-        Dtype::I8 => Datatype::Int8,
-        Dtype::I16 => Datatype::Int16,
-        Dtype::I32 => Datatype::Int32,
-        Dtype::I64 => Datatype::Int64,
-        Dtype::F16 => Datatype::Fp16,
-        Dtype::BF16 => Datatype::Bf16,
-        Dtype::F32 => Datatype::Fp32,
-        Dtype::F64 => Datatype::Fp64,
-        _ => return None,
-    })
+macro_rules! define {
+    ($($(#[$doc:meta])* ($variant:ident, $name:literal, $kind:ident, $size:literal, $numpy:literal, $arrow:tt, [$($dtype:ident)?]),)*) => {
+        /// The datatypes that safetensors has.
+        const DTYPES: &[(Datatype, Dtype)] = &[$($((Datatype::$variant, Dtype::$dtype),)?)*];
+    };
 }
 
-const fn dtype(datatype: Datatype) -> Option<Dtype> {
-    Some(match datatype {
-        Datatype::Bool => Dtype::BOOL,
-        Datatype::Uint8 => Dtype::U8,
-        Datatype::Uint16 => Dtype::U16,
-        Datatype::Uint32 => Dtype::U32,
-        Datatype::Uint64 => Dtype::U64,
-        Datatype::Int8 => Dtype::I8,
-        Datatype::Int16 => Dtype::I16,
-        Datatype::Int32 => Dtype::I32,
-        Datatype::Int64 => Dtype::I64,
-        Datatype::Fp16 => Dtype::F16,
-        Datatype::Bf16 => Dtype::BF16,
-        Datatype::Fp32 => Dtype::F32,
-        Datatype::Fp64 => Dtype::F64,
-        Datatype::Bytes => return None,
-    })
+for_each_datatype!(define);
+
+fn datatype(dtype: Dtype) -> Option<Datatype> {
+    DTYPES.iter().find_map(|(datatype, known)| (*known == dtype).then_some(*datatype))
+}
+
+/// The dtype of a datatype; `None` where safetensors has none.
+pub(super) fn dtype(datatype: Datatype) -> Option<Dtype> {
+    DTYPES.iter().find_map(|(known, dtype)| (*known == datatype).then_some(*dtype))
 }
 
 pub(super) fn encode(spec: &ModelSpec, plan: &ResponsePlan, outputs: &[Output<'_>]) -> Result<BodyChunks> {

@@ -4,15 +4,13 @@ use crate::{
     Limits,
     json::{
         array::{Target, describe},
-        element::{self, ElementError, Read},
+        element::{self, ElementError, Read, Visitor},
         fault::Scan,
-        float::HalfFormat,
         reader::{Reader, Skip},
     },
 };
 use penstock_core::{
-    AlignedBuffer, Buffer, Datatype, Error, ModelSpec, Result, Shape, Tensor, TensorSpec, aligned_with_capacity,
-    bytes_tensor,
+    AlignedBuffer, Buffer, Error, ModelSpec, Result, Shape, Tensor, TensorSpec, aligned_with_capacity, bytes_tensor,
 };
 use smallvec::SmallVec;
 
@@ -92,49 +90,15 @@ impl<'s> Column<'s> {
         }
     }
 
-    /// Reads an array of elements; how many there are.
+    /// Reads an array of elements and returns their count.
     fn leaves(&mut self, reader: &mut Reader<'_>) -> Read<usize> {
-        let buffer = &mut self.buffer;
-        match self.spec.datatype {
-            Datatype::Bool => append(reader, buffer, element::boolean),
-            Datatype::Uint8 => append(reader, buffer, |reader| element::integer(reader).map(u8::to_le_bytes)),
-            Datatype::Uint16 => append(reader, buffer, |reader| element::integer(reader).map(u16::to_le_bytes)),
-            Datatype::Uint32 => append(reader, buffer, |reader| element::integer(reader).map(u32::to_le_bytes)),
-            Datatype::Uint64 => append(reader, buffer, |reader| element::integer(reader).map(u64::to_le_bytes)),
-            Datatype::Int8 => append(reader, buffer, |reader| element::integer(reader).map(i8::to_le_bytes)),
-            Datatype::Int16 => append(reader, buffer, |reader| element::integer(reader).map(i16::to_le_bytes)),
-            Datatype::Int32 => append(reader, buffer, |reader| element::integer(reader).map(i32::to_le_bytes)),
-            Datatype::Int64 => append(reader, buffer, |reader| element::integer(reader).map(i64::to_le_bytes)),
-            Datatype::Fp16 => append(reader, buffer, |reader| element::narrow(reader, HalfFormat::FP16)),
-            Datatype::Bf16 => append(reader, buffer, |reader| element::narrow(reader, HalfFormat::BF16)),
-            Datatype::Fp32 => append(reader, buffer, element::single),
-            Datatype::Fp64 => append(reader, buffer, element::double),
-            Datatype::Bytes => items(reader, |reader| self.leaf(reader)),
-        }
+        element::visit(self.spec.datatype, LeavesVisitor { column: self, reader })
     }
 
     /// Reads one element.
     fn leaf(&mut self, reader: &mut Reader<'_>) -> Read<()> {
         reader.peek();
-        let buffer = &mut self.buffer;
-        match self.spec.datatype {
-            Datatype::Bool => put(buffer, element::boolean(reader)?),
-            Datatype::Uint8 => put(buffer, element::integer::<u8>(reader)?.to_le_bytes()),
-            Datatype::Uint16 => put(buffer, element::integer::<u16>(reader)?.to_le_bytes()),
-            Datatype::Uint32 => put(buffer, element::integer::<u32>(reader)?.to_le_bytes()),
-            Datatype::Uint64 => put(buffer, element::integer::<u64>(reader)?.to_le_bytes()),
-            Datatype::Int8 => put(buffer, element::integer::<i8>(reader)?.to_le_bytes()),
-            Datatype::Int16 => put(buffer, element::integer::<i16>(reader)?.to_le_bytes()),
-            Datatype::Int32 => put(buffer, element::integer::<i32>(reader)?.to_le_bytes()),
-            Datatype::Int64 => put(buffer, element::integer::<i64>(reader)?.to_le_bytes()),
-            Datatype::Fp16 => put(buffer, element::narrow(reader, HalfFormat::FP16)?),
-            Datatype::Bf16 => put(buffer, element::narrow(reader, HalfFormat::BF16)?),
-            Datatype::Fp32 => put(buffer, element::single(reader)?),
-            Datatype::Fp64 => put(buffer, element::double(reader)?),
-            Datatype::Bytes if self.spec.document => return document(reader, buffer, self.limits.max_depth),
-            Datatype::Bytes => return bytes(reader, buffer),
-        }
-        Ok(())
+        element::visit(self.spec.datatype, LeafVisitor { column: self, reader })
     }
 
     #[cold]
@@ -165,6 +129,44 @@ impl<'s> Column<'s> {
             ));
         }
         Error::invalid(format!("input '{name}' has shape {shape:?}, model '{}' expects {expected:?}", self.model.name))
+    }
+}
+
+/// Reads an array with the parser of its elements.
+struct LeavesVisitor<'a, 's, 'j> {
+    column: &'a mut Column<'s>,
+    reader: &'a mut Reader<'j>,
+}
+
+impl Visitor for LeavesVisitor<'_, '_, '_> {
+    type Output = Read<usize>;
+
+    fn fixed<const N: usize>(self, parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>) -> Self::Output {
+        append(self.reader, &mut self.column.buffer, parse)
+    }
+
+    fn strings(self) -> Self::Output {
+        items(self.reader, |reader| self.column.leaf(reader))
+    }
+}
+
+/// Reads one element with its parser.
+struct LeafVisitor<'a, 's, 'j> {
+    column: &'a mut Column<'s>,
+    reader: &'a mut Reader<'j>,
+}
+
+impl Visitor for LeafVisitor<'_, '_, '_> {
+    type Output = Read<()>;
+
+    fn fixed<const N: usize>(self, parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>) -> Self::Output {
+        put(&mut self.column.buffer, parse(self.reader)?);
+        Ok(())
+    }
+
+    fn strings(self) -> Self::Output {
+        let Column { spec, limits, buffer, .. } = self.column;
+        if spec.document { document(self.reader, buffer, limits.max_depth) } else { bytes(self.reader, buffer) }
     }
 }
 
