@@ -17,7 +17,6 @@ SOFT, HARD = 300, 500
 
 LONG_FOR_A_REASON = {
     "python/penstock/config.py": "every setting, with its kind and help, and once more as a keyword argument",
-    "python/penstock/_repository/manager.py": "all that decides what serves, under one lock",
     "python/penstock/_server/server.py": "one public class: what users can do with a server, each with what it raises",
     "rust/server/src/rest/routes.rs": "the table of REST routes",
     "rust/server/src/settings/config.rs": "everything that can be set, as plain values",

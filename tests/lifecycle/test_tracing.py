@@ -313,7 +313,7 @@ def test_tracing_is_off_unless_said(monkeypatch: pytest.MonkeyPatch, environ: di
         (
             {},
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not spoken, expected http/protobuf; or otlp_endpoint=off",
+            "OTEL_EXPORTER_OTLP_PROTOCOL: got 'grpc', expected http/protobuf; or otlp_endpoint=off",
         ),
     ],
 )

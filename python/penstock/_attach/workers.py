@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._model.checks import check_batching
 from penstock._model.options import belongs_to_model, check_processes
 from penstock._runtime import tracebacks
-from penstock._runtime.instance import alone
+from penstock._runtime.instance import for_single_instance
 from penstock._spec.instances import Processes
 from penstock.errors import SignatureError
 
@@ -115,7 +115,7 @@ def _work(
     forks.watch()
     worker = _core.Worker.attached(channel)
     try:
-        if not worker.serve(alone(definition)):
+        if not worker.serve(for_single_instance(definition)):
             failed(definition.name, None)
     except BaseException as error:
         if worker.is_ready:

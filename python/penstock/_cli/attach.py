@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock._serve.signals import Signals
 from penstock.errors import PenstockError, StartupError
 
@@ -57,12 +57,12 @@ def run(options: argparse.Namespace) -> int:
     with _Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
         signals.heed(attached, _DRAIN)
         names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
-        say(f"penstock: attached to {options.address}: {names}", sys.stdout)
+        echo(f"penstock: attached to {options.address}: {names}", sys.stdout)
         while not signals.count:
             if attached.wait(_LOOKS_EVERY):
-                say(f"penstock: {attached.reason}")
+                echo(f"penstock: {attached.reason}")
                 return 0
-        say(f"penstock: detaching: requests have {_DRAIN:g} s to finish; signal again to end at once")
+        echo(f"penstock: detaching: requests have {_DRAIN:g} s to finish; signal again to end at once")
         return 0 if attached.detach(_DRAIN) else _CUT
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock._images import build, checks, context, describe
 from penstock._images.requirements import read_requirements
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock.errors import StartupError
 
 __all__ = ["add_parser", "run"]
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"penstock: wrote {options.context}; build it with: docker build -t NAME {options.context}", flush=True)
         return 0
     by = f" (integration {integration})" if integration != "penstock" else ""
-    say(f"penstock: building {options.target}{by}")
+    echo(f"penstock: building {options.target}{by}")
     wanted = build.Wanted(
         builder=options.builder,
         context=Path(options.context) if options.context else None,

@@ -17,7 +17,7 @@ from typing import Any
 from penstock._cli import attach, build, detect, export, infer, reload, shim
 from penstock._config import settings
 from penstock._runtime import tracebacks
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock.config import ServerConfig, load_config
 from penstock.errors import LoadError, StartupError
 
@@ -101,7 +101,7 @@ def _serve(options: argparse.Namespace) -> int:
     cut = run.run(server, models, Reloader(server, code, watches=options.reload), loader.greetings)
     if not cut:
         return OK
-    say(f"penstock: cut off: {', '.join(cut)}")
+    echo(f"penstock: cut off: {', '.join(cut)}")
     # A handler that still runs would be killed by the interpreter's tear-down, in mid-call.
     with suppress(OSError):
         sys.stdout.flush()

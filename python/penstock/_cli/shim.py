@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock._shim.names import INTEGRATIONS
 
 __all__ = ["SUMMARY", "run"]
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     if not command:
         return _refuse(f"give the command to run, for example: penstock shim {','.join(names)} -- python script.py")
     for name in names:
-        say(f"penstock shim: {name} is {INTEGRATIONS[name]} in what runs now")
+        echo(f"penstock shim: {name} is {INTEGRATIONS[name]} in what runs now")
     sys.stdout.flush()
     try:
         # This process becomes the program: signals reach it, and its exit status is the answer.

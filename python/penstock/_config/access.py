@@ -1,6 +1,6 @@
-"""Who may call what: the settings `restricted_access` and `api_key`, and where their secrets lie.
+"""Access control: the settings `restricted_access` and `api_key`, and the sources of their secrets.
 
-No message here shows a secret, nor what was given in the place of one.
+Messages never contain a secret, nor a value given in place of one.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ CATEGORIES = (
     "trace",
     "logging",
 )
-"""What routes are for, in Triton's division."""
+"""Categories of routes, as in Triton."""
 
 FORM = "rules of the form CATEGORY[,CATEGORY...]:HEADER=SECRET, separated by ';'"
 
 Rule = tuple[list[str], str, str]
-"""Categories, the header's name, and the secret that it must hold."""
+"""Categories, name of the header, and the secret that it must contain."""
 
 
 def rules(text: str | None, environ: Mapping[str, str]) -> list[Rule]:
     """The rules of `restricted_access`, with their secrets read.
 
     Raises:
-        ValueError: the text is no list of rules, or a secret cannot be read.
+        ValueError: not a list of rules, or a secret that cannot be read.
     """
-    return [_rule(number, one, environ) for number, one in enumerate((text or "").split(";"), 1) if one.strip()]
+    return [_rule(number, rule, environ) for number, rule in enumerate((text or "").split(";"), 1) if rule.strip()]
 
 
 def key(text: str | None, environ: Mapping[str, str]) -> str | None:
-    """The key that `api_key` names.
+    """The key of the setting `api_key`.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the key cannot be read.
     """
     return None if text is None else _secret(text, environ)
 
@@ -63,22 +63,22 @@ def _rule(number: int, text: str, environ: Mapping[str, str]) -> Rule:
 
 
 def _secret(text: str, environ: Mapping[str, str]) -> str:
-    """The secret itself: as given, or from where `env:NAME` or `file:/path` say."""
-    place, _, name = text.strip().partition(":")
-    if place == "env":
-        found = environ.get(name)
-        if found is None:
+    """A secret: the text itself, or the content of the variable or file that `env:NAME` or `file:/path` names."""
+    source, _, name = text.strip().partition(":")
+    if source == "env":
+        value = environ.get(name)
+        if value is None:
             raise ValueError(f"the variable {name!r} is not set")
-    elif place == "file":
+    elif source == "file":
         try:
             with open(name, encoding="utf-8") as file:
-                found = file.read()
+                value = file.read()
         except (OSError, ValueError):
             raise ValueError(f"the file {name!r} cannot be read as text") from None
     else:
-        found = text
-    # Editors end files with a newline, and a header holds none.
-    found = found.strip()
-    if not found or not found.isascii() or not found.isprintable():
+        value = text
+    # Editors end files with a newline, which a header cannot contain.
+    value = value.strip()
+    if not value or not value.isascii() or not value.isprintable():
         raise ValueError("the secret is not printable ASCII text")
-    return found
+    return value

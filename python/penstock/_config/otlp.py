@@ -1,4 +1,4 @@
-"""Tracing: where spans go, as settings and environment say, and the context that handlers run in."""
+"""Tracing: settings of the OTLP exporter, from Penstock's settings and the OTEL_* environment."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from urllib.parse import unquote, urlsplit
 __all__ = ["Settings", "read"]
 
 Settings = tuple[str, str, str, list[tuple[str, str]], str, float, bool]
-"""Endpoint, `HOST:PORT`, path, headers, service, share of requests, and whether callers decide. Rust reads it."""
+"""URL, `HOST:PORT`, path, headers, service, sampled share, and whether the caller decides. Rust reads it."""
 
 _SAMPLERS = ("always_on", "always_off", "traceidratio")
 _EXPECTED = "http://HOST[:PORT][/PATH], auto or off"
 
 
 def read(endpoint: str, sampler: str, server_name: str, environ: Mapping[str, str]) -> Settings | None:
-    """Where spans go, and of which requests; None for none.
+    """Settings of the exporter; None if no request is traced.
 
     Raises:
         ValueError: a setting or variable is wrong; the message names it.
     """
-    found = _endpoint(endpoint, environ)
-    if found is None:
+    source = _endpoint(endpoint, environ)
+    if source is None:
         return None
-    name, url = found
+    name, url = source
     parts = urlsplit(url)
     try:
         port = parts.port or 80
@@ -42,7 +42,7 @@ def read(endpoint: str, sampler: str, server_name: str, environ: Mapping[str, st
 
 
 def _endpoint(endpoint: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """What names it, and what it is."""
+    """The name of the setting or variable, and the URL in it."""
     if endpoint.lower() != "auto":
         return None if endpoint.lower() in ("off", "none") else ("otlp_endpoint", endpoint)
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
@@ -53,9 +53,9 @@ def _endpoint(endpoint: str, environ: Mapping[str, str]) -> tuple[str, str] | No
     else:
         return None
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if spoken := environ.get(variable):
-            if spoken != "http/protobuf":
-                raise ValueError(f"{variable}: {spoken!r} is not spoken, expected http/protobuf; or otlp_endpoint=off")
+        if protocol := environ.get(variable):
+            if protocol != "http/protobuf":
+                raise ValueError(f"{variable}: got {protocol!r}, expected http/protobuf; or otlp_endpoint=off")
             break
     return name, url
 
@@ -83,7 +83,7 @@ def _sampler(sampler: str, environ: Mapping[str, str]) -> tuple[float, bool]:
 def _headers(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     for name in ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"):
         if text := environ.get(name):
-            pairs = [one.partition("=") for one in text.split(",") if one.strip()]
+            pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
             headers = [(key.strip().lower(), unquote(value.strip())) for key, _, value in pairs]
             if not all(key.isascii() and key and value.isascii() and value.isprintable() for key, value in headers):
                 raise ValueError(f"{name}: expected NAME=VALUE, separated by commas")

@@ -1,4 +1,4 @@
-"""How a setting is read from text and checked, one rule per kind of setting; and the file they lie in."""
+"""Parsing and checks of settings, one rule per kind; and the configuration file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**1
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 LISTS = ("folders", "names", "addresses", "hosts", "amounts")
-"""Kinds of settings that hold several values, which may be given in several forms."""
+"""Kinds of settings with several values, which are accepted in several forms."""
 
 SECRETS = ("rules", "secret")
-"""Kinds of settings that no message shows."""
+"""Kinds of settings whose values messages do not show."""
 
 _OPTIONAL = ("address", "address|same", "pattern", "text|off", "path|off", "attach", *SECRETS)
-"""Kinds of settings that may be off, which is None."""
+"""Kinds of settings that may be off, which becomes None."""
 
 _TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a regular expression, or off"}
-"""Kinds of settings that are text, and what a refusal calls them."""
+"""Kinds of text settings, with the expected value for messages."""
 
 _AMOUNTS = "amounts by name, such as gpu0=2,disk=1"
 
@@ -35,10 +35,10 @@ _LONGEST_SECONDS = 366 * 86400.0
 
 
 def parse(kind: str, text: str) -> Any:
-    """The value that a flag's or variable's text stands for; checked.
+    """The value of a flag's or variable's text, checked.
 
     Raises:
-        ValueError: the text is no value of this kind; the message shows it and says what is.
+        ValueError: not a value of this kind; the message has the text and the expected form.
     """
     text = text.strip()
     value = _read(kind, text)
@@ -47,10 +47,10 @@ def parse(kind: str, text: str) -> Any:
 
 
 def check(kind: str, value: Any) -> None:
-    """Checks a value of a setting.
+    """Checks the value of a setting.
 
     Raises:
-        ValueError: it is no value of this kind; the message shows it and says what is.
+        ValueError: not a value of this kind; the message has the value and the expected form.
     """
     if value is None and kind in _OPTIONAL:
         return
@@ -71,8 +71,8 @@ def _check_single(kind: str, value: Any) -> None:
         is_path = isinstance(value, str) and re.fullmatch(r"/[!-\"$->@-~]*", value) is not None
         _require(is_path, value, "a path such as /predict")
     elif kind == "attach":
-        is_place = isinstance(value, str) and re.fullmatch(r"auto|unix:/.*[^/]", value) is not None
-        _require(is_place, value, "unix:/path, auto or off")
+        is_address = isinstance(value, str) and re.fullmatch(r"auto|unix:/.*[^/]", value) is not None
+        _require(is_address, value, "unix:/path, auto or off")
     elif kind in _TEXTS:
         _require(isinstance(value, str) and value != "" and value.isprintable(), value, _TEXTS[kind])
     elif kind in SECRETS:
@@ -90,13 +90,13 @@ def _check_single(kind: str, value: Any) -> None:
 
 
 def listed(kind: str, value: Any) -> Any:
-    """One path or text, or several, as the tuple that a setting holds; anything else as it is."""
+    """One or several paths or texts as a tuple; other values unchanged."""
     if kind == "amounts":
         return _amounts(value) if isinstance(value, str) else tuple(value.items()) if _is_map(value) else value
     if isinstance(value, (str, os.PathLike)):
         return (os.fspath(value),)
     if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
-        return tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
+        return tuple(os.fspath(item) if isinstance(item, os.PathLike) else item for item in value)
     return value
 
 
@@ -105,20 +105,20 @@ def _is_map(value: object) -> TypeGuard[Mapping[Any, Any]]:
 
 
 def _amounts(text: str) -> tuple[tuple[str, int], ...]:
-    found = []
+    amounts = []
     for part in filter(None, map(str.strip, text.split(","))):
         match = re.fullmatch(r"([^=]+?)\s*=\s*([0-9]{1,9})", part)
         _require(match is not None, part, _AMOUNTS)
         assert match is not None
-        found.append((match[1], int(match[2])))
-    return tuple(found)
+        amounts.append((match[1], int(match[2])))
+    return tuple(amounts)
 
 
 def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
-    """The `[server]` table of the configuration file; empty if there is no file and none was named.
+    """The `[server]` table of the configuration file; empty if no file is named and there is none by default.
 
     Raises:
-        ConfigError: the file cannot be read, or holds a table or key that is not known.
+        ConfigError: the file cannot be read, or has an unknown table or key.
     """
     named = path or environ.get("PENSTOCK_CONFIG")
     path = named or "penstock.toml"
@@ -126,7 +126,7 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
         return {}
     document = read_toml(path)
     for table in document:
-        # What an image needs stands in the same file, and is read where one is built.
+        # The table of images is in the same file; `penstock build` reads it.
         if table not in ("server", "image"):
             raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]")
     server = document.get("server", {})
@@ -138,7 +138,7 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
             raise ConfigError(f"{path}: unknown setting {name!r} in [server]{suggestion(name, known)}")
         kind = known[name].metadata["kind"]
         try:
-            # Text may carry units here too, and "off" is the file's way to write None.
+            # Text may have units here too, and "off" is the form of None.
             values[name] = parse(kind, value) if isinstance(value, str) else value
             if kind in LISTS:
                 values[name] = listed(kind, values[name])
@@ -148,14 +148,14 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
     return values
 
 
-def read_texts(given: Mapping[str, str], where: str, known: Mapping[str, Field[Any]]) -> dict[str, Any]:
-    """The values of settings that are given as text by name, by somebody whom the messages name.
+def read_texts(texts: Mapping[str, str], where: str, known: Mapping[str, Field[Any]]) -> dict[str, Any]:
+    """Values of settings from texts by name; messages begin with `where`.
 
     Raises:
         ConfigError: a setting is unknown or wrong.
     """
     values = {}
-    for name, text in given.items():
+    for name, text in texts.items():
         if name not in known:
             raise ConfigError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
         try:
@@ -166,7 +166,7 @@ def read_texts(given: Mapping[str, str], where: str, known: Mapping[str, Field[A
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`, did you mean ...?` if a known name is near, else nothing."""
+    """`, did you mean ...?` if a known name is similar, else an empty text."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -191,7 +191,7 @@ def _read(kind: str, text: str) -> Any:
         number, unit = _split(text, _TIME_UNITS, "a duration such as 500ms, 30s or 2m")
         return number * _TIME_UNITS[unit]
     if kind in ("count", "positive"):
-        # Sixteen digits are more than any limit here, and int() of endless text is slow.
+        # Sixteen digits exceed every limit here, and int() of a long text is slow.
         _require(re.fullmatch(r"[0-9]{1,16}", text) is not None, text, "an integer of 0 or more")
         return int(text)
     return int(text) if kind in ("429|503", "504|503") and text in kind.split("|") else text
@@ -243,21 +243,21 @@ def _check_repository(kind: str, value: Any) -> None:
         VersionPolicy.parse(value)
         return
     if kind == "amounts":
-        pairs = isinstance(value, tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
+        pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
         _require(pairs and len({name for name, _ in value}) == len(value), value, _AMOUNTS)
         for name, amount in value:
             _require(isinstance(name, str) and name != "" and name.isprintable(), name, "the name of a resource")
             _require(_is_integer(amount) and 1 <= amount < 2**31, amount, f"an amount of {name!r} of 1 or more")
         return
-    plain = isinstance(value, tuple) and all(isinstance(one, str) and one and "\0" not in one for one in value)
+    plain = isinstance(value, tuple) and all(isinstance(item, str) and item and "\0" not in item for item in value)
     _require(plain, value, f"a list of {kind}")
     if kind == "addresses":
-        for one in value:
-            _check_address(one)
+        for address in value:
+            _check_address(address)
     if kind == "hosts":
-        for one in value:
-            is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", one) is not None
-            _require(is_host, one, "a host's name or address without port, or *")
+        for host in value:
+            is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", host) is not None
+            _require(is_host, host, "a host's name or address without port, or *")
 
 
 def _is_integer(value: object) -> bool:

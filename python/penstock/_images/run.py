@@ -14,7 +14,7 @@ from penstock._images.builders import Builder
 from penstock._images.describe import split
 from penstock._images.fingerprint import stamp
 from penstock._images.record import Built
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock.config import ServerConfig
 from penstock.errors import StartupError
 
@@ -62,7 +62,7 @@ def run(asked: Asked) -> int:
         raise StartupError(f"no image was built of {targets[0]} yet: use penstock build {targets[0]} -t NAME")
     runner = builders.find_runner(built.builder)
     command = [runner.name, *_words(built, asked)]
-    say(f"penstock: serving {built.image}, as it was built, with {runner.name}")
+    echo(f"penstock: serving {built.image}, as it was built, with {runner.name}")
     sys.stdout.flush()
     # This process becomes the container's: signals reach it, and its exit status is the answer.
     os.execvp(command[0], command)  # noqa: S606 - that is what was asked for
@@ -79,9 +79,9 @@ def run_if_unchanged(asked: Asked) -> None:
         return
     why_not = _differs(built, path, named) or _only_here(asked, path) or _gone(built)
     if why_not:
-        say(f"penstock: serving the code of {target}, not {built.image}: {why_not}")
+        echo(f"penstock: serving the code of {target}, not {built.image}: {why_not}")
         return
-    say(f"penstock: {target} is as it was when {built.image} was built of it; --no-in-image serves its code")
+    echo(f"penstock: {target} is as it was when {built.image} was built of it; --no-in-image serves its code")
     run(asked)
 
 

@@ -1,8 +1,7 @@
-"""What happens to servers that still run when the interpreter ends.
+"""Interpreter exit: stops servers that still run.
 
-A thread that computes while the interpreter is torn down is killed by it in mid-call, which no compiled
-code survives. So running servers are stopped first; and where a handler does not return even then, the
-process ends without the tear-down.
+Finalization of the interpreter kills threads in the middle of a call, which crashes compiled code. So running
+servers are stopped first. If a handler does not return even then, the process ends without finalization.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from penstock._runtime import forks
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 
 __all__ = ["watch"]
 
@@ -23,23 +22,23 @@ _running: weakref.WeakSet[Stoppable] = weakref.WeakSet()
 
 
 class Stoppable(Protocol):
-    """What runs on threads of its own."""
+    """A server or another object with threads of its own."""
 
     def stop(self, timeout: float | None, /) -> object:
-        """Ends it; what it serves has so many seconds."""
+        """Stops within `timeout` seconds."""
 
     def stuck(self) -> list[str]:
-        """What has not ended."""
+        """Names of the parts that have not ended."""
 
 
 def watch(core: Stoppable) -> None:
-    """Stops `core` at the interpreter's end, if it still runs then."""
+    """Stops `core` at interpreter exit, if it still runs then."""
     if not _running:
-        # The hook that is registered last runs first: before those of what the handlers use.
+        # The last hook runs first: before those of the libraries that handlers use.
         atexit.unregister(_stop_all)
         atexit.register(_stop_all)
     _running.add(core)
-    # A child has none of their threads, and nothing to stop.
+    # A forked child does not have these threads.
     forks.in_child.add(_running.clear)
     forks.watch()
 
@@ -51,7 +50,7 @@ def _stop_all() -> None:
         stuck += core.stuck()
     if not stuck:
         return
-    say(f"penstock: left without waiting for handlers that do not return: {', '.join(stuck)}")
+    echo(f"penstock: exits without waiting for handlers that do not return: {', '.join(stuck)}")
     with suppress(OSError):
         sys.stdout.flush()
     failed = getattr(sys, "last_value", None) is not None

@@ -1,4 +1,4 @@
-"""Async handlers as plain ones, for instances that compute one call at a time: those in processes."""
+"""Async handlers as blocking ones, for instances in processes, which compute one call at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["blocking"]
 
 
 def blocking(factory: Callable[[], Handler], *, streams: bool) -> Handler:
-    """Builds an async handler on an event loop that runs while one of its calls does."""
+    """Builds an async handler whose event loop runs during each call."""
     loop = new_loop()
     run = loop.run_until_complete
 
-    async def built() -> Handler:
+    async def build() -> Handler:
         return factory()
 
-    handler = run(built())
+    handler = run(build())
 
     def call(*inputs: Any) -> Any:
-        async def answer() -> Any:
+        async def respond() -> Any:
             return await handler.call(*inputs)
 
-        return run(answer())
+        return run(respond())
 
-    def pieces(*inputs: Any) -> Iterator[Any]:
+    def chunks(*inputs: Any) -> Iterator[Any]:
         async def begin() -> Any:
             yielded = handler.call(*inputs)
             return await yielded if inspect.isawaitable(yielded) else yielded
@@ -40,29 +40,29 @@ def blocking(factory: Callable[[], Handler], *, streams: bool) -> Handler:
                 return
             while True:
                 try:
-                    piece = run(_next(yielded))
+                    chunk = run(_next(yielded))
                 except StopAsyncIteration:
                     return
-                yield piece
+                yield chunk
         finally:
             if hasattr(yielded, "aclose"):
                 run(yielded.aclose())
 
     def close() -> None:
-        async def closed() -> None:
+        async def close_handler() -> None:
             closing: Any = handler.close()
             if inspect.isawaitable(closing):
                 await closing
 
         try:
-            run(closed())
+            run(close_handler())
         finally:
             run(loop.shutdown_asyncgens())
             run(loop.shutdown_default_executor())
             loop.close()
 
-    return BoundHandler(pieces if streams else call, close, handler.close_sequence)
+    return BoundHandler(chunks if streams else call, close, handler.close_sequence)
 
 
-async def _next(pieces: AsyncIterator[Any]) -> Any:
-    return await pieces.__anext__()
+async def _next(chunks: AsyncIterator[Any]) -> Any:
+    return await chunks.__anext__()

@@ -1,4 +1,4 @@
-"""What the command tells whoever started it."""
+"""Status lines of the command line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TextIO
 
 
-def say(text: str, stream: TextIO | None = None) -> None:
+def echo(text: str, stream: TextIO | None = None) -> None:
     """Prints a line, by default on standard error.
 
-    A log without space, or a reader who has gone, must not keep a server from starting or from draining.
+    Errors are ignored: a full disk or a closed pipe must not keep a server from starting or draining.
     """
     with suppress(OSError, ValueError):
         print(text, file=stream or sys.stderr, flush=True)

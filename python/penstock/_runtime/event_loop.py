@@ -1,4 +1,4 @@
-"""Async handlers: the event loop of one instance, which computes several calls at once."""
+"""Event loop of an instance with an async handler; it computes several calls at once."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["computes", "new_loop", "report_blocked", "run"]
 
 computes: ContextVar[Call | None] = ContextVar("computes", default=None)
-"""What the current task computes. The tasks that it starts know it too."""
+"""The call that the current task computes. Tasks that it starts inherit it."""
 _OWN = ("asyncio", "uvloop", "penstock")
-"""The packages whose frames are not the handler's."""
+"""Packages whose frames do not belong to the handler."""
 
 
 def run(factory: Callable[[], Handler], port: Port) -> None:
-    """Builds a handler on a new event loop and computes what comes to the port, until it is closed.
+    """Builds a handler on a new event loop, and computes the calls of the port until it is closed.
 
-    The loop is uvloop's if that is installed.
+    The loop is from uvloop if that is installed.
     """
     loop = new_loop()
     try:
@@ -41,7 +41,7 @@ def run(factory: Callable[[], Handler], port: Port) -> None:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's if that is installed."""
+    """A new event loop, from uvloop if that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -51,7 +51,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class _Instance:
-    """A handler and the tasks that compute its calls."""
+    """A handler, and the tasks that compute its calls."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, port: Port) -> None:
         self._loop = loop
@@ -70,9 +70,9 @@ class _Instance:
             self._port.failed(raised)
             return
         self._handler = handler.call
-        # Looked up at the start, as what is called for each request.
+        # Chosen once, not for each request.
         self._compute = self._stream if self._port.streams else self._answer
-        self._loop.add_reader(self._port.fileno(), self._look)
+        self._loop.add_reader(self._port.fileno(), self._read_port)
         self._port.built(handler.close_sequence)
         try:
             await self._closed
@@ -88,23 +88,23 @@ class _Instance:
         except Exception as raised:
             self._port.log(raised)
 
-    def _look(self) -> None:
-        """Called when there is news: calls, callers that left, readers that made room."""
-        news = self._port.take()
-        for call in news.calls:
+    def _read_port(self) -> None:
+        """Handles events of the port: new calls, callers that have left, readers that have made room."""
+        events = self._port.take()
+        for call in events.calls:
             task = self._loop.create_task(self._compute(call))
             self._active[task] = call
             task.add_done_callback(self._done)
-        if news.moved:
+        if events.moved:
             for task, call in list(self._active.items()):
-                # Once: it may take its time to clean up.
+                # Cancel once: cleaning up may take the handler several steps.
                 if not call.wanted and task not in self._cancelled:
                     self._cancelled.add(task)
                     task.cancel()
             for call, room in list(self._waiting.items()):
                 if not room.done() and not call.full:
                     room.set_result(None)
-        if news.closed and not self._closed.done():
+        if events.closed and not self._closed.done():
             self._closed.set_result(None)
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -121,32 +121,32 @@ class _Instance:
             call.answer(returned)
 
     async def _stream(self, call: Call) -> None:
-        pieces: Any = None
+        chunks: Any = None
         _enter(call)
         try:
-            pieces = self._handler(*call.arguments)
-            if inspect.isawaitable(pieces):
-                pieces = await pieces
-            if isinstance(pieces, AsyncIterator):
-                async for piece in pieces:
-                    if not call.send(piece) and not await self._room(call):
+            chunks = self._handler(*call.arguments)
+            if inspect.isawaitable(chunks):
+                chunks = await chunks
+            if isinstance(chunks, AsyncIterator):
+                async for chunk in chunks:
+                    if not call.send(chunk) and not await self._room(call):
                         break
             else:
-                for piece in pieces:
-                    if not call.send(piece) and not await self._room(call):
+                for chunk in chunks:
+                    if not call.send(chunk) and not await self._room(call):
                         break
         except BaseException as raised:
             _fail(call, raised)
         try:
-            await _close(pieces)
+            await _close(chunks)
         except Exception as raised:
-            # It has no caller any more; the log gets it.
+            # The callers have their responses already, so the log gets the error.
             self._port.log(raised)
         finally:
             call.end()
 
     async def _room(self, call: Call) -> bool:
-        """Waits until every caller has read. Whether anybody still wants more."""
+        """Waits until every caller has read. Returns whether any of them wants more."""
         while call.full:
             room = self._waiting[call] = self._loop.create_future()
             try:
@@ -159,7 +159,7 @@ class _Instance:
 
 
 def _enter(call: Call) -> None:
-    """Has the current task, whose context is its own, know what it computes, and in which span."""
+    """Binds the current task to its call, and to the call's span. Each task has a context of its own."""
     computes.set(call)
     if call.trace is not None:
         from penstock._runtime import tracing
@@ -174,25 +174,25 @@ def _fail(call: Call, raised: BaseException) -> None:
         call.fail(raised)
 
 
-async def _close(pieces: Any) -> None:
-    """Lets a generator that was not run to its end clean up."""
-    if hasattr(pieces, "aclose"):
-        await pieces.aclose()
-    elif hasattr(pieces, "close"):
-        pieces.close()
+async def _close(chunks: Any) -> None:
+    """Closes a generator that has not run to its end."""
+    if hasattr(chunks, "aclose"):
+        await chunks.aclose()
+    elif hasattr(chunks, "close"):
+        chunks.close()
 
 
 def report_blocked(model: str, thread: int, milliseconds: int) -> None:
-    """Tells the log where a handler blocks its event loop.
+    """Logs where a handler blocks its event loop.
 
     Args:
         model: The model's name.
         thread: The loop's thread.
-        milliseconds: How long it has been blocked so far.
+        milliseconds: Duration of the block so far.
     """
-    where = _where(sys._current_frames().get(thread))
+    where = _handler_position(sys._current_frames().get(thread))
     if not where:
-        # It waits as it should, and only came late to it: the machine is busy.
+        # The loop is idle, and was only late: the machine is busy.
         return
     logging.getLogger(f"penstock.{model}").warning(
         "model '%s' blocks its event loop, for %d ms so far, so that its other calls wait: %s. "
@@ -203,11 +203,11 @@ def report_blocked(model: str, thread: int, milliseconds: int) -> None:
     )
 
 
-def _where(frame: Any) -> str:
+def _handler_position(frame: Any) -> str:
     if frame is None:
         return ""
     stack = traceback.extract_stack(frame)
-    modules = [one.f_globals.get("__name__", "").partition(".")[0] for one, _ in traceback.walk_stack(frame)]
+    modules = [inner.f_globals.get("__name__", "").partition(".")[0] for inner, _ in traceback.walk_stack(frame)]
     own = [entry for entry, module in zip(stack, reversed(modules), strict=False) if module not in _OWN]
     if not own:
         return ""

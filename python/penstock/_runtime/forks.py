@@ -1,4 +1,4 @@
-"""What a fork of a process that serves lets go of in the child, whatever the child is for."""
+"""Forks of a serving process: the child closes sockets and locks, and forgets servers of the parent."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from contextlib import suppress
 __all__ = ["in_child", "keep_from_children", "let_children_keep", "watch"]
 
 _descriptors: dict[int, tuple[int, int]] = {}
-"""What children close, with the device and inode by which it is known not to be another file by now."""
+"""Descriptors that children close. Device and inode tell whether the number is still the same file."""
 
 in_child: set[Callable[[], object]] = set()
-"""Called in each child. Whoever adds one takes it out again."""
+"""Callbacks for each child. The module that adds one also removes it."""
 
 _watched: list[bool] = []
-_held = threading.local()
+_saved = threading.local()
 
 
 def watch() -> None:
-    """Has every child from now on let go of what it must not keep. A second call does nothing."""
+    """Cleans up every child from now on. A second call does nothing."""
     if not _watched:
         _watched.append(True)
-        os.register_at_fork(before=_hold_signals, after_in_parent=_release_signals, after_in_child=_let_go)
+        os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_clean_up)
 
 
 def keep_from_children(descriptors: Iterable[int]) -> None:
-    """Has children close these: a port, or a lock, would be held for as long as they live."""
+    """Closes descriptors in children: otherwise a child holds the port or lock for as long as it lives."""
     watch()
     for descriptor in descriptors:
         with suppress(OSError):
@@ -36,25 +36,25 @@ def keep_from_children(descriptors: Iterable[int]) -> None:
 
 
 def let_children_keep(descriptor: int) -> None:
-    """Takes back what was said of one, before it is closed: another file may get its number."""
+    """Removes a descriptor from those that children close. Call it before closing: its number may be reused."""
     _descriptors.pop(descriptor, None)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
-def _hold_signals() -> None:
-    # A signal to a child that has not let go yet would be taken for one to this process.
-    _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+def _block_signals() -> None:
+    # Until it has cleaned up, a signal to the child would act on the parent, whose wake-up socket it shares.
+    _saved.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
-def _release_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, _held.mask)
+def _unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _saved.mask)
 
 
-def _let_go() -> None:
+def _clean_up() -> None:
     from penstock import _core
 
     _core.forked()
@@ -65,9 +65,9 @@ def _let_go() -> None:
     _descriptors.clear()
     try:
         for call in list(in_child):
-            # What the program did to its own signals must not keep the others from being given back.
+            # One failing callback, for example in restoring signals, must not prevent the others.
             with suppress(Exception):
                 call()
     finally:
         in_child.clear()
-        _release_signals()
+        _unblock_signals()

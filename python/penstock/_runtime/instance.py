@@ -1,4 +1,4 @@
-"""A model as a single instance in a child process computes it: one call at a time."""
+"""Definition of a model for a process that runs a single instance."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from penstock._spec.definition import Definition, nothing_to_close
 
-__all__ = ["alone"]
+__all__ = ["for_single_instance"]
 
 
-def alone(definition: Definition, built: Callable[[], object] = nothing_to_close) -> Definition:
-    """A definition as one instance computes it that knows of no others: one call at a time.
+def for_single_instance(definition: Definition, built: Callable[[], object] = nothing_to_close) -> Definition:
+    """A definition for one instance without others: blocking, one call at a time.
 
     Args:
-        definition: What the model is.
-        built: Called when its handler is there.
+        definition: The model's definition.
+        built: Called when the handler is built.
     """
     factory = definition.factory
 

@@ -1,4 +1,4 @@
-"""What the interpreter tells of itself: whether handlers on threads compute at once."""
+"""State of the interpreter: reports a global lock that is on without need."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["report_lock"]
 
 
 def report_lock() -> None:
-    """Logs a warning if this interpreter could do without its global lock but has it.
+    """Logs a warning if this is a free-threaded interpreter whose global lock (GIL) is on.
 
-    One that is built free-threaded (PEP 703) turns its lock on when an extension module is imported that does not
-    declare that it needs none. Its own `RuntimeWarning` then names that module; `penstock` is none of these.
+    A free-threaded build (PEP 703) enables the lock when it imports an extension module that does not declare
+    support. Python's own `RuntimeWarning` then names that module. `penstock` declares support.
     """
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return
-    # There from CPython 3.13 on, as are interpreters without the lock.
+    # Present from CPython 3.13 on, as are free-threaded builds.
     holds: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
     if holds:
         logging.getLogger("penstock").warning(

@@ -17,5 +17,5 @@ MADE = b"made "
 
 
 def in_folder(folder: str, name: str, version: str) -> bytes:
-    """What the processes of a model load that lies in a folder of its own, as one version of a repository."""
+    """The payload of a model in a repository folder."""
     return IN_FOLDER + json.dumps({"folder": folder, "name": name, "version": version}).encode()

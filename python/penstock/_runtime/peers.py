@@ -1,4 +1,4 @@
-"""`ctx.models`: the other models of a server, for a handler that calls them."""
+"""`ctx.models`: calls from a handler to other models of the same server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock._core import Link, PeerCall, PeerPieces
 
-__all__ = ["Peer", "Peers", "Pieces"]
+__all__ = ["Chunks", "Peer", "Peers"]
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Peers:
     """
 
     __slots__ = ("_link",)
-    # Else `in` and `for` would ask for models named 0, 1, 2 without end.
+    # Otherwise `in` and `for` would request models named 0, 1, 2 and so on without end.
     __contains__: ClassVar[None] = None
     __iter__: ClassVar[None] = None
 
@@ -42,7 +42,7 @@ class Peers:
         self._link = link
 
     def __getitem__(self, which: str | tuple[str, str | int]) -> Peer:
-        """A model. Whether it is there is seen when it is called."""
+        """A model. An unknown name raises an error at the call."""
         name, version = (which, None) if isinstance(which, str) else which
         if not isinstance(name, str):
             raise TypeError(f"a model's name is a str, not {name!r}")
@@ -50,15 +50,15 @@ class Peers:
 
 
 class Peer:
-    """A model that can be called: through its own queue and batches, on behalf of who calls the caller.
+    """A model that a handler can call. Calls go through the model's queue and batches, with the caller's deadline.
 
-    Takes arrays by position, in declared order, by name, or as one dict by name; with the batch axis where the model
-    has one. Numbers, texts and lists take the declared datatype. Gives the array of the only output, else a dict by
-    name. The arrays are the caller's own.
+    Arrays are passed by position in declared order, by name, or as one dict by name; with the batch axis if the model
+    has one. Numbers, texts and lists take the declared datatype. The result is the array of the only output, else a
+    dict by name. The caller owns the arrays.
 
     Raises:
-        PenstockError: what the model answers with, as the class of its kind: `InvalidInput`, `Overloaded`,
-            `HandlerError`; `Timeout` when the callers' deadline has passed, `Cancelled` when all of them have left.
+        PenstockError: the model's error, as the class of its kind: `InvalidInput`, `Overloaded`, `HandlerError`;
+            `Timeout` when the clients' deadline has passed, `Cancelled` when all clients have left.
     """
 
     __slots__ = ("_link", "_parameters", "name", "version")
@@ -66,50 +66,50 @@ class Peer:
     name: str
     """The model's name."""
     version: str | None
-    """The version that is asked for; None for the one that the server chooses."""
+    """The requested version; None for the one that the server chooses."""
 
     def __init__(self, link: Link, name: str, version: str | None, parameters: dict[str, _Parameter]) -> None:
         self._link, self.name, self.version, self._parameters = link, name, version, parameters
 
     def with_parameters(self, **parameters: _Parameter) -> Peer:
-        """The same model, called with these as the request's parameters: its handler finds them in `ctx.parameters`."""
+        """The same model with request parameters, which its handler has in `ctx.parameters`."""
         return Peer(self._link, self.name, self.version, {**self._parameters, **parameters})
 
     @property
     def in_flight(self) -> int:
-        """How many requests of clients the model has now, waiting or computed; calls of other models do not count.
+        """Number of the model's requests from clients, queued or running; calls from other models do not count.
 
         Raises:
-            PenstockError: there is no such model, or it may not be called from here.
+            PenstockError: there is no such model, or this handler may not call it.
         """
         return self._link.in_flight(self.name, self.version)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        """Waits for the answer, without the interpreter. For plain handlers."""
+        """Waits for the response with the GIL released. For plain handlers."""
         if asyncio._get_running_loop() is not None:
             raise RuntimeError(
                 f"the call would block the event loop: write `await ctx.models[{self.name!r}].aio(...)` "
                 "in an async handler"
             )
-        return _plain(self._begin(*_given(arrays, named)).wait())
+        return _plain(self._begin(*_inputs(arrays, named)).wait())
 
     async def aio(self, /, *arrays: Any, **named: Any) -> Any:
-        """As a call, for async handlers: other calls run meanwhile. Do not change the arrays until it has ended."""
-        return _plain(await self._outputs(*_given(arrays, named), held=False))
+        """As a call, for async handlers: other tasks run meanwhile. Do not change the arrays until it has ended."""
+        return _plain(await self._outputs(*_inputs(arrays, named), held=False))
 
-    def stream(self, /, *arrays: Any, **named: Any) -> Pieces:
-        """As a call of a model that streams: an iterator of its pieces, each as a call gives them.
+    def stream(self, /, *arrays: Any, **named: Any) -> Chunks:
+        """Calls a model that streams. Returns an iterator of its responses, each as from a call.
 
-        For plain handlers with `for`, for async ones with `async for`. A model that answers once gives one piece.
-        Closed or let go, it ends the model's generator.
+        For plain handlers with `for`, for async ones with `async for`. A model that does not stream gives one response.
+        Closing or deleting the iterator ends the model's generator.
 
         Example:
             >>> async for word in ctx.models["complete"].stream(text="Once upon"):
             ...     yield word
         """
-        positional, called = _given(arrays, named)
+        positional, called = _inputs(arrays, named)
         begun = self._link.begin_stream(self.name, self.version, positional, called, self._parameters)
-        return Pieces(begun, _plain, self.name, wait)
+        return Chunks(begun, _plain, self.name, wait)
 
     async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
         call = self._begin(positional, named)
@@ -126,10 +126,10 @@ class Peer:
         return f"<model {self.name!r}{version}>"
 
 
-class Pieces:
-    """What a model answers piece by piece: an iterator for plain handlers, and an async one for the others.
+class Chunks:
+    """Responses of a model that streams: an iterator for plain handlers, an async iterator for async ones.
 
-    The model pauses while nobody reads. Raises what the model answers with where it fails, after the pieces before it.
+    The model pauses until they are read. If it fails, its error is raised after the responses before it.
     """
 
     __slots__ = ("_call", "_name", "_plain", "_ready", "_wait")
@@ -142,7 +142,7 @@ class Pieces:
         return self
 
     def __next__(self) -> Any:
-        """The next piece; waits for it without the interpreter."""
+        """The next response; waits for it with the GIL released."""
         if asyncio._get_running_loop() is not None:
             raise RuntimeError(
                 f"reading would block the event loop: write `async for ... in ctx.models[{self._name!r}].stream(...)` "
@@ -157,19 +157,19 @@ class Pieces:
         return self
 
     async def __anext__(self) -> Any:
-        """The next piece; other tasks run meanwhile."""
+        """The next response; other tasks run meanwhile."""
         while not self._ready:
             if not self._take(await self._wait(self._call.poll, lambda: self._call.patience)):
                 raise StopAsyncIteration
         return self._plain(self._ready.popleft())
 
-    def _take(self, pieces: list[dict[str, Any]]) -> bool:
-        """Whether there are any. The mark of an end that brings nothing is no piece."""
-        self._ready.extend(piece for piece in pieces if piece)
-        return bool(pieces)
+    def _take(self, chunks: list[dict[str, Any]]) -> bool:
+        """Queues chunks. Returns whether there were any; an empty one marks the end and is not queued."""
+        self._ready.extend(chunk for chunk in chunks if chunk)
+        return bool(chunks)
 
     def close(self) -> None:
-        """Ends it: the model's generator is closed. Closing twice does nothing."""
+        """Closes the model's generator. A second call does nothing."""
         self._ready.clear()
         self._call.close()
 
@@ -179,7 +179,7 @@ class Pieces:
 
 
 class _Waiting:
-    """The calls that one event loop waits for."""
+    """The pending calls of one event loop."""
 
     def __init__(self) -> None:
         self.post = _core.Post()
@@ -188,9 +188,9 @@ class _Waiting:
 
     def deliver(self) -> None:
         for ticket in self.post.take():
-            news = self.futures.get(ticket)
-            if news is not None and not news.done():
-                news.set_result(None)
+            woken = self.futures.get(ticket)
+            if woken is not None and not woken.done():
+                woken.set_result(None)
 
 
 _OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakref.WeakKeyDictionary()
@@ -205,24 +205,24 @@ def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
 
 
 async def wait(poll: Callable[[_core.Post, int], T | None], patience: Callable[[], float | None]) -> T:
-    """What `poll` gives, asked whenever it is worth it; its event loop goes on with other tasks meanwhile."""
+    """Awaits a result of `poll`, which is called at each wake-up; the event loop runs other tasks meanwhile."""
     loop = asyncio.get_running_loop()
     waiting = _waiting_of(loop)
     ticket = next(waiting.tickets)
     try:
         while True:
-            news = waiting.futures[ticket] = loop.create_future()
-            if (found := poll(waiting.post, ticket)) is not None:
-                return found
+            woken = waiting.futures[ticket] = loop.create_future()
+            if (result := poll(waiting.post, ticket)) is not None:
+                return result
             if (left := patience()) is None:
-                await news
+                await woken
             else:
-                await asyncio.wait([news], timeout=left)
+                await asyncio.wait([woken], timeout=left)
     finally:
         del waiting.futures[ticket]
 
 
-def _given(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _inputs(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     if len(arrays) == 1 and isinstance(arrays[0], Mapping):
         return [], {**arrays[0], **named}
     return [*arrays], named

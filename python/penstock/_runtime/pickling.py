@@ -1,12 +1,12 @@
-"""Code that no other process can import, on its way to processes of our own.
+"""Pickling of models that child processes cannot import.
 
-Only what this process itself has put together is ever read here: the server's side hands it over a socket
-that it made for the process that it started, and that nobody else can open.
+Only data of the parent is unpickled: it comes over a socket pair that the parent created for the child, which no other
+process can open.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import SignatureError
 
@@ -17,10 +17,10 @@ __all__ = ["dump", "load"]
 
 
 def dump(definition: Definition) -> bytes:
-    """A definition with the code behind it.
+    """A definition with its code, pickled.
 
     Raises:
-        SignatureError: cloudpickle is not installed, or the code holds what cannot leave this process.
+        SignatureError: cloudpickle is not installed, or the code refers to objects that cannot be pickled.
     """
     where = f"model {definition.name!r}"
     try:
@@ -41,11 +41,10 @@ def dump(definition: Definition) -> bytes:
 
 
 def load(code: bytes) -> Definition:
-    """The definition that the server sent to this process, which it has started."""
+    """The definition that the server sent to this child process."""
     try:
         import cloudpickle
     except ImportError:
         raise SignatureError("cloudpickle is not installed where the model's process runs") from None
-    definition: Any = cloudpickle.loads(code)
-    made: Definition = definition
-    return made
+    definition: Definition = cloudpickle.loads(code)
+    return definition

@@ -10,16 +10,16 @@ from penstock._spec.instances import Processes, processors
 __all__ = ["bound_threads", "thread_settings"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Where numeric libraries look for how many threads they may use; torch reads the first two."""
+"""Variables with the thread counts of numeric libraries; torch reads the first two."""
 
 _SET: dict[str, str] = {}
-"""What `bound_threads` has set: for one process of many it is too much."""
+"""Values set by `bound_threads`, which are too large for one process of several."""
 
 
 def bound_threads() -> None:
-    """Has numeric libraries that are loaded from now on see the container's quota, unless the environment says more.
+    """Sets the thread counts of numeric libraries to the container's CPU quota, where the environment does not.
 
-    Without a quota they count for themselves, some by cores rather than by processors.
+    Libraries that are loaded afterwards read it. Without a quota they count processors or cores themselves.
     """
     if (count := processors()) < len(os.sched_getaffinity(0)):
         for name in _THREADS:
@@ -28,17 +28,18 @@ def bound_threads() -> None:
 
 
 def thread_settings(processes: Processes, model: str) -> list[tuple[str, str]]:
+    """Variables with the thread counts of each process of a model. Logs a warning if they exceed the cores."""
     cores = processors()
     share = max(1, cores // processes.count)
     own = dict(processes.env)
     if processes.threads is not None:
         _warn_of_too_many(model, processes, processes.threads, cores, f"threads={share}")
         return [(name, str(processes.threads)) for name in _THREADS]
-    said = {**{name: value for name, value in os.environ.items() if _SET.get(name) != value}, **own}
-    given = [int(said[name]) for name in _THREADS if said.get(name, "").isdigit()]
+    environment = {**{name: value for name, value in os.environ.items() if _SET.get(name) != value}, **own}
+    given = [int(environment[name]) for name in _THREADS if environment.get(name, "").isdigit()]
     most = max(given, default=share)
     _warn_of_too_many(model, processes, most, cores, f"threads={share}")
-    return [(name, str(share)) for name in _THREADS if name not in said]
+    return [(name, str(share)) for name in _THREADS if name not in environment]
 
 
 def _warn_of_too_many(model: str, processes: Processes, threads: int, cores: int, setting: str) -> None:

@@ -12,7 +12,7 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback of an error in the user's code, without the frames that led there."""
+    """The traceback of an error, without Penstock's own frames before the user's code."""
     trace = error.__traceback__
     while trace is not None and is_ours(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -20,7 +20,7 @@ def user_traceback(error: BaseException) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """One line of why something could not be loaded."""
+    """Type and message of an error, in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

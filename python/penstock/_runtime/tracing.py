@@ -9,17 +9,17 @@ __all__ = ["attach", "detach"]
 
 
 def attach(traceparent: str, tracestate: str) -> Any:
-    """Makes a span OpenTelemetry's current one, if that is installed: a token for `detach`, or None."""
+    """Makes a span the current one of OpenTelemetry. Returns a token for `detach`, or None if it is not installed."""
     try:
         from opentelemetry import context
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
     except ImportError:
         return None
     try:
-        found = TraceContextTextMapPropagator().extract(
+        span_context = TraceContextTextMapPropagator().extract(
             {"traceparent": traceparent, "tracestate": tracestate}, context=context.get_current()
         )
-        return context.attach(found)
+        return context.attach(span_context)
     except Exception:
         logging.getLogger("penstock").exception("a handler's spans are not tied to its request's")
         return None

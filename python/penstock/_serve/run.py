@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock._reload import pid_file
-from penstock._runtime.console import say
+from penstock._runtime.console import echo
 from penstock._serve import banner
 from penstock._serve.signals import Signals
 from penstock._server.server import Server
@@ -90,7 +90,7 @@ def run(
             return server.stop(0.0)
         if reloader is not None:
             reloader.start()
-        say(banner.describe(server, models, greetings), sys.stdout)
+        echo(banner.describe(server, models, greetings), sys.stdout)
         models.clear()
         try:
             while signals.count == 0:
@@ -106,11 +106,11 @@ def run(
 
 
 def _drain(server: Server, signals: _Signals) -> list[str]:
-    say(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
+    echo(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
     stop = _Stop(server, None)
     while not stop.has_ended(_LOOKS_EVERY):
         if signals.count > 1:
-            say("penstock: stopping at once")
+            echo("penstock: stopping at once")
             return _stop_at_once(server, stop)
     return stop.cut()
 

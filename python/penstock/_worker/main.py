@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from penstock._runtime import tracebacks
-from penstock._runtime.instance import alone
+from penstock._runtime.instance import for_single_instance
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ def main() -> None:
 def _loaded(payload: bytes) -> Any:
     from penstock._worker.payload import received
 
-    return alone(received(payload), _limit_torch)
+    return for_single_instance(received(payload), _limit_torch)
 
 
 def _limit_torch() -> None:

@@ -1,0 +1,79 @@
+"""`ServerOptions`: the fields of `ServerConfig` as keyword arguments, for type checkers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypedDict
+
+__all__ = ["ServerOptions"]
+
+
+class ServerOptions(TypedDict, total=False):
+    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms.
+
+    A test checks that names and types are the same.
+    """
+
+    http: str | None
+    grpc: str | None
+    http_also: str | Iterable[str]
+    metrics: str | None
+    allowed_hosts: str | Iterable[str]
+    io_threads: int
+    max_body_bytes: int
+    max_header_bytes: int
+    max_headers: int
+    header_timeout: float
+    idle_timeout: float
+    body_timeout: float
+    min_body_rate: int
+    write_timeout: float
+    max_connections: int
+    max_inflight_bytes: int
+    max_inflate_ratio: int
+    max_json_depth: int
+    request_timeout: float
+    drain_timeout: float
+    overload_status: Literal[429, 503]
+    timeout_status: Literal[504, 503]
+    timing_headers: bool
+    triton_metrics: bool
+    strict_json: bool
+    compress_answers: bool
+    docs: bool
+    batching_debug: Literal["off", "read", "change"]
+    access_log: Literal["off", "text", "json"]
+    log_level: Literal["off", "error", "warning", "info"]
+    otlp_endpoint: str
+    trace_sampler: str
+    server_name: str
+    server_version: str | None
+    unknown_model_text: str
+    unready_model_text: str
+    shared_memory: Literal["off", "local", "on"]
+    grpc_reflection: bool
+    grpc_compression: Literal["off", "gzip", "deflate", "zstd"]
+    http_header_forward_pattern: str | None
+    grpc_header_forward_pattern: str | None
+    restricted_access: str | None
+    api_key: str | None
+    cache_redis: str | None
+    cloud_events: bool
+    cloud_events_merge: bool
+    cloud_events_source: str | None
+    cloud_events_type: str | None
+    sagemaker: bool
+    vertex: bool
+    vertex_health_route: str | None
+    vertex_predict_route: str | None
+    hosted_model: str | None
+    pid_file: str | None
+    attach: str | None
+    repository: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+    model_control: Literal["none", "poll", "explicit"]
+    load_models: str | Iterable[str]
+    load_files: bool
+    poll_interval: float
+    resources: str | Mapping[str, int]
+    version_policy: str
