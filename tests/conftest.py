@@ -5,11 +5,15 @@ It also says at the end of a run which cases of the protocol's list, and which t
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# A shell ignores SIGINT in jobs that it starts in the background, which children inherit. Tests stop servers with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What tests share with scripts that run under other products.
 sys.path.append(str(Path(__file__).parent / "observing"))
