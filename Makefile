@@ -11,6 +11,8 @@ SHELL := bash
 
 PYTHON ?= python3
 PENSTOCK_PROFILE ?= release
+# How many processes run tests in Python.
+JOBS ?= $(shell nproc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
@@ -43,7 +45,8 @@ test-rust: .make/system ## Run the tests of core, wire, client and server; needs
 	  --features penstock-core/testing,penstock-client/tls
 
 test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel; MODE may be -O or '-X dev'
-	$(BIN)/python $(MODE) -m pytest
+	$(BIN)/python $(MODE) -m pytest -n $(JOBS) --dist loadfile -m "not serial"
+	$(BIN)/python $(MODE) -m pytest -m serial
 
 chaos: $(WHEEL) .make/dev ## Do everything to a server at once for MINUTES (1), and see that nothing is lost, mixed or leaked
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --json .make/chaos.json

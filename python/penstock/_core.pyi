@@ -54,11 +54,11 @@ __all__ = [
     "copies",
     "current",
     "debug_build",
+    "enable_request_contexts",
     "forked",
     "plain_text",
     "processors",
     "version",
-    "want_origins",
 ]
 
 version: str
@@ -82,7 +82,7 @@ def plain_text(text: str, *, cut: bool) -> str:
 def forked() -> None:
     """To be called in the child after a fork: what returns from a handler there ends the child."""
 
-def want_origins() -> None:
+def enable_request_contexts() -> None:
     """From now on requests say who they are, for `current`."""
 
 @final

@@ -37,7 +37,7 @@ class RequestFilter(logging.Filter):
         super().__init__(name)
         from penstock import _core
 
-        _core.want_origins()
+        _core.enable_request_contexts()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is of the filter's name, which is any by default."""

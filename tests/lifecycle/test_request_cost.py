@@ -23,6 +23,8 @@ from http_by_hand import Connection, get, metric
 from serving_process import MODELS, Serving
 from waiting import until
 
+pytestmark = pytest.mark.serial
+
 CASES = every_case()
 LIVE = 0.35
 """Seconds within which `/v2/health/live` answers."""

@@ -8,7 +8,7 @@ from typing import Any
 from tritonclient.grpc import service_pb2 as pb
 
 from conformance.content import Call, Tensor
-from conformance.transports import TYPED_FIELDS, parameter
+from conformance.protocols import TYPED_FIELDS, parameter
 
 Document = dict[str, Any]
 REFUSED = {"kind": "invalid_input", "status": 400, "code": 3}

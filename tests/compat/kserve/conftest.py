@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.compat.kserve import dialect
+from penstock.compat.kserve import context, dialect
+
+
+@pytest.fixture(autouse=True)
+def _no_predictor() -> None:
+    """Each test starts without the predictor that an earlier one has set for the process."""
+    context.set_predictor_config(None)
 
 
 @pytest.fixture
