@@ -129,7 +129,7 @@ impl Error {
     }
 
     /// Whether the caller sent its request too slowly.
-    pub fn is_of_a_slow_body(&self) -> bool {
+    pub fn is_slow_body(&self) -> bool {
         self.slow_body
     }
 
@@ -142,13 +142,13 @@ impl Error {
 
     /// Says that the batch had more rows than the memory holds: with fewer it may succeed.
     #[must_use]
-    pub fn of_a_too_large_batch(mut self) -> Self {
+    pub fn batch_too_large(mut self) -> Self {
         self.too_large_batch = true;
         self
     }
 
     /// Whether a batch of fewer rows may succeed.
-    pub fn is_of_a_too_large_batch(&self) -> bool {
+    pub fn is_batch_too_large(&self) -> bool {
         self.too_large_batch
     }
 

@@ -31,19 +31,19 @@ pub use batch::Part;
 pub use error::{Error, Kind, Result};
 pub use job::{BatchOutput, Job, Pulled, RowChunk, SLOW_READER_TIMEOUT, Streaming, Work};
 pub use metrics::statistics;
-pub use model::{Changes, ErrorTexts, IndexEntry, Model, Note, Readiness, Registry, Routed, State};
-pub use queue::{Bounds, Load, ResourceShare, Resources};
+pub use model::{Changes, ErrorTexts, IndexEntry, Model, Readiness, Registry, RouteMatch, VersionState, VersionStatus};
+pub use queue::{Load, QueueLimits, ResourceShare, Resources};
 pub use reply::{
     CancelProbe, CompletionQueue, RemoteClient, Reply, ResponseChunk, ResponseFuture, ResponseStream, Ticket, replies,
     reply,
 };
 pub use request::{
     BodyChunks, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes, Parameter,
-    Parameters, Protocol, RawRequest, Recorder, RequestContext, RequestMetadata, RequestOutput, RequestedOutput,
-    ResponseHead, ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, Step, Timings, TraceText, Traced,
+    Parameters, Protocol, RawRequest, RequestContext, RequestMetadata, RequestOutput, RequestedOutput, ResponseHead,
+    ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, SpanRecorder, Step, Timings, TraceText, Traced,
     TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
 };
-pub use route::{Found, Route, RouteTable};
+pub use route::{Route, RouteTable, TableMatch};
 pub use spec::{
     Batching, Caching, Dim, Document, Fairness, Fallback, Level, ModelSpec, Overdue, Oversize, Padding, Queueing,
     Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,

@@ -75,7 +75,7 @@ pub fn request(tensor: Tensor) -> InferRequest {
         deadline: None,
         protocol: Protocol::InProcess,
         schedule: Schedule::default(),
-        takes_memory: false,
+        takes_ownership: false,
         context: None,
         raw: None,
     }

@@ -16,7 +16,7 @@ const MAX_SIZE: usize = 8;
 fn by_width(most: u64, oversize: Oversize) -> Batching {
     let dim = Dim { input: 0, axis: 0 };
     Batching {
-        cost: Some(RowCost { terms: vec![Term { times: 1, dims: vec![dim] }], most }),
+        cost: Some(RowCost { terms: vec![Term { factor: 1, dims: vec![dim] }], max_cost: most }),
         oversize,
         ..batching(MAX_SIZE)
     }
@@ -35,8 +35,8 @@ fn rows(first: f32, rows: usize, width: usize) -> penstock_core::InferRequest {
 #[test]
 fn a_sum_that_cannot_be_counted_is_the_largest() {
     let dim = Dim { input: 0, axis: 0 };
-    let squared = Term { times: u64::MAX / 2, dims: vec![dim, dim] };
-    let cost = RowCost { terms: vec![squared, Term { times: 7, dims: vec![] }], most: 10 };
+    let squared = Term { factor: u64::MAX / 2, dims: vec![dim, dim] };
+    let cost = RowCost { terms: vec![squared, Term { factor: 7, dims: vec![] }], max_cost: 10 };
     assert_eq!(cost.of_row(&rows(0., 1, 3).inputs), u64::MAX);
     assert_eq!(cost.of_row(&smallvec![None]), 7);
 }

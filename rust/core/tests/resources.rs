@@ -28,7 +28,7 @@ fn needs(amounts: &[(&str, u64)], weight: f64) -> ResourceRequest {
 fn model(resources: &Arc<Resources>, needs: ResourceRequest, instances: usize) -> Arc<Model> {
     let spec = ModelSpec { resources: Some(needs), instances, max_queue: 10_000, ..fp32_spec("m", &[Some(1)], None) };
     let model = Model::new(spec, &Metrics::default());
-    model.queue().limit(resources.claim("m", model.spec().resources.as_ref().unwrap()).unwrap());
+    model.queue().set_resources(resources.register("m", model.spec().resources.as_ref().unwrap()).unwrap());
     model.set_readiness(Readiness::Ready);
     Arc::new(model)
 }
@@ -73,7 +73,7 @@ fn what_is_not_there_is_named() {
         (needs(&[("a", 3)], 1.0), "model 'm' needs 3 of resource 'a', the server has 2"),
         (needs(&[("b", 1)], 1.0), "model 'm' needs resource 'b', the server has 'a'"),
     ] {
-        let error = shared.claim("m", &needs).unwrap_err();
+        let error = shared.register("m", &needs).unwrap_err();
         assert_eq!((error.kind(), error.message()), (Kind::InvalidInput, text));
     }
 }

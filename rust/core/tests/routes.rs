@@ -1,6 +1,6 @@
 //! Which route a path leads to: by example, and against a look at each route alone.
 
-use penstock_core::{Found, Route, RouteTable};
+use penstock_core::{Route, RouteTable, TableMatch};
 use proptest::prelude::*;
 
 fn table(routes: &[&str]) -> RouteTable<String> {
@@ -17,12 +17,12 @@ fn found(table: &RouteTable<String>, request: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     let segments: Vec<&str> = path[1..].split('/').collect();
     match table.find(method, &segments) {
-        Found::Route { target, values, route } => {
+        TableMatch::Route { target, values, route } => {
             assert_eq!(values.len(), route.names().count());
             format!("{target} {values:?}")
         }
-        Found::Others(methods) => format!("{methods:?}"),
-        Found::Nothing => "nothing".to_owned(),
+        TableMatch::OtherMethods(methods) => format!("{methods:?}"),
+        TableMatch::NotFound => "nothing".to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ fn serve(batching: Batching, most: usize) -> (Arc<Model>, thread::JoinHandle<Vec
             assert_eq!(numbers.len(), job.padded());
             sizes.push(job.padded());
             if job.rows() > most {
-                job.finish(Err(Error::new(Kind::TooLarge, "no room").of_a_too_large_batch()));
+                job.finish(Err(Error::new(Kind::TooLarge, "no room").batch_too_large()));
                 continue;
             }
             let failed = numbers.iter().enumerate().filter(|(_, number)| **number < 0.0);
@@ -101,7 +101,7 @@ fn without_kept_inputs_the_next_batches_are_smaller_all_the_same() {
     let tickets: Vec<_> = (0..4).map(|_| submit()).collect();
     let job = model.queue().pull().expect("a batch");
     assert_eq!(job.rows(), 8);
-    job.finish(Err(Error::new(Kind::TooLarge, "no room").of_a_too_large_batch()));
+    job.finish(Err(Error::new(Kind::TooLarge, "no room").batch_too_large()));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     for ticket in tickets {
         let error = runtime.block_on(ticket).expect_err("no room");
@@ -146,6 +146,6 @@ fn what_waits_is_counted_whichever_way_it_leaves() {
         assert_eq!(job.rows(), 4);
         drop((job, first, second));
         drop(submit(4).expect("room"));
-        model.queue().expire();
+        model.queue().reject_overdue();
     }
 }

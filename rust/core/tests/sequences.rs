@@ -159,10 +159,10 @@ fn a_queue_timeout_answers_who_still_waits() {
     spec.queueing = Queueing { timeout: Some(Duration::from_millis(200)), ..Queueing::default() };
     let model = ready(spec);
     let ticket = model.queue().submit(request(fp32(&[1], &[0.0])), None).unwrap();
-    model.queue().expire();
+    model.queue().reject_overdue();
     assert_eq!(model.metrics().queue_depth.get(), 1);
     thread::sleep(Duration::from_millis(201));
-    model.queue().expire();
+    model.queue().reject_overdue();
     let error = answer(ticket).unwrap_err();
     assert_eq!(error.kind(), Kind::Timeout);
     assert_eq!(error.message(), "the request waited in the queue of model 'plain' for its limit of 200ms");

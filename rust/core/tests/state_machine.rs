@@ -186,7 +186,7 @@ fn play(events: &[Event], script: Vec<Outcome>) {
             }
             Event::CutOff => {
                 cut_off = true;
-                version.model.queue().cut_off(&Error::new(Kind::Unavailable, "cut off"));
+                version.model.queue().fail_waiting(&Error::new(Kind::Unavailable, "cut off"));
             }
         }
     }

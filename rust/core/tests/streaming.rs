@@ -128,7 +128,7 @@ async fn a_stream_that_is_dropped_by_its_instance_says_so() {
 #[tokio::test]
 async fn where_one_answer_is_expected_a_stream_gives_exactly_one() {
     let served = serve(Some(2), |_| Ok(()));
-    assert_eq!(served.0.check_answers_once().unwrap_err().kind(), Kind::Unsupported);
+    assert_eq!(served.0.check_single_response().unwrap_err().kind(), Kind::Unsupported);
     let none = served.0.infer(row(1.0), None).await.unwrap_err();
     assert_eq!(none.message(), "exactly 1 answer is expected here, model 's' gave none: call generate_stream");
     let many = served.0.stream(request(fp32(&[3, 1], &[0.0; 3])), None).unwrap_err();

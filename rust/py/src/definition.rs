@@ -268,7 +268,7 @@ fn queueing(declared: DeclaredQueueing) -> Queueing {
 
 fn caching(declared: DeclaredCache) -> Caching {
     let DeclaredCache { max_bytes, ttl, vary, revision, per_caller } = declared;
-    Caching { max_bytes, ttl: ttl.and_then(duration), vary, revision, per_caller }
+    Caching { max_bytes, ttl: ttl.and_then(duration), vary, revision, per_client: per_caller }
 }
 
 fn version_policy(declared: DeclaredPolicy) -> VersionPolicy {

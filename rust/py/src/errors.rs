@@ -33,13 +33,13 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
                 Some(hint) => error.retry_after(hint),
                 None => error,
             };
-            if is_too_large_batch(raised.value(py)) { error.of_a_too_large_batch() } else { error }
+            if is_too_large_batch(raised.value(py)) { error.batch_too_large() } else { error }
         }
         _ => {
             log_traceback(py, spec, raised);
             let class = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
             let error = Error::handler(format!("model '{}' failed: {class}", spec.name));
-            if class == OUT_OF_MEMORY && spec.retries_on_oom() { error.of_a_too_large_batch() } else { error }
+            if class == OUT_OF_MEMORY && spec.retries_on_oom() { error.batch_too_large() } else { error }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What loading a model may be told, whatever the protocol.
 
 use bytes::Bytes;
-use penstock_core::{Error, IndexEntry, Kind, Result, State};
+use penstock_core::{Error, IndexEntry, Kind, Result, VersionState};
 
 /// How a model is to be loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,5 +60,5 @@ pub fn named_repository(name: &str) -> Error {
 
 /// The rows of an index: all, or those that are ready.
 pub(crate) fn selected(index: &[IndexEntry], ready: bool) -> impl Iterator<Item = &IndexEntry> {
-    index.iter().filter(move |entry| !ready || entry.state() == Some(State::Ready))
+    index.iter().filter(move |entry| !ready || entry.state() == Some(VersionState::Ready))
 }

@@ -47,7 +47,7 @@ pub fn gather_copies<'a>(parts: impl Iterator<Item = &'a Inputs> + Clone, rows: 
     let slots = first.iter().enumerate().map(|(index, slot)| {
         let tensor = slot.as_ref()?;
         let all = || parts.clone().filter_map(|inputs| inputs.get(index)?.as_ref());
-        Some(concatenate(tensor.emptied(), all, rows))
+        Some(concatenate(tensor.without_rows(), all, rows))
     });
     slots.collect()
 }
@@ -71,7 +71,7 @@ pub fn pad(inputs: &mut Inputs, rows: usize, padded: usize, padding: Padding) {
         (rows..padded).for_each(|_| filled.extend_from_slice(row));
         copies::count(copies::Step::Gather, filled.len());
         shape[0] = padded;
-        *slot = Some(Tensor::joined(datatype, shape, Buffer::Aligned(filled)));
+        *slot = Some(Tensor::from_checked(datatype, shape, Buffer::Aligned(filled)));
     }
 }
 
@@ -89,7 +89,7 @@ where
     copies::count(copies::Step::Gather, len);
     shape[0] = rows;
     // The parts were checked when they were decoded, and their rows agree.
-    Tensor::joined(datatype, shape, Buffer::Aligned(joined))
+    Tensor::from_checked(datatype, shape, Buffer::Aligned(joined))
 }
 
 /// Checks one output against its declaration.
@@ -173,7 +173,7 @@ pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
             };
             let mut own = Shape::from_slice(&shape);
             own[0] = rows;
-            set.push(Tensor::joined(datatype, own, Buffer::Shared(bytes.slice(start..start + len))));
+            set.push(Tensor::from_checked(datatype, own, Buffer::Shared(bytes.slice(start..start + len))));
             start += len;
         }
     }

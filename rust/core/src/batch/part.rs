@@ -14,12 +14,12 @@ pub struct Part {
 
 impl Part {
     /// Whether this caller has left.
-    pub fn has_left(&self) -> bool {
+    pub fn is_abandoned(&self) -> bool {
         self.reply.is_abandoned()
     }
 
     /// A handle that tells whether this caller has left.
-    pub fn probe(&self) -> Option<CancelProbe> {
-        self.reply.probe()
+    pub fn cancel_probe(&self) -> Option<CancelProbe> {
+        self.reply.cancel_probe()
     }
 }

@@ -23,7 +23,7 @@ fn input(declared: &TensorSpec, parts: &mut [Part], index: usize, rows: usize) -
     }
     let all = || parts.iter().filter_map(|part| part.request.inputs.get(index)?.as_ref());
     let first = all().next()?;
-    let Some(ragged) = &declared.ragged else { return Some(concatenate(first.emptied(), all, rows)) };
+    let Some(ragged) = &declared.ragged else { return Some(concatenate(first.without_rows(), all, rows)) };
     let lengths: RowLengths = all().flat_map(|one| repeat_n(one.shape()[1], one.shape()[0])).collect();
     let longest = lengths.iter().copied().max().unwrap_or_default();
     let mut shape = Shape::from_slice(first.shape());
@@ -38,7 +38,7 @@ fn input(declared: &TensorSpec, parts: &mut [Part], index: usize, rows: usize) -
             filled(all, longest, rows, element)
         }
     };
-    let tensor = Tensor::joined(first.datatype(), shape, Buffer::Aligned(buffer));
+    let tensor = Tensor::from_checked(first.datatype(), shape, Buffer::Aligned(buffer));
     Some(tensor.with_lengths(lengths))
 }
 
@@ -51,7 +51,7 @@ fn alone(declared: &TensorSpec, tensor: Tensor) -> Tensor {
         let rows = shape.remove(0);
         shape[0] *= rows;
     }
-    Tensor::joined(datatype, shape, buffer).with_lengths(lengths)
+    Tensor::from_checked(datatype, shape, buffer).with_lengths(lengths)
 }
 
 fn joined<'a, I: Iterator<Item = &'a Tensor>>(all: impl Fn() -> I) -> AlignedBuffer {
@@ -165,9 +165,9 @@ pub(crate) fn scatter(tensor: Tensor, lengths: &[usize], requests: &[usize]) -> 
         if own.iter().any(|length| *length != own[0]) {
             // Its caller gets an error in its place.
             own_shape[1] = 0;
-            return Tensor::joined(datatype, own_shape, Buffer::Shared(bytes.slice(..0)));
+            return Tensor::from_checked(datatype, own_shape, Buffer::Shared(bytes.slice(..0)));
         }
-        Tensor::joined(datatype, own_shape, Buffer::Shared(bytes.slice(range)))
+        Tensor::from_checked(datatype, own_shape, Buffer::Shared(bytes.slice(range)))
     };
     requests.iter().map(part).collect()
 }

@@ -38,7 +38,7 @@ impl Key {
         // A handler that asks for its caller may answer by anything that it learns there.
         digest.number(u64::from(request.metadata.is_some()));
         if let Some(caller) = &request.metadata {
-            let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_caller);
+            let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_client);
             digest.number(u64::from(apart));
             if apart {
                 digest.number(request.schedule.priority);
@@ -171,7 +171,7 @@ mod tests {
             deadline: None,
             protocol,
             schedule: Schedule::default(),
-            takes_memory: false,
+            takes_ownership: false,
             context: None,
             raw: None,
         }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_model_may_say_that_it_answers_by_parameters_and_outputs_alone() {
-        let caching = Caching { max_bytes: 1, ttl: None, vary: Vec::new(), revision: None, per_caller: false };
+        let caching = Caching { max_bytes: 1, ttl: None, vary: Vec::new(), revision: None, per_client: false };
         let spec = ModelSpec { cache: Some(caching), ..spec() };
         let key = |request: &InferRequest| Key::new(&spec, request, &Identity::new());
         let one = caller("1", &[("p", Parameter::Int(1))], &[("x", "y")]);

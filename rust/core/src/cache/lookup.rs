@@ -2,7 +2,7 @@
 
 use super::{
     Key,
-    store::{Found, Gone, Store, cost, owned},
+    store::{Evicted, Found, Store, cost, owned},
 };
 use crate::{Caching, Error, InferResponse, Kind, Reply, Ticket, metrics::CacheMetrics, reply};
 use std::{
@@ -38,13 +38,13 @@ struct Flight {
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Lookup {
     /// Take this.
-    Answer(InferResponse),
+    Hit(InferResponse),
     /// Compute it, and tell the others.
     Lead(Lead),
     /// Await it: another computes it. After an error, compute it alone: that was the other's.
     Follow(Ticket),
     /// Compute it.
-    Alone,
+    Bypass,
 }
 
 /// A computation for which others may wait. Dropped without an answer, it tells them to compute on their own.
@@ -65,11 +65,11 @@ impl Cache {
 
     /// Looks for an answer. `level` is the priority of who asks, counted from 0: nobody waits for a computation that
     /// is less urgent.
-    pub fn ask(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Lookup {
+    pub fn lookup(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Lookup {
         let mut inner = self.lock();
         match inner.store.find(&key, now) {
-            Found::Fresh(response) => return Lookup::Answer(response),
-            Found::Stale(bytes) => self.gone(Gone { entries: 1, bytes }),
+            Found::Fresh(response) => return Lookup::Hit(response),
+            Found::Stale(bytes) => self.gone(Evicted { entries: 1, bytes }),
             Found::Nothing => {}
         }
         match inner.flights.get_mut(&key) {
@@ -82,12 +82,12 @@ impl Cache {
                 flight.waiting.push(reply);
                 Lookup::Follow(ticket)
             }
-            Some(_) => Lookup::Alone,
+            Some(_) => Lookup::Bypass,
         }
     }
 
     /// Keeps an answer that is not too large, and gives what is kept.
-    pub fn keep(&self, key: Key, response: &InferResponse, now: Instant) -> Option<InferResponse> {
+    pub fn store(&self, key: Key, response: &InferResponse, now: Instant) -> Option<InferResponse> {
         let bytes = cost(response);
         if !self.lock().store.fits(bytes) {
             return None;
@@ -114,7 +114,7 @@ impl Cache {
         (inner.store.len(), inner.store.bytes())
     }
 
-    fn gone(&self, gone: Gone) {
+    fn gone(&self, gone: Evicted) {
         self.metrics.evictions.inc_by(gone.entries as u64);
         self.metrics.bytes.dec_by(gone.bytes as i64);
     }
@@ -138,8 +138,8 @@ impl Drop for Cache {
 
 impl Lead {
     /// Keeps the answer, and gives it to all who wait for it.
-    pub fn answered(mut self, response: &InferResponse, now: Instant) {
-        let kept = self.cache.keep(self.key, response, now);
+    pub fn complete(mut self, response: &InferResponse, now: Instant) {
+        let kept = self.cache.store(self.key, response, now);
         self.landed = true;
         let given = kept.as_ref().unwrap_or(response);
         for waiting in self.cache.land(&self.key) {
@@ -178,7 +178,7 @@ mod tests {
             deadline: None,
             protocol,
             schedule: Schedule::default(),
-            takes_memory: false,
+            takes_ownership: false,
             context: None,
             raw: None,
         };
@@ -192,19 +192,19 @@ mod tests {
     }
 
     fn cache(max_bytes: usize) -> Arc<Cache> {
-        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None, per_caller: true };
+        let caching = Caching { max_bytes, ttl: None, vary: Vec::new(), revision: None, per_client: true };
         Arc::new(Cache::new(&caching, 2, CacheMetrics::default()))
     }
 
     fn lead(cache: &Arc<Cache>, number: u8) -> Lead {
-        match cache.ask(key(number), 1, Instant::now()) {
+        match cache.lookup(key(number), 1, Instant::now()) {
             Lookup::Lead(lead) => lead,
             other => panic!("nobody computes it yet, and it is {other:?}"),
         }
     }
 
     fn follow(cache: &Arc<Cache>, number: u8, level: usize) -> Ticket {
-        match cache.ask(key(number), level, Instant::now()) {
+        match cache.lookup(key(number), level, Instant::now()) {
             Lookup::Follow(ticket) => ticket,
             other => panic!("another computes it, and it is {other:?}"),
         }
@@ -216,9 +216,9 @@ mod tests {
         let lead = lead(&cache, 1);
         let (first, left) = (follow(&cache, 1, 1), follow(&cache, 1, 2));
         drop(left);
-        lead.answered(&answer(3), Instant::now());
+        lead.complete(&answer(3), Instant::now());
         assert_eq!(first.await.unwrap().outputs[0].as_slice(), [7; 3]);
-        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Answer(_)));
+        assert!(matches!(cache.lookup(key(1), 1, Instant::now()), Lookup::Hit(_)));
         assert_eq!(cache.metrics().bytes.get(), cache.size().1 as i64);
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let cache = cache(100);
         let lead = lead(&cache, 1);
         let waiting = follow(&cache, 1, 1);
-        lead.answered(&answer(1000), Instant::now());
+        lead.complete(&answer(1000), Instant::now());
         assert_eq!(waiting.await.unwrap().outputs[0].as_slice().len(), 1000);
         assert_eq!(cache.size(), (0, 0));
     }
@@ -247,10 +247,10 @@ mod tests {
     fn nobody_waits_for_what_is_less_urgent_and_few_wait_at_all() {
         let cache = cache(1 << 20);
         let _lead = lead(&cache, 1);
-        assert!(matches!(cache.ask(key(1), 0, Instant::now()), Lookup::Alone));
+        assert!(matches!(cache.lookup(key(1), 0, Instant::now()), Lookup::Bypass));
         let _both = (follow(&cache, 1, 1), follow(&cache, 1, 1));
-        assert!(matches!(cache.ask(key(1), 1, Instant::now()), Lookup::Alone));
-        assert!(matches!(cache.ask(key(2), 1, Instant::now()), Lookup::Lead(_)));
+        assert!(matches!(cache.lookup(key(1), 1, Instant::now()), Lookup::Bypass));
+        assert!(matches!(cache.lookup(key(2), 1, Instant::now()), Lookup::Lead(_)));
     }
 
     #[test]
@@ -258,10 +258,10 @@ mod tests {
         let cache = cache(3 * cost(&answer(100)));
         let metrics = cache.metrics().clone();
         for number in 0..10 {
-            cache.keep(key(number), &answer(100), Instant::now());
+            cache.store(key(number), &answer(100), Instant::now());
             assert_eq!(metrics.bytes.get(), cache.size().1 as i64);
         }
-        cache.keep(key(9), &answer(1), Instant::now());
+        cache.store(key(9), &answer(1), Instant::now());
         assert_eq!((metrics.bytes.get(), metrics.evictions.get()), (cache.size().1 as i64, 7));
         drop(cache);
         assert_eq!(metrics.bytes.get(), 0);

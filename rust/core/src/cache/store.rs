@@ -32,7 +32,7 @@ pub(super) enum Found {
 
 /// Entries that went to make room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Gone {
+pub(super) struct Evicted {
     pub(super) entries: usize,
     pub(super) bytes: usize,
 }
@@ -78,12 +78,12 @@ impl Store {
     }
 
     /// Keeps an answer that fits and takes `bytes`; says what went for it.
-    pub(super) fn put(&mut self, key: Key, response: InferResponse, bytes: usize, now: Instant) -> Gone {
+    pub(super) fn put(&mut self, key: Key, response: InferResponse, bytes: usize, now: Instant) -> Evicted {
         if let Some(old) = self.entries.put(key, Entry { response, bytes, kept: now }) {
             self.bytes -= old.bytes;
         }
         self.bytes += bytes;
-        let mut gone = Gone::default();
+        let mut gone = Evicted::default();
         // The newest is the last to go, and fits alone.
         while self.bytes > self.max_bytes
             && let Some((_, entry)) = self.entries.pop_lru()
@@ -122,7 +122,7 @@ pub(super) fn owned(response: &InferResponse) -> InferResponse {
             return tensor.clone();
         }
         let bytes = Bytes::copy_from_slice(tensor.as_slice());
-        Tensor::joined(tensor.datatype(), tensor.shape().into(), Buffer::Shared(bytes))
+        Tensor::from_checked(tensor.datatype(), tensor.shape().into(), Buffer::Shared(bytes))
     };
     let outputs = response.outputs.iter().map(copy).collect();
     // Nobody waited or computed for the next one who asks.
@@ -146,7 +146,7 @@ mod tests {
             deadline: None,
             protocol,
             schedule: Schedule::default(),
-            takes_memory: false,
+            takes_ownership: false,
             context: None,
             raw: None,
         };
@@ -159,7 +159,7 @@ mod tests {
         InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
     }
 
-    fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Gone {
+    fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Evicted {
         let answer = answer(length);
         let bytes = cost(&answer);
         store.put(key(number), answer, bytes, now)
@@ -174,10 +174,10 @@ mod tests {
         let now = Instant::now();
         let one = cost(&answer(100));
         let mut store = Store::new(2 * one, None);
-        assert_eq!(put(&mut store, 1, 100, now), Gone::default());
-        assert_eq!(put(&mut store, 2, 100, now), Gone::default());
+        assert_eq!(put(&mut store, 1, 100, now), Evicted::default());
+        assert_eq!(put(&mut store, 2, 100, now), Evicted::default());
         assert!(has(&mut store, 1, now));
-        assert_eq!(put(&mut store, 3, 100, now), Gone { entries: 1, bytes: one });
+        assert_eq!(put(&mut store, 3, 100, now), Evicted { entries: 1, bytes: one });
         assert!(has(&mut store, 1, now) && has(&mut store, 3, now) && !has(&mut store, 2, now));
         assert!(!store.fits(2 * one + 1));
     }
@@ -241,7 +241,7 @@ mod tests {
                         let gone = put(&mut store, number, length, instant);
                         list.retain(|(known, ..)| *known != number);
                         list.push((number, bytes, now));
-                        let mut expected = Gone::default();
+                        let mut expected = Evicted::default();
                         while list.iter().map(|(_, bytes, _)| bytes).sum::<usize>() > room {
                             expected.bytes += list.remove(0).1;
                             expected.entries += 1;

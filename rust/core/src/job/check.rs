@@ -13,11 +13,11 @@ impl Job {
     /// Checks what a handler made of the batch. Requests that cannot be answered with it fail alone.
     pub(super) fn checked(&self, output: BatchOutput) -> Result<BatchOutput> {
         if let Some(apart) = output.per_request {
-            let (apart, failed) = self.checked_apart(apart)?;
+            let (apart, failed) = self.check_per_request(apart)?;
             return Ok(BatchOutput { per_request: Some(apart), failed, ..output });
         }
         output.failed.check(&self.spec().name, self.padded())?;
-        if output.outputs.is_empty() && output.failed.are_all(self.rows) {
+        if output.outputs.is_empty() && output.failed.covers_all(self.rows) {
             return Ok(output);
         }
         self.check(&output.outputs, self.padded())?;

@@ -34,7 +34,7 @@ impl Job {
 
     /// Fills the batch up to an allowed size, or joins rows that differ in length, for executors that join the rows themselves: the inputs of the first
     /// request are then those of the whole batch.
-    pub fn fill_up(&mut self) {
+    pub fn merge_inputs(&mut self) {
         if self.padded() == self.rows && !self.spec().is_ragged() {
             return;
         }
@@ -52,8 +52,8 @@ impl Job {
 
     /// Makes the batches after one that was too large smaller. Gives its requests back to the queue if they can run
     /// again; else returns what their callers are told.
-    pub(super) fn run_again(&mut self, error: Error) -> Option<Error> {
-        let most = self.queue.too_large(self.lane, self.rows);
+    pub(super) fn retry_smaller(&mut self, error: Error) -> Option<Error> {
+        let most = self.queue.shrink_batches(self.lane, self.rows);
         if self.parts.len() == 1 {
             return Some(error);
         }
@@ -68,7 +68,7 @@ impl Job {
         self.metrics().cut(self.reason, self.rows);
         self.answered = true;
         let parts = std::mem::take(&mut self.parts);
-        self.queue.take_back(self.lane, parts, self.cut_at);
+        self.queue.requeue(self.lane, parts, self.cut_at);
         None
     }
 }

@@ -96,7 +96,7 @@ impl Job {
     }
 
     /// A batch that was cut in another process, to be computed in this one. `queue` is that model's here.
-    pub fn taken_over(
+    pub fn from_remote(
         queue: Arc<Queue>,
         lane: usize,
         requests: impl IntoIterator<Item = (InferRequest, Reply)>,
@@ -159,7 +159,7 @@ impl Job {
     /// Answers every caller.
     pub fn finish(mut self, result: Result<BatchOutput>) {
         let result = match result {
-            Err(error) if error.is_of_a_too_large_batch() => match self.run_again(error) {
+            Err(error) if error.is_batch_too_large() => match self.retry_smaller(error) {
                 Some(error) => Err(error),
                 None => return,
             },
@@ -174,7 +174,7 @@ impl Job {
         let parts = std::mem::take(&mut self.parts);
         self.answered = true;
         let rows: Vec<usize> = parts.iter().map(|part| part.request.rows).collect();
-        let takes = matches!(&parts[..], [only] if only.request.takes_memory);
+        let takes = matches!(&parts[..], [only] if only.request.takes_ownership);
         let padded = self.padded();
         let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
         // The policy must know of the answer before the first caller can come back.
@@ -192,7 +192,7 @@ impl Job {
                 let mut first = 0;
                 for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded, takes)) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
-                    let answer = failed.of(first, &part.request);
+                    let answer = failed.for_request(first, &part.request);
                     first += part.request.rows;
                     let parameters = parameters.clone();
                     deliveries.push(
@@ -229,7 +229,7 @@ impl Job {
     }
 
     /// What callers are told whose batch was dropped.
-    pub(crate) fn lost(&self) -> Error {
+    pub(crate) fn lost_error(&self) -> Error {
         Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name))
     }
 }
@@ -240,7 +240,7 @@ impl Drop for Job {
             return;
         }
         self.free(self.parts.len(), self.cut_at.elapsed());
-        let error = self.lost();
+        let error = self.lost_error();
         for part in self.parts.drain(..) {
             part.reply.send(Err(error.clone()));
         }

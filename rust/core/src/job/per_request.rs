@@ -11,15 +11,15 @@ impl Job {
     ///
     /// # Errors
     /// `Handler` for another number of answers than of requests.
-    pub(crate) fn checked_apart(
+    pub(crate) fn check_per_request(
         &self,
         apart: Vec<Result<RequestOutput>>,
     ) -> Result<(Vec<Result<RequestOutput>>, RowFailures)> {
-        self.check_answers(apart.len())?;
+        self.check_response_count(apart.len())?;
         let (mut first, mut failures) = (0, Vec::new());
         let mut check = |(own, part): (Result<RequestOutput>, &Part)| {
             let rows = part.request.rows;
-            let checked = own.and_then(|own| self.checked_own(own, part));
+            let checked = own.and_then(|own| self.check_request_output(own, part));
             if let Err(error) = &checked
                 && rows > 0
             {
@@ -36,7 +36,7 @@ impl Job {
     ///
     /// # Errors
     /// `Handler` for another number.
-    pub(crate) fn check_answers(&self, count: usize) -> Result<()> {
+    pub(crate) fn check_response_count(&self, count: usize) -> Result<()> {
         if count == self.parts.len() {
             return Ok(());
         }
@@ -45,7 +45,7 @@ impl Job {
     }
 
     /// Checks what was made of one request.
-    pub(crate) fn checked_own(&self, own: RequestOutput, part: &Part) -> Result<RequestOutput> {
+    pub(crate) fn check_request_output(&self, own: RequestOutput, part: &Part) -> Result<RequestOutput> {
         let own = match self.spec().raw_requests {
             true => own.select_outputs(&self.spec().name, part.request.raw.as_deref())?,
             false => {
@@ -53,7 +53,7 @@ impl Job {
                 own
             }
         };
-        if part.request.takes_memory {
+        if part.request.takes_ownership {
             return Ok(own);
         }
         Ok(RequestOutput { outputs: own.outputs.into_iter().map(Tensor::into_shared).collect(), ..own })

@@ -34,7 +34,7 @@ impl Job {
     fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
         let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
         for part in &self.parts {
-            if failed.of(first, &part.request).is_some() {
+            if failed.for_request(first, &part.request).is_some() {
                 failed_rows += part.request.rows;
             } else if !part.reply.is_abandoned() {
                 requests += 1;

@@ -83,7 +83,7 @@ impl Streaming {
     }
 
     /// Lets go of the callers that have no room, for a handler that has waited for them long enough.
-    pub fn give_up_full(&mut self) {
+    pub fn drop_slow_clients(&mut self) {
         for caller in 0..self.open_rows.len() {
             if self.open_rows[caller] > 0 && self.reply(caller).channel().is_some_and(Channel::is_full) {
                 let error = stalled(&self.job.spec().name, SLOW_READER_TIMEOUT);
@@ -230,7 +230,7 @@ impl Streaming {
         let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
         if let Some(channel) = part.reply.channel() {
             let response = own.response(parameters, timings);
-            channel.push(Ok(ResponseChunk { response, last }), part.reply.desk());
+            channel.push(Ok(ResponseChunk { response, last }), part.reply.completions());
         }
     }
 
@@ -265,8 +265,8 @@ impl Streaming {
         let reply = self.reply(caller);
         if let Some(channel) = reply.channel() {
             match result {
-                Ok(()) => channel.end(reply.desk()),
-                Err(error) => channel.push(Err(error), reply.desk()),
+                Ok(()) => channel.end(reply.completions()),
+                Err(error) => channel.push(Err(error), reply.completions()),
             }
         }
     }
@@ -274,7 +274,7 @@ impl Streaming {
 
 impl Drop for Streaming {
     fn drop(&mut self) {
-        let error = self.job.lost();
+        let error = self.job.lost_error();
         for caller in 0..self.open_rows.len() {
             self.close(caller, Err(error.clone()));
         }

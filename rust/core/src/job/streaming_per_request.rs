@@ -9,8 +9,8 @@ impl Streaming {
     ///
     /// # Errors
     /// `Handler` for another number of pieces than of callers.
-    pub fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
-        self.job.check_answers(apart.len())?;
+    pub fn send_per_request(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
+        self.job.check_response_count(apart.len())?;
         let now = Instant::now();
         for (caller, piece) in apart.into_iter().enumerate() {
             match piece {
@@ -26,7 +26,7 @@ impl Streaming {
     }
 
     fn send_own(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
-        match self.job.checked_own(own, &self.job.parts()[caller]) {
+        match self.job.check_request_output(own, &self.job.parts()[caller]) {
             Ok(own) => self.push_to(caller, own, parameters, last, now),
             Err(error) => self.close(caller, Err(error)),
         }

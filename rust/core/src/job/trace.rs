@@ -32,7 +32,7 @@ impl Job {
 
     /// The same, computed in a span of another process.
     #[must_use = "it is the job"]
-    pub fn under(mut self, trace: Option<TraceText>) -> Self {
+    pub fn with_trace(mut self, trace: Option<TraceText>) -> Self {
         self.trace = trace.map(|text| Box::new(BatchTrace { ids: None, text }));
         self
     }

@@ -134,7 +134,7 @@ impl Statistics {
     }
 
     /// That answer was put there.
-    pub fn cache_kept(&self, duration: Duration) {
+    pub fn cache_stored(&self, duration: Duration) {
         self.lock().cache_miss.add(0, ns(duration));
     }
 
@@ -162,7 +162,7 @@ impl Statistics {
         now.last_inference_ms = u64::try_from(millis).unwrap_or(u64::MAX);
         now.executions += 1;
         let Some(times) = batch.times else { return };
-        let (infer, output) = (ns(times.handler), ns(times.hand_out));
+        let (infer, output) = (ns(times.handler), ns(times.output));
         let input = ns(batch.elapsed).saturating_sub(infer + output);
         now.inferences += batch.rows.saturating_sub(batch.failed_rows) as u64;
         now.success.add(batch.requests, ns(batch.waited).saturating_add(ns(batch.elapsed) * batch.requests));
@@ -172,7 +172,7 @@ impl Statistics {
     }
 
     /// `parts` requests of ours were one request of a caller, with more rows than a batch holds.
-    pub(crate) fn were_one(&self, parts: usize) {
+    pub(crate) fn merge_parts(&self, parts: usize) {
         let more = (parts as u64).saturating_sub(1);
         let mut now = self.lock();
         let Snapshot { success, queue, compute: ComputeTotals { input, infer, output }, .. } = &mut *now;
@@ -214,7 +214,7 @@ mod tests {
 
     fn ended(rows: usize, requests: u64) -> Ended {
         let ms = Duration::from_millis;
-        let times = InterpreterTimes { handler: ms(3), hand_out: ms(1), ..InterpreterTimes::default() };
+        let times = InterpreterTimes { handler: ms(3), output: ms(1), ..InterpreterTimes::default() };
         let waited = ms(2) * u32::try_from(requests).unwrap();
         Ended { rows, failed_rows: 0, requests, waited, elapsed: ms(10), times: Some(times) }
     }
@@ -239,7 +239,7 @@ mod tests {
         let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
         statistics.cache_miss(ms);
         statistics.ended(&ended(8, 1));
-        statistics.cache_kept(ms);
+        statistics.cache_stored(ms);
         statistics.cache_hit(ms);
         let now = statistics.snapshot();
         assert_eq!((now.cache_hit, now.cache_miss), (Total { count: 1, ns: MS }, Total { count: 1, ns: 2 * MS }));
@@ -262,7 +262,7 @@ mod tests {
     fn the_parts_of_one_request_count_once() {
         let statistics = Statistics::default();
         (0..3).for_each(|_| statistics.ended(&ended(8, 1)));
-        statistics.were_one(3);
+        statistics.merge_parts(3);
         let now = statistics.snapshot();
         assert_eq!((now.success.count, now.queue.count, now.compute.infer.count), (1, 1, 1));
         assert_eq!((now.inferences, now.executions, now.compute.infer.ns), (24, 3, 9 * MS));

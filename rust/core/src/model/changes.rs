@@ -19,7 +19,7 @@ impl Changes {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|listener| listener());
     }
 }

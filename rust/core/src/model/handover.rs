@@ -41,13 +41,15 @@ impl Model {
     ///
     /// # Errors
     /// `InvalidInput` if that one takes or gives other tensors: the request was decoded for this one.
-    pub(crate) fn holder(&self, request: &InferRequest) -> Result<Option<Arc<Self>>> {
+    pub(crate) fn sequence_owner(&self, request: &InferRequest) -> Result<Option<Arc<Self>>> {
         let Some(step) = request.schedule.step.as_deref().filter(|step| !step.start) else { return Ok(None) };
         let replaced = self.replaced.lock();
-        if replaced.is_empty() || self.queue().holds(&step.id) {
+        if replaced.is_empty() || self.queue().holds_sequence(&step.id) {
             return Ok(None);
         }
-        let Some(holder) = replaced.iter().rev().find(|model| model.queue().holds(&step.id)) else { return Ok(None) };
+        let Some(holder) = replaced.iter().rev().find(|model| model.queue().holds_sequence(&step.id)) else {
+            return Ok(None);
+        };
         if !speak_alike(self.spec(), holder.spec()) {
             return Err(Error::invalid(format!(
                 "sequence {} must begin again with sequence_start: model '{}' was replaced by one with other inputs \

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// What is known of a version that does not serve, or why the newest form of one that does was not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct VersionStatus {
     /// Whether it is being loaded now.
     pub loading: bool,
     /// Why it does not serve; public text.
@@ -14,7 +14,7 @@ pub struct Note {
 
 /// Where a version is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum VersionState {
     /// It takes requests.
     Ready,
     /// It is being loaded for the first time.
@@ -25,7 +25,7 @@ pub enum State {
     Unavailable,
 }
 
-impl State {
+impl VersionState {
     /// The protocol's name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,13 +43,13 @@ pub struct IndexEntry {
     /// The model.
     pub name: Arc<str>,
     /// The version and its state; `None` for a model that was never loaded.
-    pub version: Option<(Arc<str>, State)>,
+    pub version: Option<(Arc<str>, VersionState)>,
     /// What is to be said of it; mostly empty.
     pub reason: String,
 }
 
 /// What is known of a model's versions.
-pub(crate) type Notes = BTreeMap<Arc<str>, Note>;
+pub(crate) type Notes = BTreeMap<Arc<str>, VersionStatus>;
 
 impl IndexEntry {
     /// The version, if it has one.
@@ -58,7 +58,7 @@ impl IndexEntry {
     }
 
     /// Its state; `None` for a model that was never loaded.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<VersionState> {
         self.version.as_ref().map(|(_, state)| *state)
     }
 }
@@ -74,12 +74,12 @@ pub(crate) fn index<'a>(
         .filter(|(name, ..)| !name.contains(':'))
         .for_each(|(name, serving, notes)| rows(name, serving, notes, &mut found));
     for (name, version) in leaving.filter(|(name, _)| !name.contains(':')) {
-        let version = Some((Arc::clone(version), State::Unloading));
+        let version = Some((Arc::clone(version), VersionState::Unloading));
         let row = IndexEntry { name: Arc::clone(name), version, reason: String::new() };
         let same = |known: &IndexEntry| known.name == row.name && known.version_text() == row.version_text();
         match found.iter_mut().find(|known| same(known)) {
             // What was unloaded still finishes what it has.
-            Some(known) if known.state() == Some(State::Unavailable) => *known = row,
+            Some(known) if known.state() == Some(VersionState::Unavailable) => *known = row,
             // A later form of it serves or loads.
             Some(_) => {}
             None => found.push(row),
@@ -100,9 +100,9 @@ fn rows(name: &Arc<str>, serving: &[Arc<Model>], notes: &Notes, rows: &mut Vec<I
     for model in serving {
         let version = &model.spec().version;
         let state = match model.readiness() {
-            Readiness::Ready => State::Ready,
-            Readiness::Loading => State::Loading,
-            Readiness::Unavailable => State::Unavailable,
+            Readiness::Ready => VersionState::Ready,
+            Readiness::Loading => VersionState::Loading,
+            Readiness::Unavailable => VersionState::Unavailable,
         };
         let refusal = model.refusal();
         let noted = notes.get(version).map_or("", |note| &note.reason);
@@ -110,7 +110,7 @@ fn rows(name: &Arc<str>, serving: &[Arc<Model>], notes: &Notes, rows: &mut Vec<I
     }
     let serves = |version: &str| serving.iter().any(|model| &*model.spec().version == version);
     for (version, note) in notes.iter().filter(|(version, _)| !serves(version)) {
-        let state = if note.loading { State::Loading } else { State::Unavailable };
+        let state = if note.loading { VersionState::Loading } else { VersionState::Unavailable };
         row(Some((Arc::clone(version), state)), &note.reason);
     }
 }

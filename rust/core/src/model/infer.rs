@@ -13,7 +13,7 @@ impl Model {
     /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
     pub fn stream(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseStream> {
         self.spec.check_whole(&request, "streams")?;
-        match self.spec.sequences.is_some().then(|| self.holder(&request)).transpose()?.flatten() {
+        match self.spec.sequences.is_some().then(|| self.sequence_owner(&request)).transpose()?.flatten() {
             Some(holder) => holder.queue.submit_stream(request, desk),
             None => self.queue.submit_stream(request, desk),
         }
@@ -35,26 +35,26 @@ impl Model {
     pub fn begin(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
         if self.spec.streams {
             let pieces = self.stream(request, desk)?;
-            return Ok(ResponseFuture::Other(Box::pin(self.only_answer(pieces))));
+            return Ok(ResponseFuture::Other(Box::pin(self.single_response(pieces))));
         }
         // A step of a sequence is never parted; the queue says that it has too many rows.
         if self.spec.sequences.is_some() {
             if self.spec.row_cost().is_some() {
                 self.spec.check_whole(&request, "computes")?;
             }
-            let Some(holder) = self.holder(&request)? else {
+            let Some(holder) = self.sequence_owner(&request)? else {
                 return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
             };
             let ticket = holder.queue.submit(request, desk)?;
             // Its instances end with the last who holds it.
             return Ok(ResponseFuture::Other(Box::pin(async move { (ticket.await, holder).0 })));
         }
-        let max_rows = self.spec.most_rows(&request)?;
+        let max_rows = self.spec.max_rows(&request)?;
         if max_rows == 0 || request.rows <= max_rows {
             return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
         }
         let tickets = self.submit_parts(request, max_rows, desk)?;
-        Ok(ResponseFuture::Other(Box::pin(self.joined(tickets))))
+        Ok(ResponseFuture::Other(Box::pin(self.join_parts(tickets))))
     }
 
     /// Parts a request that is larger than a batch.
@@ -78,7 +78,7 @@ impl Model {
             deadline,
             protocol,
             schedule,
-            takes_memory,
+            takes_ownership: takes_memory,
             context: origin,
             ..
         } = request;
@@ -95,7 +95,7 @@ impl Model {
                     deadline,
                     protocol,
                     schedule,
-                    takes_memory,
+                    takes_ownership: takes_memory,
                     context: origin,
                     raw: None,
                 };
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// The one answer of the parts of a request.
-    async fn joined(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
+    async fn join_parts(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
         let batches = tickets.len();
         let mut answer: Option<InferResponse> = None;
         let mut outputs = Vec::with_capacity(tickets.len());
@@ -114,13 +114,13 @@ impl Model {
             outputs.push(std::mem::take(&mut part.outputs));
             answer.get_or_insert(part);
         }
-        self.metrics().statistics.were_one(batches);
+        self.metrics().statistics.merge_parts(batches);
         let mut answer = answer.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
         answer.outputs = concatenate_outputs(outputs)?;
         Ok(answer)
     }
 
-    async fn only_answer(&self, mut pieces: ResponseStream) -> Result<InferResponse> {
+    async fn single_response(&self, mut pieces: ResponseStream) -> Result<InferResponse> {
         let wrong = |count: &str| {
             Error::handler(format!(
                 "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",

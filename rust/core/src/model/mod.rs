@@ -12,8 +12,8 @@ mod routes;
 pub use self::{
     changes::Changes,
     error_texts::ErrorTexts,
-    index::{IndexEntry, Note, State},
+    index::{IndexEntry, VersionState, VersionStatus},
     model::{Model, Readiness},
     registry::Registry,
-    routes::Routed,
+    routes::RouteMatch,
 };

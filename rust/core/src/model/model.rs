@@ -98,7 +98,7 @@ impl Model {
     }
 
     /// Tells `changes` from now on of each change. A model is in one table only; were it in two, the first is told.
-    pub(crate) fn belongs_to(&self, changes: Arc<Changes>, error_texts: Arc<ErrorTexts>) {
+    pub(crate) fn set_table(&self, changes: Arc<Changes>, error_texts: Arc<ErrorTexts>) {
         let _ = self.table.set((changes, error_texts));
     }
 
@@ -122,7 +122,7 @@ impl Model {
     fn change_readiness(&self, change: impl Fn(u8) -> u8) {
         let _ = self.readiness.fetch_update(Ordering::AcqRel, Ordering::Acquire, |known| Some(change(known)));
         if let Some((changes, _)) = self.table.get() {
-            changes.tell();
+            changes.notify();
         }
     }
 
@@ -132,7 +132,7 @@ impl Model {
     /// `Unavailable` if the model is not ready, `Overloaded` if its queue is full.
     pub fn admit(&self) -> Result<()> {
         self.check_ready()?;
-        self.queue.check_room()
+        self.queue.check_capacity()
     }
 
     /// Refuses if it takes no requests.
@@ -147,7 +147,7 @@ impl Model {
     ///
     /// # Errors
     /// `Unsupported`, with what to call instead.
-    pub fn check_answers_once(&self) -> Result<()> {
+    pub fn check_single_response(&self) -> Result<()> {
         // Whether an open model has one answer is for its handler to say, request by request.
         if self.spec.streams && !self.spec.raw_requests {
             return Err(Error::new(

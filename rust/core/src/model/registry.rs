@@ -1,7 +1,7 @@
 //! The table of all models: what serves, what is on its way out, and what is known of the rest.
 
 use super::{
-    Changes, ErrorTexts, IndexEntry, Model, Note, Readiness,
+    Changes, ErrorTexts, IndexEntry, Model, Readiness, VersionStatus,
     error_texts::printable,
     index::{self, version_key},
     routes,
@@ -43,7 +43,7 @@ pub(super) struct Entry {
     /// In ascending order of their versions.
     pub(super) serving: Vec<Arc<Model>>,
     /// By version: what is to be said of it beside, or instead of, that it serves.
-    notes: BTreeMap<Arc<str>, Note>,
+    notes: BTreeMap<Arc<str>, VersionStatus>,
 }
 
 /// A version that was taken out of the table. Its instances hold the queue until they have closed.
@@ -82,7 +82,7 @@ impl Registry {
             self.infers.fetch_or(routes::infers(&spec), Ordering::Relaxed);
         }
         drop(table);
-        self.changes.tell();
+        self.changes.notify();
         Ok(())
     }
 
@@ -118,16 +118,16 @@ impl Registry {
             self.infers.store(infers, Ordering::Relaxed);
         }
         drop(table);
-        self.changes.tell();
+        self.changes.notify();
         // What nobody uses ends here, without the lock.
         drop(left);
     }
 
     /// Makes a model known whose versions may not serve, and says what is known of each.
-    pub fn describe(&self, name: &str, notes: impl IntoIterator<Item = (String, Note)>) {
+    pub fn set_statuses(&self, name: &str, notes: impl IntoIterator<Item = (String, VersionStatus)>) {
         let notes = notes.into_iter().map(|(version, note)| (version.into(), note)).collect();
         self.write().models.entry(name.into()).or_default().notes = notes;
-        self.changes.tell();
+        self.changes.notify();
     }
 
     /// Forgets a model of which nothing serves.
@@ -140,7 +140,7 @@ impl Registry {
             }
         }
         drop(table);
-        self.changes.tell();
+        self.changes.notify();
     }
 
     /// A model by name, and by version or else its highest ready one.
@@ -178,7 +178,7 @@ impl Registry {
     ///
     /// # Errors
     /// `NotFound` that names the model or version.
-    pub fn why_not_ready(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
+    pub fn not_ready_reason(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
         Self::reason(self.find(name, version))
     }
 
@@ -247,7 +247,7 @@ impl Registry {
     }
 
     /// The queues of versions that were taken out of the table and have not ended yet.
-    pub fn leaving(&self) -> Vec<Arc<Queue>> {
+    pub fn draining_queues(&self) -> Vec<Arc<Queue>> {
         self.read().leaving.iter().filter_map(|leaving| leaving.queue.upgrade()).collect()
     }
 
@@ -260,7 +260,7 @@ impl Registry {
     }
 
     fn adopt(&self, model: &Model) {
-        model.belongs_to(Arc::clone(&self.changes), Arc::clone(&self.error_texts));
+        model.set_table(Arc::clone(&self.changes), Arc::clone(&self.error_texts));
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
@@ -276,7 +276,7 @@ impl Entry {
     /// Why a version, or any version, is not found.
     fn missing(&self, name: &str, version: Option<&str>) -> Error {
         let unavailable = |text: String| Error::new(Kind::Unavailable, text).retry_after(Duration::from_secs(1));
-        let is_loading = |note: Option<&Note>| note.is_some_and(|note| note.loading);
+        let is_loading = |note: Option<&VersionStatus>| note.is_some_and(|note| note.loading);
         match version {
             Some(version) => match self.notes.get(version) {
                 note if is_loading(note) => unavailable(format!("model '{name}' version '{version}' is loading")),

@@ -1,7 +1,7 @@
 //! Which model a request to a path of a model's own is for.
 
 use super::{Model, Readiness, Registry, index::version_key, registry::Table};
-use crate::{Error, Found, ModelSpec, Result, Route, RouteTable};
+use crate::{Error, ModelSpec, Result, Route, RouteTable, TableMatch};
 use std::sync::{Arc, atomic::Ordering};
 
 /// The routes of all that serves.
@@ -9,7 +9,7 @@ pub(super) type Routes = RouteTable<Vec<Arc<Model>>>;
 
 /// What a method and a path lead to among the models' own routes.
 #[derive(Debug)]
-pub enum Routed {
+pub enum RouteMatch {
     /// A model: of the versions that have the route, the highest ready one.
     Model {
         /// It.
@@ -20,9 +20,9 @@ pub enum Routed {
         path_params: Vec<(Arc<str>, String)>,
     },
     /// Routes of other methods: their names, as the header `Allow` has them.
-    Others(String),
+    OtherMethods(String),
     /// No route.
-    Nothing,
+    NotFound,
 }
 
 impl Registry {
@@ -37,25 +37,25 @@ impl Registry {
     }
 
     /// What a request to a path, given by its decoded segments, leads to.
-    pub fn route<S: AsRef<str>>(&self, method: &str, segments: &[S]) -> Routed {
+    pub fn route<S: AsRef<str>>(&self, method: &str, segments: &[S]) -> RouteMatch {
         let table = self.read();
         match table.routes.find(method, segments) {
-            Found::Route { route, target, values } => {
-                let Some(model) = chosen(target) else { return Routed::Nothing };
+            TableMatch::Route { route, target, values } => {
+                let Some(model) = chosen(target) else { return RouteMatch::NotFound };
                 // Another version may call its parts otherwise.
                 let own = model.spec().routes.iter().find(|own| own.is_same(route)).unwrap_or(route);
                 let path_params = own.names().cloned().zip(values).collect();
-                Routed::Model { route: Arc::clone(own.text()), path_params, model: Arc::clone(model) }
+                RouteMatch::Model { route: Arc::clone(own.text()), path_params, model: Arc::clone(model) }
             }
-            Found::Others(methods) => {
+            TableMatch::OtherMethods(methods) => {
                 let mut allowed: Vec<&str> = methods.into_iter().collect();
                 if allowed.contains(&"GET") && !allowed.contains(&"HEAD") {
                     allowed.push("HEAD");
                 }
                 allowed.sort_unstable();
-                Routed::Others(allowed.join(", "))
+                RouteMatch::OtherMethods(allowed.join(", "))
             }
-            Found::Nothing => Routed::Nothing,
+            TableMatch::NotFound => RouteMatch::NotFound,
         }
     }
 
@@ -162,11 +162,11 @@ mod tests {
 
     fn found(registry: &Registry, method: &str, path: &str) -> String {
         match registry.route(method, &path[1..].split('/').collect::<Vec<_>>()) {
-            Routed::Model { model, route, path_params } => {
+            RouteMatch::Model { model, route, path_params } => {
                 format!("{} {} {route} {path_params:?}", model.spec().name, model.spec().version)
             }
-            Routed::Others(allow) => allow,
-            Routed::Nothing => "nothing".to_owned(),
+            RouteMatch::OtherMethods(allow) => allow,
+            RouteMatch::NotFound => "nothing".to_owned(),
         }
     }
 

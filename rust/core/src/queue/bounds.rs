@@ -20,7 +20,7 @@ pub struct Load {
 
 /// What may wait at most. It can be changed while the model serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct QueueLimits {
     /// Requests.
     pub requests: usize,
     /// Rows; `None` for as many as the requests have.
@@ -47,7 +47,7 @@ impl Load {
     }
 }
 
-impl Bounds {
+impl QueueLimits {
     /// Those that a model declares.
     pub(crate) fn new(spec: &ModelSpec) -> Self {
         Self { requests: spec.max_queue, rows: spec.queueing.max_rows, bytes: spec.queueing.max_bytes }
@@ -83,12 +83,12 @@ impl Queue {
     ///
     /// # Errors
     /// `Overloaded`, with a hint when to retry.
-    pub fn check_room(&self) -> Result<()> {
+    pub fn check_capacity(&self) -> Result<()> {
         self.admit(&mut self.lock(), None)
     }
 
     /// Answers those who have waited for too long, without waiting for an instance to come by.
-    pub fn expire(&self) {
+    pub fn reject_overdue(&self) {
         self.sweep(&mut self.lock());
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_bound_refuses_with_its_own_number() {
-        let bounds = Bounds { requests: 4, rows: Some(8), bytes: Some(100) };
+        let bounds = QueueLimits { requests: 4, rows: Some(8), bytes: Some(100) };
         let load = |requests, rows, bytes| Load { requests, rows, bytes };
         let told = |waiting, newcomer| bounds.refusal(waiting, newcomer).unwrap_or_default();
         assert_eq!(told(load(4, 4, 4), None), "has its maximum of 4 requests waiting");

@@ -56,12 +56,12 @@ impl CandidateBatch<'_> {
 
     /// Whether they would cost too much with one more.
     pub(crate) fn is_full_for(&self, pending: &Pending) -> bool {
-        self.joining.cost.as_ref().is_some_and(|cost| self.cost_with(cost, pending) > cost.most)
+        self.joining.cost.as_ref().is_some_and(|cost| self.cost_with(cost, pending) > cost.max_cost)
     }
 
     /// Whether they cost all that they may.
     pub(crate) fn is_full(&self) -> bool {
-        self.joining.cost.as_ref().is_some_and(|cost| self.cost >= cost.most)
+        self.joining.cost.as_ref().is_some_and(|cost| self.cost >= cost.max_cost)
     }
 
     /// What they cost, where rows have a cost.

@@ -10,7 +10,7 @@ impl Queue {
     }
 
     /// Whether a request may go on with that sequence here.
-    pub fn holds(&self, id: &SequenceId) -> bool {
+    pub fn holds_sequence(&self, id: &SequenceId) -> bool {
         self.lock().sequences.as_ref().is_some_and(|table| table.is_open(self.now_ns(), id))
     }
 

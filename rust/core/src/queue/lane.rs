@@ -272,7 +272,7 @@ fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
 }
 
 impl Dropped {
-    /// Notes a step, and says whether a request before it in its sequence was dropped.
+    /// BatchLog a step, and says whether a request before it in its sequence was dropped.
     fn follows(&mut self, step: &Step, dead: bool) -> bool {
         let broken = match self.broken.iter_mut().find(|broken| broken.id == step.id) {
             Some(broken) => broken,

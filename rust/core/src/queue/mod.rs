@@ -17,10 +17,10 @@ mod turns;
 mod warmup;
 
 pub use self::{
-    bounds::{Bounds, Load},
+    bounds::{Load, QueueLimits},
     queue::Queue,
     resources::{ResourceShare, Resources},
-    tuning::{Knobs, Note, Report},
+    tuning::{BatchRecord, QueueReport, Tuning},
 };
 pub(crate) use self::{
     next::{CutBatch, Next},

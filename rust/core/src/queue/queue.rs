@@ -1,6 +1,8 @@
 //! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
 
-use super::{Bounds, Load, Note, ResourceShare, lane::Lane, pending::Pending, sequences::Table, tuning::Notes};
+use super::{
+    BatchRecord, Load, QueueLimits, ResourceShare, lane::Lane, pending::Pending, sequences::Table, tuning::BatchLog,
+};
 use crate::{
     Error, ModelSpec, SequenceId,
     batch::{drain::Drain, policy::Reason},
@@ -34,9 +36,9 @@ pub(super) struct Inner {
     pub(super) sequences: Option<Table>,
     /// Warm-up calls by instance, each in a queue of its own. An instance answers them before all else.
     pub(super) warmups: Vec<(usize, Arc<Queue>)>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: QueueLimits,
     pub(super) drain: Drain,
-    pub(super) notes: Notes,
+    pub(super) notes: BatchLog,
     pub(super) draining: bool,
     pub(super) closed: bool,
 }
@@ -68,9 +70,9 @@ impl Queue {
                 lanes: (0..lanes).map(|_| Lane::new(&spec)).collect(),
                 sequences: spec.sequences.as_ref().map(|limits| Table::new(limits, lanes)),
                 warmups: Vec::new(),
-                bounds: Bounds::new(&spec),
+                bounds: QueueLimits::new(&spec),
                 drain: Drain::default(),
-                notes: Notes::default(),
+                notes: BatchLog::default(),
                 draining: false,
                 closed: false,
             }),
@@ -99,7 +101,7 @@ impl Queue {
         let own_ns = lane.policy.own_ns(nanoseconds(duration), lane.busy - lane.entering.min(lane.busy));
         lane.busy = lane.busy.saturating_sub(1);
         lane.policy.answered(now_ns, requests, cost.unwrap_or(rows as u64), own_ns);
-        inner.notes.add(Note { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });
+        inner.notes.add(BatchRecord { answered: SystemTime::now(), reason, requests, rows, cost, waited, duration });
         let idle = inner.is_idle();
         inner.drain.answered(now_ns, answered.rows.max(answered.requests), idle);
         let Inner { lanes, sequences, .. } = &mut *inner;
@@ -133,7 +135,7 @@ impl Queue {
     }
 
     /// Answers everything that waits with `error`, and closes. Returns how many there were.
-    pub fn cut_off(&self, error: &Error) -> usize {
+    pub fn fail_waiting(&self, error: &Error) -> usize {
         self.close();
         let waiting: Vec<Pending> = self.lock().lanes.iter_mut().flat_map(|lane| lane.waiting.clear()).collect();
         self.metrics.queue_depth.dec_by(waiting.len() as i64);

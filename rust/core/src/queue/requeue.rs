@@ -12,7 +12,7 @@ use std::time::Instant;
 
 impl Queue {
     /// A batch of `rows` was too large. Returns the most rows of the next ones.
-    pub(crate) fn too_large(&self, lane: usize, rows: usize) -> usize {
+    pub(crate) fn shrink_batches(&self, lane: usize, rows: usize) -> usize {
         let mut inner = self.lock();
         let policy = &mut inner.lanes[lane].policy;
         policy.too_large(rows);
@@ -20,7 +20,7 @@ impl Queue {
     }
 
     /// Puts the requests of a batch that was cut at that time back where they were, in front of their levels.
-    pub(crate) fn take_back(&self, lane: usize, parts: Vec<Part>, cut_at: Instant) {
+    pub(crate) fn requeue(&self, lane: usize, parts: Vec<Part>, cut_at: Instant) {
         let cut_ns = self.to_ns(cut_at);
         let mut inner = self.lock();
         let lane_of = &mut inner.lanes[lane];

@@ -106,7 +106,7 @@ impl Resources {
     ///
     /// # Errors
     /// `InvalidInput` that names the resource which is not there, or of which there is too little.
-    pub fn claim(self: &Arc<Self>, model: &str, needs: &ResourceRequest) -> Result<ResourceShare> {
+    pub fn register(self: &Arc<Self>, model: &str, needs: &ResourceRequest) -> Result<ResourceShare> {
         let find = |(name, amount): &(Arc<str>, u64)| match self.names.iter().position(|(known, _)| known == name) {
             None => {
                 let names: Vec<_> = self.names.iter().map(|(name, _)| format!("'{name}'")).collect();
@@ -204,7 +204,7 @@ impl Drop for ResourceShare {
 
 impl Queue {
     /// From now on a batch begins only when there is what this claims. Once, before the first batch.
-    pub fn limit(&self, share: ResourceShare) {
+    pub fn set_resources(&self, share: ResourceShare) {
         let _ = self.share.set(share);
     }
 

@@ -1,6 +1,6 @@
 //! What a queue has learned and decided, and its knobs while it serves.
 
-use super::{Bounds, Load, Queue};
+use super::{Load, Queue, QueueLimits};
 use crate::{Batching, Error, Result, batch::policy::Reason};
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ const REMEMBERED: usize = 64;
 
 /// One batch, from its cut to its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Note {
+pub struct BatchRecord {
     /// When it was answered.
     pub answered: SystemTime,
     /// Why it was cut.
@@ -31,11 +31,11 @@ pub struct Note {
 
 /// The last decisions, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(VecDeque<Note>);
+pub(crate) struct BatchLog(VecDeque<BatchRecord>);
 
 /// What can be changed while a model serves; `None` leaves it as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Knobs {
+pub struct Tuning {
     /// The most rows in a batch: 1 to what the model declares.
     pub max_size: Option<usize>,
     /// How long the oldest request may wait for company.
@@ -52,7 +52,7 @@ pub struct Knobs {
 
 /// How a model batches, at one moment.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct QueueReport {
     /// The most rows in a batch, as it is now.
     pub max_size: usize,
     /// The size that was learned from batches which were too large for the memory.
@@ -68,7 +68,7 @@ pub struct Report {
     /// Whether the learned hold is on.
     pub hold: bool,
     /// What may wait.
-    pub bounds: Bounds,
+    pub bounds: QueueLimits,
     /// What waits.
     pub waiting: Load,
     /// Batches that are computed.
@@ -84,11 +84,11 @@ pub struct Report {
     /// The rows that are answered a second while there is work; `None` before the first.
     pub rows_per_second: Option<f64>,
     /// The last decisions, oldest first.
-    pub decisions: Vec<Note>,
+    pub decisions: Vec<BatchRecord>,
 }
 
-impl Notes {
-    pub(crate) fn add(&mut self, note: Note) {
+impl BatchLog {
+    pub(crate) fn add(&mut self, note: BatchRecord) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
@@ -98,20 +98,20 @@ impl Notes {
 
 impl Queue {
     /// How it batches now. With sequences, what is learned is that of the first instance.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> QueueReport {
         let inner = self.lock();
         let policy = &inner.lanes[0].policy;
         let (max_delay_ns, hold) = policy.waits();
         let fixed_ns = policy.cost.fixed_ns();
         let declared =
             |time: fn(&Batching) -> Option<u64>| self.spec.batching.as_ref().and_then(time).map(Duration::from_nanos);
-        Report {
+        QueueReport {
             max_size: policy.max_size(),
             learned_max_size: policy.cap(),
             max_delay: Duration::from_nanos(max_delay_ns),
             target: declared(|batching| batching.target_ns),
             max_duration: declared(|batching| batching.max_duration_ns),
-            max_cost: self.spec.row_cost().map(|cost| cost.most),
+            max_cost: self.spec.row_cost().map(|cost| cost.max_cost),
             hold,
             bounds: inner.bounds,
             waiting: inner.waiting(),
@@ -129,7 +129,7 @@ impl Queue {
     ///
     /// # Errors
     /// `InvalidInput` that names the knob and its range.
-    pub fn tune(&self, knobs: &Knobs) -> Result<()> {
+    pub fn tune(&self, knobs: &Tuning) -> Result<()> {
         let model = &self.spec.name;
         let joins = self.spec.batching.as_ref().filter(|batching| batching.dynamic);
         let asked = [

@@ -111,7 +111,7 @@ pub(crate) struct Deliveries {
 
 impl Deliveries {
     pub(crate) fn push(&mut self, reply: Reply, result: Result<InferResponse>) {
-        let Some(desk) = reply.desk() else { return reply.send(result) };
+        let Some(desk) = reply.completions() else { return reply.send(result) };
         match self.by_desk.iter_mut().find(|(known, _)| known.is(desk)) {
             Some((_, deliveries)) => deliveries.push((reply, result)),
             None => self.by_desk.push((desk.clone(), vec![(reply, result)])),

@@ -40,7 +40,7 @@ impl Slot {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_left(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.fate.load(Ordering::Acquire) & LEFT != 0
     }
 
@@ -72,7 +72,7 @@ pub struct Ticket {
 /// A caller that is known to another process: what this one can see of it.
 pub trait RemoteClient: std::fmt::Debug + Send + Sync {
     /// Whether it has left.
-    fn has_left(&self) -> bool;
+    fn is_abandoned(&self) -> bool;
 }
 
 /// Where answers are left for the caller.
@@ -112,11 +112,11 @@ pub fn replies(desk: Option<CompletionQueue>) -> (Reply, ResponseStream) {
 }
 
 impl Home {
-    fn has_left(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         match self {
-            Self::Elsewhere(caller) => caller.has_left(),
-            Self::Once(slot) => slot.has_left(),
-            Self::Many(channel) => channel.has_left(),
+            Self::Elsewhere(caller) => caller.is_abandoned(),
+            Self::Once(slot) => slot.is_abandoned(),
+            Self::Many(channel) => channel.is_abandoned(),
         }
     }
 }
@@ -143,13 +143,13 @@ impl Reply {
     }
 
     /// The reply to a caller of another process. What is sent with it goes nowhere.
-    pub fn elsewhere(caller: Arc<dyn RemoteClient>) -> Self {
+    pub fn remote(caller: Arc<dyn RemoteClient>) -> Self {
         Self { home: Some(Home::Elsewhere(caller)), desk: None }
     }
 
     /// Whether the caller has left.
     pub fn is_abandoned(&self) -> bool {
-        self.home.as_ref().is_some_and(Home::has_left)
+        self.home.as_ref().is_some_and(Home::is_abandoned)
     }
 
     /// Has `waker` woken when the caller leaves, and whenever a full stream has room again.
@@ -163,7 +163,7 @@ impl Reply {
     }
 
     /// A handle for handlers that want to stop when the caller leaves.
-    pub fn probe(&self) -> Option<CancelProbe> {
+    pub fn cancel_probe(&self) -> Option<CancelProbe> {
         self.home.clone().map(CancelProbe)
     }
 
@@ -175,7 +175,7 @@ impl Reply {
         }
     }
 
-    pub(crate) fn desk(&self) -> Option<&CompletionQueue> {
+    pub(crate) fn completions(&self) -> Option<&CompletionQueue> {
         self.desk.as_ref()
     }
 }
@@ -189,7 +189,7 @@ impl Drop for Reply {
 impl CancelProbe {
     /// Whether the caller has left.
     pub fn is_cancelled(&self) -> bool {
-        self.0.has_left()
+        self.0.is_abandoned()
     }
 }
 
@@ -262,7 +262,7 @@ mod tests {
         let waker = Waker::from(Arc::new(Never));
         let (answered, ticket) = reply(None);
         answered.watch(&waker);
-        let probe = answered.probe().unwrap();
+        let probe = answered.cancel_probe().unwrap();
         answered.send(Err(Error::new(Kind::Internal, "an answer")));
         assert_eq!(ticket.await.unwrap_err().message(), "an answer");
         assert!(probe.is_cancelled());
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_dropped_ticket_is_seen_by_the_reply() {
         let (reply, ticket) = reply(None);
-        let probe = reply.probe().unwrap();
+        let probe = reply.cancel_probe().unwrap();
         assert!(!reply.is_abandoned() && !probe.is_cancelled());
         drop(ticket);
         assert!(reply.is_abandoned() && probe.is_cancelled());

@@ -87,7 +87,7 @@ impl Channel {
     }
 
     /// Whether the caller is gone.
-    pub(crate) fn has_left(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.left.load(Ordering::Acquire)
     }
 
@@ -98,7 +98,7 @@ impl Channel {
 
     /// Blocks until there is room or the stream is over. False when there is none after `patience`.
     pub(crate) fn wait_for_room(&self, patience: Duration) -> bool {
-        let full = |state: &mut State| state.waiting.len() >= ROOM && !state.ended && !self.has_left();
+        let full = |state: &mut State| state.waiting.len() >= ROOM && !state.ended && !self.is_abandoned();
         let waited = self.room.wait_timeout_while(self.lock(), patience, full);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -106,7 +106,7 @@ impl Channel {
     /// Has `producer` woken when a full stream has room again and when the caller leaves, or now if it has.
     pub(crate) fn watch(&self, producer: &Waker) {
         self.lock().producer = Some(producer.clone());
-        if self.has_left() {
+        if self.is_abandoned() {
             producer.wake_by_ref();
         }
     }
@@ -229,6 +229,6 @@ mod tests {
         let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
         drop(pieces);
         assert!(handler.join().unwrap());
-        assert!(channel.has_left());
+        assert!(channel.is_abandoned());
     }
 }

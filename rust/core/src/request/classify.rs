@@ -27,7 +27,7 @@ pub fn check(output: &TensorSpec) -> Result<()> {
 }
 
 /// Whether an answer has outputs to classify.
-pub fn is_asked(plan: &ResponsePlan) -> bool {
+pub fn is_requested(plan: &ResponsePlan) -> bool {
     plan.outputs.as_ref().is_some_and(|outputs| outputs.iter().any(|output| output.classes > 0))
 }
 
@@ -166,7 +166,7 @@ mod tests {
         };
         let output = RequestedOutput { classes, ..RequestedOutput::new(0, false) };
         let plan = ResponsePlan { outputs: Some(smallvec![output]), ..ResponsePlan::default() };
-        assert!(is_asked(&plan));
+        assert!(is_requested(&plan));
         apply(spec, &plan, &mut response)?;
         let found = &response.outputs[0];
         assert_eq!(found.datatype(), Datatype::Bytes);

@@ -55,7 +55,7 @@ pub struct InferRequest {
     /// Its priority, and its place in a sequence.
     pub schedule: Schedule,
     /// Its caller takes over the memory of outputs that are its own alone; others are shared, so that they can be sent.
-    pub takes_memory: bool,
+    pub takes_ownership: bool,
     /// Who it is; `None` when nobody asks.
     pub context: Option<Box<RequestContext>>,
     /// What an open model is told; `None` for any other.
@@ -103,7 +103,7 @@ impl InferRequest {
             deadline: None,
             protocol,
             schedule: Schedule::default(),
-            takes_memory: false,
+            takes_ownership: false,
             context: None,
             raw: None,
         })

@@ -22,6 +22,6 @@ pub use self::{
     response::{BodyChunks, InferResponse, InterpreterTimes, RequestedOutput, ResponsePlan, Timings},
     row_failures::RowFailures,
     schedule::{Client, Schedule, SequenceId, Step},
-    trace::{Recorder, SpanIds, TraceText, Traced, TracedBatch},
+    trace::{SpanIds, SpanRecorder, TraceText, Traced, TracedBatch},
 };
 pub(crate) use self::{schedule::LONGEST_ID, size::Lengths, trace::traced};

@@ -41,7 +41,7 @@ pub struct HttpRequest {
     /// Its body.
     pub body: Bytes,
     /// Why the model that this one is the [`Fallback`] of could not answer.
-    pub refused: Option<Error>,
+    pub primary_error: Option<Error>,
 }
 
 /// What an open model tells beside tensors.

@@ -41,7 +41,7 @@ pub struct ResponsePlan {
 
 impl ResponsePlan {
     /// The outputs to send by themselves, as [`RequestMetadata`] has them.
-    pub fn asked(&self) -> Option<Box<[usize]>> {
+    pub fn requested_indices(&self) -> Option<Box<[usize]>> {
         self.outputs.as_ref().map(|outputs| outputs.iter().map(|output| output.index).collect())
     }
 }
@@ -67,7 +67,7 @@ pub struct InterpreterTimes {
     /// Time attached to the interpreter before and after the handler.
     pub boundary: Duration,
     /// The part of `boundary` after the handler: taking its arrays.
-    pub hand_out: Duration,
+    pub output: Duration,
 }
 
 /// A computed answer.

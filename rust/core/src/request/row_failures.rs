@@ -25,7 +25,7 @@ impl RowFailures {
     }
 
     /// Whether all rows of a batch of `rows` failed, so that it needs no outputs.
-    pub(crate) fn are_all(&self, rows: usize) -> bool {
+    pub(crate) fn covers_all(&self, rows: usize) -> bool {
         rows > 0 && self.0.get(rows - 1).is_some_and(|(row, _)| *row == rows - 1)
     }
 
@@ -44,7 +44,7 @@ impl RowFailures {
 
     /// What the caller is told whose rows begin at `first`, if one of them failed. With several rows, the text
     /// names the first one that did, as its caller counts it.
-    pub(crate) fn of(&self, first: usize, request: &InferRequest) -> Option<Error> {
+    pub(crate) fn for_request(&self, first: usize, request: &InferRequest) -> Option<Error> {
         let from = self.0.partition_point(|(row, _)| *row < first);
         let (row, error) = self.0.get(from).filter(|(row, _)| *row < first + request.rows)?;
         let before = request.schedule.rows_before;
@@ -65,7 +65,7 @@ mod tests {
         let no = |row: usize| (row, Error::invalid(format!("no {row}")));
         let failures = RowFailures::new(vec![no(5), no(0), no(3)]);
         let told = |first, rows: usize| {
-            let error = failures.of(first, &request(fp32(&[rows, 1], &vec![0.0; rows])));
+            let error = failures.for_request(first, &request(fp32(&[rows, 1], &vec![0.0; rows])));
             error.map(|error| error.message().to_owned())
         };
         assert_eq!(told(0, 1).unwrap(), "no 0");
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(told(4, 2).unwrap(), "row 1: no 5");
         assert!(failures.check("m", 6).is_ok());
         assert_eq!(failures.check("m", 5).unwrap_err().message(), "model 'm' failed row 5 of a batch of 5 rows");
-        assert!(!failures.are_all(6) && !failures.are_all(0));
+        assert!(!failures.covers_all(6) && !failures.covers_all(0));
     }
 
     #[test]
@@ -82,6 +82,6 @@ mod tests {
         let failures = RowFailures::new(vec![(1, Error::invalid("no"))]);
         let mut part = request(fp32(&[1, 1], &[0.0]));
         part.schedule.rows_before = Some(8);
-        assert_eq!(failures.of(1, &part).unwrap().message(), "row 8: no");
+        assert_eq!(failures.for_request(1, &part).unwrap().message(), "row 8: no");
     }
 }

@@ -23,10 +23,10 @@ impl ModelSpec {
     /// # Errors
     /// `InvalidInput` with the numbers if the request costs more than a batch may, and is not to be parted or
     /// cannot be.
-    pub(crate) fn most_rows(&self, request: &InferRequest) -> Result<usize> {
+    pub(crate) fn max_rows(&self, request: &InferRequest) -> Result<usize> {
         let (most_rows, model) = (self.max_batch_size(), &self.name);
         let Some(batching) = self.batching.as_ref().filter(|_| request.rows > 0) else { return Ok(most_rows) };
-        let Some(RowCost { most, .. }) = batching.cost else { return Ok(most_rows) };
+        let Some(RowCost { max_cost: most, .. }) = batching.cost else { return Ok(most_rows) };
         let whole = self.cost_of(request);
         if whole <= most {
             return Ok(most_rows);
@@ -51,7 +51,7 @@ impl ModelSpec {
     /// # Errors
     /// `InvalidInput` with the numbers; `does` is what the model does with a batch, for the text.
     pub(crate) fn check_whole(&self, request: &InferRequest, does: &str) -> Result<()> {
-        let most = self.most_rows(request)?;
+        let most = self.max_rows(request)?;
         if most == 0 || request.rows <= most {
             return Ok(());
         }

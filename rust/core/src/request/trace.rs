@@ -34,11 +34,11 @@ pub struct Traced {
     /// Its `tracestate`.
     pub state: String,
     /// Who is told.
-    pub recorder: Arc<dyn Recorder>,
+    pub recorder: Arc<dyn SpanRecorder>,
 }
 
 /// Who is told of what was traced.
-pub trait Recorder: fmt::Debug + Send + Sync {
+pub trait SpanRecorder: fmt::Debug + Send + Sync {
     /// A new span's id.
     fn new_span(&self) -> [u8; 8];
     /// A batch of traced requests, and maybe others, has ended.

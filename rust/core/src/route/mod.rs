@@ -6,5 +6,5 @@ mod table;
 
 pub use self::{
     route::Route,
-    table::{Found, RouteTable},
+    table::{RouteTable, TableMatch},
 };

@@ -31,7 +31,7 @@ struct End<T> {
 
 /// What a path and a method lead to.
 #[derive(Debug)]
-pub enum Found<'t, T> {
+pub enum TableMatch<'t, T> {
     /// A route.
     Route {
         /// It.
@@ -42,9 +42,9 @@ pub enum Found<'t, T> {
         values: Vec<String>,
     },
     /// Routes of other methods, which are named in order.
-    Others(BTreeSet<&'t str>),
+    OtherMethods(BTreeSet<&'t str>),
     /// No route.
-    Nothing,
+    NotFound,
 }
 
 impl<T: Default> RouteTable<T> {
@@ -66,18 +66,18 @@ impl<T: Default> RouteTable<T> {
 impl<T> RouteTable<T> {
     /// What is there for a path, given by its decoded segments: none for `/` is one that is empty. `HEAD` is answered
     /// by a route of `GET`, unless there is one of its own.
-    pub fn find<'t, S: AsRef<str>>(&'t self, method: &str, segments: &[S]) -> Found<'t, T> {
+    pub fn find<'t, S: AsRef<str>>(&'t self, method: &str, segments: &[S]) -> TableMatch<'t, T> {
         let mut walk = Walk { method, values: Vec::new(), others: BTreeSet::new() };
         if let Some(end) = walk.down(&self.root, segments) {
-            return Found::Route { route: &end.route, target: &end.target, values: walk.values };
+            return TableMatch::Route { route: &end.route, target: &end.target, values: walk.values };
         }
         if method == "HEAD" {
             walk.method = "GET";
             if let Some(end) = walk.down(&self.root, segments) {
-                return Found::Route { route: &end.route, target: &end.target, values: walk.values };
+                return TableMatch::Route { route: &end.route, target: &end.target, values: walk.values };
             }
         }
-        if walk.others.is_empty() { Found::Nothing } else { Found::Others(walk.others) }
+        if walk.others.is_empty() { TableMatch::NotFound } else { TableMatch::OtherMethods(walk.others) }
     }
 }
 

@@ -125,7 +125,7 @@ impl ModelSpec {
 
     /// The name under which the model that explains this one is registered; no other model can have it,
     /// because a name has no colon.
-    pub fn explainer(&self) -> String {
+    pub fn explainer_name(&self) -> String {
         format!("{}:explain", self.name)
     }
 

@@ -32,7 +32,7 @@ pub struct Caching {
     /// The name of what computes. With it, servers may share their answers; `None` keeps them here.
     pub revision: Option<String>,
     /// Whether a handler that knows its callers may answer by their ids, priorities and headers.
-    pub per_caller: bool,
+    pub per_client: bool,
 }
 
 /// What answers an HTTP request to a path of a model's own where that model does not.
@@ -41,7 +41,7 @@ pub struct Fallback {
     /// The name of the model that does.
     pub model: Arc<str>,
     /// How long the first has for it, from when the request arrived.
-    pub after: Option<Duration>,
+    pub timeout: Option<Duration>,
     /// What marks a request's body as the other model's: one that has any of these goes there at once.
     pub match_body: Arc<[Box<[u8]>]>,
 }

@@ -18,7 +18,7 @@ pub struct Dim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The number.
-    pub times: u64,
+    pub factor: u64,
     /// The sizes; none for a cost that every row has.
     pub dims: Vec<Dim>,
 }
@@ -29,7 +29,7 @@ pub struct RowCost {
     /// What is added up.
     pub terms: Vec<Term>,
     /// The most that the rows of one batch cost together.
-    pub most: u64,
+    pub max_cost: u64,
 }
 
 /// What has sizes.
@@ -52,7 +52,7 @@ impl RowCost {
     }
 
     pub(crate) fn of_sizes(&self, sizes: &impl Sizes) -> u64 {
-        let term = |term: &Term| term.dims.iter().fold(term.times, |cost, dim| cost.saturating_mul(sizes.size(*dim)));
+        let term = |term: &Term| term.dims.iter().fold(term.factor, |cost, dim| cost.saturating_mul(sizes.size(*dim)));
         self.terms.iter().map(term).fold(0, u64::saturating_add)
     }
 }

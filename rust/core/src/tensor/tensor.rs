@@ -62,7 +62,7 @@ impl Tensor {
     }
 
     /// A tensor whose bytes come whole from tensors that were checked: rows joined, or some of them.
-    pub(crate) fn joined(datatype: Datatype, shape: Shape, buffer: Buffer) -> Self {
+    pub(crate) fn from_checked(datatype: Datatype, shape: Shape, buffer: Buffer) -> Self {
         debug_assert!(byte_size(datatype, &shape).is_ok_and(|size| size.is_none_or(|size| size == buffer.len())));
         Self { datatype, shape, buffer, lengths: None }
     }
@@ -83,10 +83,10 @@ impl Tensor {
     }
 
     /// One of the same kind without rows.
-    pub(crate) fn emptied(&self) -> Self {
+    pub(crate) fn without_rows(&self) -> Self {
         let mut shape = self.shape.clone();
         shape[0] = 0;
-        Self::joined(self.datatype, shape, Buffer::Aligned(aligned_with_capacity(0)))
+        Self::from_checked(self.datatype, shape, Buffer::Aligned(aligned_with_capacity(0)))
     }
 
     /// The type of its elements.
@@ -120,7 +120,7 @@ impl Tensor {
 
     /// The same tensor, in which lent memory that others hold too is shared memory, and not to be written to.
     #[must_use]
-    pub fn alone_or_shared(mut self) -> Self {
+    pub fn unique_or_shared(mut self) -> Self {
         let alone = match &mut self.buffer {
             Buffer::Lent(memory) => Arc::get_mut(memory).is_some(),
             Buffer::Aligned(_) | Buffer::Shared(_) | Buffer::Absent => true,
@@ -185,12 +185,12 @@ mod tests {
         }
         let tensor = Tensor::new(Datatype::Fp32, smallvec![1], Buffer::Lent(Arc::new(Bytes4([1, 2, 3, 4])))).unwrap();
         let other = tensor.clone();
-        let shared = tensor.alone_or_shared();
+        let shared = tensor.unique_or_shared();
         assert!(matches!(shared.buffer, Buffer::Shared(_)));
         assert_eq!(shared.as_slice(), [1, 2, 3, 4]);
-        assert!(matches!(other.clone().alone_or_shared().buffer, Buffer::Shared(_)));
+        assert!(matches!(other.clone().unique_or_shared().buffer, Buffer::Shared(_)));
         drop(shared);
-        assert!(matches!(other.alone_or_shared().buffer, Buffer::Lent(_)));
+        assert!(matches!(other.unique_or_shared().buffer, Buffer::Lent(_)));
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl EncodedBatch {
     pub(crate) fn mark_disconnected(&self, job: &Job, region: &Region) -> bool {
         let mut all = true;
         for (request, part) in job.parts().iter().enumerate() {
-            let left = part.has_left();
+            let left = part.is_abandoned();
             all &= left;
             if left && let Some(flag) = region.flag(self.description.len() + request) {
                 flag.store(1, Ordering::Release);
@@ -155,7 +155,7 @@ struct ClientFlag {
 }
 
 impl RemoteClient for ClientFlag {
-    fn has_left(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.region.flag(self.offset).is_some_and(|flag| flag.load(Ordering::Acquire) != 0)
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn decode_batch(region: &Arc<Region>, len: usize) -> Option<(Batch, V
     let start = aligned(len.checked_add(message.requests.len())?);
     let request = |(index, request): (usize, RequestMessage<'_>)| {
         let client = Arc::new(ClientFlag { region: Arc::clone(region), offset: len + index });
-        Some((request.request(now)?, Reply::elsewhere(client)))
+        Some((request.request(now)?, Reply::remote(client)))
     };
     let mut requests = message.requests.into_iter().enumerate().map(request).collect::<Option<Vec<_>>>()?;
     let input = |entry: Option<TensorEntry>| match entry {
@@ -224,7 +224,7 @@ mod tests {
         let _one = queue.submit(first, None).unwrap();
         let two = queue.submit(request(fp32(&[1, 2], &[5., 6.])), None).unwrap();
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
-        let job = job.under(Some(TraceText { parent: "00-1".to_owned(), state: "a=b".to_owned() }));
+        let job = job.with_trace(Some(TraceText { parent: "00-1".to_owned(), state: "a=b".to_owned() }));
 
         let written = encode_batch(&job, vec![4, 9]).unwrap();
         let (mut region, file) = Region::create(written.len()).unwrap();

@@ -44,7 +44,7 @@ impl<'a> From<&'a RawRequest> for RawRequestMessage<'a> {
                 query: &http.query,
                 path_params: http.path_params.iter().map(|(name, value)| (&**name, &**value)).collect(),
                 body: Body(&http.body),
-                refused: http.refused.as_ref().map(Into::into),
+                refused: http.primary_error.as_ref().map(Into::into),
             }),
         }
     }
@@ -65,7 +65,7 @@ impl RawRequestMessage<'_> {
                     .map(|(name, value)| (name.into(), value.to_owned()))
                     .collect(),
                 body: Bytes::copy_from_slice(http.body.0),
-                refused: http.refused.map(|error| error.error().ok_or(())).transpose().ok()?,
+                primary_error: http.refused.map(|error| error.error().ok_or(())).transpose().ok()?,
             }))
         });
         Some(RawRequest {
@@ -146,7 +146,7 @@ mod tests {
             query: "d=e".to_owned(),
             path_params: vec![("b".into(), "c".to_owned())],
             body: Bytes::from_static(b"\xff"),
-            refused: Some(Error::new(Kind::Timeout, "late")),
+            primary_error: Some(Error::new(Kind::Timeout, "late")),
         };
         let one = RawRequest {
             names: names(&["x", ""]),

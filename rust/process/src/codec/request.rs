@@ -95,7 +95,7 @@ impl<'a> RequestMessage<'a> {
             deadline: self.time_left.and_then(|left| now.checked_add(left)),
             protocol: PROTOCOLS.get(usize::from(self.protocol)).copied()?,
             schedule: Schedule { priority: self.priority, step, ..Schedule::default() },
-            takes_memory: false,
+            takes_ownership: false,
             context: self.context.map(|id| Box::new(RequestContext { id: id.to_owned(), trace: None })),
             raw: match self.raw {
                 None => None,

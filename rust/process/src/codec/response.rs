@@ -199,7 +199,7 @@ fn to_output<'a>(output: &'a mut RequestOutput, placed: &mut Placed) -> OutputMe
 }
 
 fn to_times(times: InterpreterTimes) -> Times {
-    [times.handler, times.handler_cpu, times.boundary, times.hand_out]
+    [times.handler, times.handler_cpu, times.boundary, times.output]
 }
 
 /// Makes tensors of their entries; `None` for broken ones.
@@ -275,7 +275,7 @@ fn from_output(message: OutputMessage<'_>, tensors: MakeTensors<'_>) -> Option<R
 }
 
 fn from_times([handler, handler_cpu, boundary, hand_out]: Times) -> InterpreterTimes {
-    InterpreterTimes { handler, handler_cpu, boundary, hand_out }
+    InterpreterTimes { handler, handler_cpu, boundary, output: hand_out }
 }
 
 #[cfg(test)]
@@ -305,7 +305,7 @@ mod tests {
         let head = ResponseHead { status: 404, ..ResponseHead::default() };
         let output =
             || RequestOutput { outputs: outputs(), parameters: parameters(), head: Some(Box::new(head.clone())) };
-        let late = || Error::new(Kind::Timeout, "late").of_a_too_large_batch();
+        let late = || Error::new(Kind::Timeout, "late").batch_too_large();
         let all = || {
             [
                 Response::Done {

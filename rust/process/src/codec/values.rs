@@ -120,7 +120,7 @@ impl<'a> From<&'a Error> for ErrorMessage<'a> {
             kind: error.kind().name(),
             message: error.message(),
             retry_after: error.retry_hint(),
-            too_large_batch: error.is_of_a_too_large_batch(),
+            too_large_batch: error.is_batch_too_large(),
         }
     }
 }
@@ -133,7 +133,7 @@ impl ErrorMessage<'_> {
             Some(after) => error.retry_after(after),
             None => error,
         };
-        Some(if self.too_large_batch { error.of_a_too_large_batch() } else { error })
+        Some(if self.too_large_batch { error.batch_too_large() } else { error })
     }
 }
 

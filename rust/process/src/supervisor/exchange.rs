@@ -83,7 +83,7 @@ fn push(streaming: &mut Streaming, chunk: Response) -> penstock_core::Result<()>
     match chunk {
         Response::Chunk { outputs, parameters, last } => streaming.send(outputs, &parameters, last),
         Response::Rows { rows, parameters } => streaming.send_rows(rows, &parameters),
-        Response::PerRequest { each, parameters, .. } => streaming.send_apart(each, &parameters),
+        Response::PerRequest { each, parameters, .. } => streaming.send_per_request(each, &parameters),
         Response::EndAll | Response::Done { .. } | Response::Failed(_) => {
             streaming.end_all();
             Ok(())
@@ -103,7 +103,7 @@ fn read(process: &mut Process, frame: &Frame, descriptor: Option<OwnedFd>, job: 
         return None;
     }
     for update in updates {
-        if let Some(line) = job.metrics().keep(update).err().and_then(|unkept| job.metrics().tell(&unkept)) {
+        if let Some(line) = job.metrics().record(update).err().and_then(|unkept| job.metrics().log_line(&unkept)) {
             log(job.spec(), format_args!("{line}"));
         }
     }

@@ -92,7 +92,7 @@ impl Supervisor<'_> {
                 true => format!("model '{name}': {}", ExitReason::Detached),
                 false => format!("model '{name}' is shutting down"),
             };
-            queue.cut_off(&Error::new(ErrorKind::Unavailable, error));
+            queue.fail_waiting(&Error::new(ErrorKind::Unavailable, error));
         }
         self.retired.wait();
     }

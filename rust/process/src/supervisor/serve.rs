@@ -97,7 +97,7 @@ impl<'a> Supervisor<'a> {
 
     /// Computes a batch. A second process gets it only if the first one ended without reading it.
     fn compute(&mut self, mut job: Job) {
-        job.fill_up();
+        job.merge_inputs();
         let spins = self.handler_time < FAST && !job.spec().streams;
         while let Some((sent_job, sent)) = self.send(job, spins) {
             match self.receive(sent_job, &sent, spins) {

@@ -68,6 +68,6 @@ fn row_cost(declared: DeclaredCost, most: u64, inputs: &[TensorSpec]) -> RowCost
     let dim = |(name, axis): (String, usize)| {
         Some(Dim { input: inputs.iter().position(|input| *input.name == *name)?, axis })
     };
-    let term = |(times, axes): (u64, Vec<_>)| Term { times, dims: axes.into_iter().filter_map(dim).collect() };
-    RowCost { terms: declared.terms.into_iter().map(term).collect(), most }
+    let term = |(times, axes): (u64, Vec<_>)| Term { factor: times, dims: axes.into_iter().filter_map(dim).collect() };
+    RowCost { terms: declared.terms.into_iter().map(term).collect(), max_cost: most }
 }

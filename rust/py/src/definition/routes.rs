@@ -15,7 +15,7 @@ pub(crate) struct DeclaredFallback {
 /// What answers where a model does not.
 pub(crate) fn fallback(DeclaredFallback { model, after, marks }: DeclaredFallback) -> Fallback {
     let marks = marks.iter().map(|mark| Box::from(&**mark)).collect();
-    Fallback { model: model.into(), after: after.and_then(duration), match_body: marks }
+    Fallback { model: model.into(), timeout: after.and_then(duration), match_body: marks }
 }
 
 /// The routes of a model, as it declares them.

@@ -82,7 +82,7 @@ impl Call {
             handler: ended - self.began,
             handler_cpu: Duration::ZERO,
             boundary: self.handed_in + hand_out,
-            hand_out,
+            output: hand_out,
         }
     }
 
@@ -188,7 +188,7 @@ impl Call {
     /// Lets go of the callers that have not read for too long.
     fn give_up_full(&self) {
         if let UnderWay::Many(streaming) = &mut *self.lock() {
-            streaming.give_up_full();
+            streaming.drop_slow_clients();
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn call(
             handler,
             handler_cpu: cpu_end.saturating_sub(cpu_start).min(handler),
             boundary: attached_at.elapsed().saturating_sub(handler),
-            hand_out: end.elapsed(),
+            output: end.elapsed(),
         },
     })
 }

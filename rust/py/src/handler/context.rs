@@ -125,7 +125,7 @@ impl Context {
                 let (priority, step) = (*priority, step.take());
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
-                let (probe, spec) = (part.probe(), Arc::clone(&spec));
+                let (probe, spec) = (part.cancel_probe(), Arc::clone(&spec));
                 let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
                 Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, asked })
             })

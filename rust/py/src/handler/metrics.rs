@@ -25,11 +25,11 @@ impl HandlerMetrics {
     }
 
     pub(crate) fn keep(&self, py: Python<'_>, kept: MetricUpdate) -> PyResult<()> {
-        match self.metrics.keep(kept) {
+        match self.metrics.record(kept) {
             Ok(()) => Ok(()),
             Err(MetricRejected::Wrong(text)) => Err(PyValueError::new_err(text)),
             // A metric that is not kept is no reason to fail a request.
-            Err(unkept) => self.metrics.tell(&unkept).map_or(Ok(()), |line| self.warn(py, &line)),
+            Err(unkept) => self.metrics.log_line(&unkept).map_or(Ok(()), |line| self.warn(py, &line)),
         }
     }
 

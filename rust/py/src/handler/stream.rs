@@ -118,7 +118,7 @@ impl Generator<'_, '_> {
         }
         let boundary = began.elapsed().saturating_sub(handler + paused);
         let handler_cpu = thread_time().saturating_sub(cpu_began).min(handler);
-        Ok(InterpreterTimes { handler, handler_cpu, boundary, hand_out: boundary })
+        Ok(InterpreterTimes { handler, handler_cpu, boundary, output: boundary })
     }
 
     /// Lets a generator that was not run to its end clean up.

@@ -30,7 +30,7 @@ pub(super) fn request(
     Ok(InferRequest {
         inputs: tensors.into_iter().map(Some).collect(),
         rows: 1,
-        takes_memory: true,
+        takes_ownership: true,
         raw: Some(Box::new(RawRequest { names: names.into(), binary: true, ..RawRequest::default() })),
         ..request
     })

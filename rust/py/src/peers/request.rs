@@ -40,7 +40,7 @@ pub(super) fn request(
         decoded.extend(input(spec, index, value)?);
     }
     let mut request = InferRequest::assemble(spec, decoded, Protocol::InProcess).map_err(raise)?;
-    request.takes_memory = true;
+    request.takes_ownership = true;
     Ok(request)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn arrays_of<'py>(
         }
         let mut form = form(py, declared.datatype);
         form.text = declared.text;
-        named.set_item(&*declared.name, to_numpy::array(py, tensor.alone_or_shared(), &form)?)?;
+        named.set_item(&*declared.name, to_numpy::array(py, tensor.unique_or_shared(), &form)?)?;
     }
     Ok(named)
 }

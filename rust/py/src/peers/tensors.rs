@@ -16,7 +16,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
     if value.is_instance_of::<Held>() {
         let tensor = Held::taken(&value);
-        return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.alone_or_shared());
+        return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.unique_or_shared());
     }
     let Ok(moved) = value.cast::<Moved>() else { return kept(name, datatype, value) };
     let array = moved.get().take().ok_or_else(|| {

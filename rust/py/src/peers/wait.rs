@@ -40,7 +40,7 @@ impl Patience {
     pub(super) fn expire(&mut self) {
         if self.expires.is_some_and(|expires| expires <= Instant::now()) {
             self.expires = None;
-            self.model.queue().expire();
+            self.model.queue().reject_overdue();
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn answer(
         result
     };
     // Attached, because arrays that are not ours alone are copied here.
-    worker.done(result, &metrics.take_noted())
+    worker.done(result, &metrics.take_buffered())
 }
 
 fn stream(
@@ -88,17 +88,17 @@ impl Pieces for ToServer<'_> {
     }
 
     fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
-        let counts = self.job.metrics().take_noted();
+        let counts = self.job.metrics().take_buffered();
         self.worker.chunk(outputs, parameters, last, &counts).map_err(gone)
     }
 
     fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
-        let counts = self.job.metrics().take_noted();
+        let counts = self.job.metrics().take_buffered();
         self.worker.per_request(apart, parameters, &counts).map_err(gone)
     }
 
     fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
-        let counts = self.job.metrics().take_noted();
+        let counts = self.job.metrics().take_buffered();
         self.worker.rows(rows, parameters, &counts).map_err(gone)
     }
 

@@ -84,11 +84,11 @@ impl Worker {
         worker.ready(fingerprint(&spec))?;
         self.ready.store(true, Ordering::Relaxed);
         let spec = Arc::new(spec);
-        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::noting(&spec))));
+        let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(ModelMetrics::buffered(&spec))));
         let was_told = loop {
             match detached(py, || worker.next_command()) {
                 Command::Batch(Batch { requests, inputs, trace }) => {
-                    let job = Job::taken_over(Arc::clone(&queue), 0, requests).under(trace.map(|trace| *trace));
+                    let job = Job::from_remote(Arc::clone(&queue), 0, requests).with_trace(trace.map(|trace| *trace));
                     respond::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
                 }
                 Command::EndSequences(ids) => {

@@ -59,7 +59,7 @@ impl Given<'_, '_> {
                     query,
                     path_params: parts,
                     body,
-                    refused: None,
+                    primary_error: None,
                 }))
             }
         };

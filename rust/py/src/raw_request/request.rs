@@ -39,7 +39,7 @@ pub(crate) struct Request {
 impl Request {
     /// What a part of a batch asks. Its inputs are moved out.
     pub(crate) fn of(part: &mut Part) -> Self {
-        let probe = part.probe();
+        let probe = part.cancel_probe();
         let request = &mut part.request;
         let inputs = std::mem::take(&mut request.inputs);
         let datatypes = inputs.iter().flatten().map(|tensor| tensor.datatype().name()).collect();
@@ -252,7 +252,7 @@ impl Request {
 
     #[getter]
     fn refused(&self, py: Python<'_>) -> Option<PyErr> {
-        self.http().and_then(|http| http.refused.as_ref()).map(|error| raised(py, error))
+        self.http().and_then(|http| http.primary_error.as_ref()).map(|error| raised(py, error))
     }
 
     fn __repr__(&self) -> String {

@@ -165,7 +165,7 @@ impl Loaded {
 
     fn close_queues(&self) {
         self.registry.all().iter().map(|model| Arc::clone(model.queue())).for_each(|queue| queue.close());
-        self.registry.leaving().iter().for_each(|queue: &Arc<Queue>| queue.close());
+        self.registry.draining_queues().iter().for_each(|queue: &Arc<Queue>| queue.close());
     }
 
     /// The models whose handlers did not return in time.
@@ -187,8 +187,8 @@ fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<R
     let model = Model::new(spec, metrics);
     let spec = model.spec();
     if let Some(request) = &spec.resources {
-        let claim = resources.claim(&spec.name, request);
-        model.queue().limit(claim.map_err(|error| startup(py, "LoadError", error.message()))?);
+        let claim = resources.register(&spec.name, request);
+        model.queue().set_resources(claim.map_err(|error| startup(py, "LoadError", error.message()))?);
     }
     Ok(Arc::new(model))
 }

@@ -6,7 +6,7 @@ use crate::{
     convert::parameters::duration,
     errors::{raised, startup},
 };
-use penstock_core::{Error, Kind, Model, Note};
+use penstock_core::{Error, Kind, Model, VersionStatus};
 use penstock_server::{Action, Command as RawRequest};
 use pyo3::{
     exceptions::PyRuntimeError,
@@ -59,8 +59,8 @@ impl Models {
     }
 
     fn describe(&self, model: &str, versions: Vec<(String, bool, String)>) {
-        let note = |(version, loading, reason)| (version, Note { loading, reason });
-        self.0.registry.describe(model, versions.into_iter().map(note));
+        let note = |(version, loading, reason)| (version, VersionStatus { loading, reason });
+        self.0.registry.set_statuses(model, versions.into_iter().map(note));
     }
 
     fn forget(&self, model: &str) {
@@ -74,7 +74,7 @@ impl Models {
     fn leaving(&self, py: Python<'_>) -> usize {
         // The last reference to a model may go here.
         detached(py, || self.0.registry.drop_drained());
-        self.0.registry.leaving().len()
+        self.0.registry.draining_queues().len()
     }
 
     fn next(&self, py: Python<'_>, timeout: f64) -> Option<Command> {

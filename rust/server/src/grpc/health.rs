@@ -14,8 +14,11 @@ const SERVICES: [&str; 2] = ["", "inference.GRPCInferenceService"];
 /// The health of the server, of the inference service, or of a model by its name; `None` for what there is not.
 fn health(app: &App, service: &str) -> Option<ServingStatus> {
     let up = app.phase() == Phase::Ready;
-    let ready =
-        if SERVICES.contains(&service) { up } else { app.registry.why_not_ready(service, None).ok()?.is_none() && up };
+    let ready = if SERVICES.contains(&service) {
+        up
+    } else {
+        app.registry.not_ready_reason(service, None).ok()?.is_none() && up
+    };
     Some(if ready { ServingStatus::Serving } else { ServingStatus::NotServing })
 }
 

@@ -94,7 +94,7 @@ async fn answer(
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
     let model: &Model = labels.model.insert(app.registry.find_leniently(&message.model_name, version)?);
     guard.check(model)?;
-    model.check_answers_once()?;
+    model.check_single_response()?;
     model.admit()?;
     let mut decoded = decode(model, envelope, &mut guard).await?;
     if let Some(pattern) = &app.config.grpc_forward {

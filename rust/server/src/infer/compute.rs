@@ -37,7 +37,11 @@ pub(crate) fn compute<'a>(
     Either::Right(async move {
         let mut response = submission?.answer().await?;
         rename(&mut plan, &mut response);
-        if classify::is_asked(&plan) { Box::pin(classified(model, plan, response)).await } else { Ok((plan, response)) }
+        if classify::is_requested(&plan) {
+            Box::pin(classified(model, plan, response)).await
+        } else {
+            Ok((plan, response))
+        }
     })
 }
 
@@ -124,7 +128,7 @@ pub(crate) fn identify(decoded: &mut DecodedRequest) {
 
 /// The largest elements in place of a tensor, where that was asked for.
 async fn classified(model: &Model, plan: ResponsePlan, mut response: InferResponse) -> Computed {
-    if !classify::is_asked(&plan) {
+    if !classify::is_requested(&plan) {
         return Ok((plan, response));
     }
     let spec = Arc::clone(model.spec());
@@ -150,7 +154,7 @@ async fn within_queue(
     match tokio::time::timeout(limit + EXPIRY_SLACK, &mut *answer).await {
         Ok(answer) => answer,
         Err(_) => {
-            model.queue().expire();
+            model.queue().reject_overdue();
             answer.await
         }
     }

@@ -35,15 +35,15 @@ pub(crate) async fn infer(
     };
     let level = model.spec().queueing.level(request.schedule.priority);
     let (request, key) = key(model, request, identity(model, &context.app.config.access, headers)).await?;
-    let lead = match cache.ask(key, level, start) {
-        Lookup::Answer(response) => return hit(response),
+    let lead = match cache.lookup(key, level, start) {
+        Lookup::Hit(response) => return hit(response),
         Lookup::Lead(lead) => Some(lead),
         Lookup::Follow(other) => match other.await {
             Ok(response) => return hit(response),
             // Its own request may fare better.
             Err(_) => None,
         },
-        Lookup::Alone => None,
+        Lookup::Bypass => None,
     };
     let shared = SharedEntry::of(context, model, &key);
     if let Some(shared) = &shared
@@ -61,14 +61,14 @@ pub(crate) async fn infer(
     if let Some(shared) = shared {
         shared.put(&response);
     }
-    metrics.statistics.cache_kept(computed.elapsed());
+    metrics.statistics.cache_stored(computed.elapsed());
     Ok(response)
 }
 
 fn store(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, since: Instant) {
     match lead {
-        Some(lead) => lead.answered(response, since),
-        None => drop(cache.keep(key, response, since)),
+        Some(lead) => lead.complete(response, since),
+        None => drop(cache.store(key, response, since)),
     }
 }
 

@@ -129,13 +129,13 @@ impl Responses {
         let expired = self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready());
         if expired {
             self.expiry = None;
-            self.model().queue().expire();
+            self.model().queue().reject_overdue();
         }
         expired
     }
 
     fn classified(&self, mut piece: ResponseChunk) -> Result<ResponseChunk> {
-        if classify::is_asked(&self.plan) {
+        if classify::is_requested(&self.plan) {
             classify::apply(self.model().spec(), &self.plan, &mut piece.response)?;
         }
         Ok(piece)

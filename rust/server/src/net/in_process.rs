@@ -45,6 +45,6 @@ impl InProcess {
     pub fn stop(&self) {
         self.app.advance(Phase::Draining);
         self.app.registry.all().iter().for_each(|model| model.queue().close());
-        self.app.registry.leaving().iter().for_each(|queue| queue.close());
+        self.app.registry.draining_queues().iter().for_each(|queue| queue.close());
     }
 }

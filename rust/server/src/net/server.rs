@@ -97,7 +97,7 @@ impl Server {
         self.hasten(timeout);
         self.app.advance(Phase::Draining);
         self.app.registry.all().iter().for_each(|model| model.queue().drain());
-        self.app.registry.leaving().iter().for_each(|queue| queue.drain());
+        self.app.registry.draining_queues().iter().for_each(|queue| queue.drain());
         if let Some(threads) = &*self.threads() {
             threads.finish();
         }
@@ -160,10 +160,10 @@ impl Server {
             .collect();
         let error = Error::new(Kind::Unavailable, "the server was stopped before the request was answered");
         for model in &models {
-            model.queue().cut_off(&error);
+            model.queue().fail_waiting(&error);
         }
-        for queue in self.app.registry.leaving() {
-            queue.cut_off(&error);
+        for queue in self.app.registry.draining_queues() {
+            queue.fail_waiting(&error);
         }
         // The last answers are on their way to their sockets; a connection closes once it has sent them.
         let flushed = Instant::now() + FLUSH_TIMEOUT;

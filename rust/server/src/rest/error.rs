@@ -11,7 +11,7 @@ use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 
 /// An error's answer.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
-    let status = match error.is_of_a_slow_body() {
+    let status = match error.is_slow_body() {
         true => 408,
         false => wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable),
     };
@@ -23,7 +23,7 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     match error.kind() {
         Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED))),
         // What is left of the body will not be read.
-        kind if kind == Kind::TooLarge || error.is_of_a_slow_body() => {
+        kind if kind == Kind::TooLarge || error.is_slow_body() => {
             drop(headers.insert(CONNECTION, HeaderValue::from_static("close")))
         }
         _ => {}

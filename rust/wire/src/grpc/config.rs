@@ -152,7 +152,7 @@ fn parameters(spec: &ModelSpec) -> BTreeMap<String, pb::ModelParameter> {
             Oversize::Split => "split",
         };
         found.extend([("hold", batching.hold.to_string()), ("oversize", oversize.to_owned())]);
-        found.extend(batching.cost.as_ref().map(|cost| ("max_cost", cost.most.to_string())));
+        found.extend(batching.cost.as_ref().map(|cost| ("max_cost", cost.max_cost.to_string())));
         found.extend(batching.target_ns.map(|target| ("target_p99_microseconds", (target / 1000).to_string())));
         found.extend(batching.max_duration_ns.map(|most| ("max_duration_microseconds", (most / 1000).to_string())));
     }

@@ -55,8 +55,12 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
     let plan = ResponsePlan { id: message.id, outputs, ..ResponsePlan::default() };
     if spec.wants_context {
         let (id, parameters) = (plan.id.clone(), parameters.custom);
-        request.metadata =
-            Some(Box::new(RequestMetadata { id, parameters, headers: Headers::default(), outputs: plan.asked() }));
+        request.metadata = Some(Box::new(RequestMetadata {
+            id,
+            parameters,
+            headers: Headers::default(),
+            outputs: plan.requested_indices(),
+        }));
     }
     let shared = shared_memory::boxed(inputs.shared, shared_outputs);
     Ok(DecodedRequest { request, plan, timeout: parameters.timeout, shared })

@@ -11,7 +11,7 @@ use crate::{
         wrong_dependents, wrong_load_parameter,
     },
 };
-use penstock_core::{Error, IndexEntry, Result, State};
+use penstock_core::{Error, IndexEntry, Result, VersionState};
 
 /// The answer to a request for the index.
 ///
@@ -24,7 +24,7 @@ pub fn index(request: &pb::RepositoryIndexRequest, index: &[IndexEntry]) -> Resu
     let row = |entry: &IndexEntry| pb::repository_index_response::ModelIndex {
         name: entry.name.to_string(),
         version: entry.version_text().unwrap_or_default().to_owned(),
-        state: entry.state().map_or("", State::name).to_owned(),
+        state: entry.state().map_or("", VersionState::name).to_owned(),
         reason: entry.reason.clone(),
     };
     Ok(pb::RepositoryIndexResponse { models: selected(index, request.ready).map(row).collect() })

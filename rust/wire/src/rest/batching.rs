@@ -2,7 +2,7 @@
 
 use penstock_core::{
     Error, Model, Result,
-    queue::{Knobs, Note, Report},
+    queue::{BatchRecord, QueueReport, Tuning},
 };
 use serde_json::{Map, Value, json};
 use std::{
@@ -51,7 +51,7 @@ fn entry(model: &Model) -> Value {
     })
 }
 
-fn settings(report: &Report) -> Value {
+fn settings(report: &QueueReport) -> Value {
     json!({
         "max_size": report.max_size,
         "max_delay": seconds(report.max_delay),
@@ -62,7 +62,7 @@ fn settings(report: &Report) -> Value {
     })
 }
 
-fn decision(note: &Note) -> Value {
+fn decision(note: &BatchRecord) -> Value {
     json!({
         "time": seconds(note.answered.duration_since(UNIX_EPOCH).unwrap_or_default()),
         "reason": note.reason.name(),
@@ -82,10 +82,10 @@ fn seconds(duration: Duration) -> f64 {
 ///
 /// # Errors
 /// `InvalidInput` that names the knob, what was given and what is expected.
-pub fn knobs(body: &[u8]) -> Result<Knobs> {
+pub fn knobs(body: &[u8]) -> Result<Tuning> {
     let object: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| Error::invalid("the body is not a JSON object"))?;
-    let mut knobs = Knobs::default();
+    let mut knobs = Tuning::default();
     for (name, value) in &object {
         match name.as_str() {
             "max_size" => knobs.max_size = Some(count(name, value)?),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn knobs_are_read_or_refused_by_name() {
         let all = br#"{"max_size": 4, "max_delay": 0.5, "hold": false, "max_queue": 9, "max_queue_rows": null}"#;
-        let expected = Knobs {
+        let expected = Tuning {
             max_size: Some(4),
             max_delay: Some(Duration::from_millis(500)),
             hold: Some(false),
@@ -142,7 +142,7 @@ mod tests {
             max_queue_bytes: None,
         };
         assert_eq!(knobs(all).unwrap(), expected);
-        assert_eq!(knobs(b"{}").unwrap(), Knobs::default());
+        assert_eq!(knobs(b"{}").unwrap(), Tuning::default());
         for (body, text) in [
             (r#"{"size": 4}"#, "unexpected knob 'size'"),
             (r#"{"max_size": 0}"#, "'max_size' is 0, expected an integer of 1 or more"),

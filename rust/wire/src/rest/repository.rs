@@ -5,7 +5,7 @@ use crate::repository::{
     wrong_load_parameter,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use penstock_core::{Error, IndexEntry, Result, State};
+use penstock_core::{Error, IndexEntry, Result, VersionState};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub fn index(index: &[IndexEntry], ready: bool) -> Vec<u8> {
     }
     let row = |entry| {
         let IndexEntry { name, reason, .. }: &IndexEntry = entry;
-        Row { name, version: entry.version_text(), state: entry.state().map(State::name), reason }
+        Row { name, version: entry.version_text(), state: entry.state().map(VersionState::name), reason }
     };
     let rows: Vec<Row<'_>> = selected(index, ready).map(row).collect();
     serde_json::to_vec(&rows).unwrap_or_default()
@@ -116,13 +116,16 @@ mod tests {
 
     #[test]
     fn the_index_leaves_out_what_there_is_nothing_to_say_of() {
-        let row = |name: &str, version: Option<(&str, State)>, reason: &str| IndexEntry {
+        let row = |name: &str, version: Option<(&str, VersionState)>, reason: &str| IndexEntry {
             name: name.into(),
             version: version.map(|(version, state)| (version.into(), state)),
             reason: reason.to_owned(),
         };
-        let rows =
-            [row("a", None, ""), row("b", Some(("1", State::Ready)), ""), row("b", Some(("2", State::Loading)), "why")];
+        let rows = [
+            row("a", None, ""),
+            row("b", Some(("1", VersionState::Ready)), ""),
+            row("b", Some(("2", VersionState::Loading)), "why"),
+        ];
         assert_eq!(
             text(index(&rows, false)),
             concat!(

@@ -87,7 +87,7 @@ impl<'s> Head<'s> {
     pub(super) fn take_caller(&mut self) -> Option<Box<RequestMetadata>> {
         self.declared.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
-            let (id, outputs) = (self.plan.id.clone(), self.plan.asked());
+            let (id, outputs) = (self.plan.id.clone(), self.plan.requested_indices());
             Box::new(RequestMetadata { id, parameters, outputs, ..RequestMetadata::default() })
         })
     }

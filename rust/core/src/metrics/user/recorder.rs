@@ -49,7 +49,7 @@ impl Recorder {
             counter.inc_by(value);
             return Ok(());
         }
-        if !self.registry.claim((&labels.model, &labels.version)) {
+        if !self.registry.reserve((&labels.model, &labels.version)) {
             return Err(MetricRejected::Full);
         }
         self.custom.get_or_create(&labels).inc_by(value);
@@ -59,14 +59,14 @@ impl Recorder {
 
 impl ModelMetrics {
     /// Those of a process that has no server: what its handlers keep is noted as well, to be sent there.
-    pub fn noting(spec: &ModelSpec) -> Self {
+    pub fn buffered(spec: &ModelSpec) -> Self {
         let mut metrics = Metrics::default().model(spec);
         metrics.recorder.noted = Some(Mutex::default());
         metrics
     }
 
     /// What was noted since the last time.
-    pub fn take_noted(&self) -> Vec<MetricUpdate> {
+    pub fn take_buffered(&self) -> Vec<MetricUpdate> {
         let Some(noted) = &self.recorder.noted else { return Vec::new() };
         let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
         noted.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change }).collect()
@@ -82,13 +82,13 @@ impl ModelMetrics {
     ///
     /// # Errors
     /// It was not kept: there are too many series, or its name means something else.
-    pub fn keep(&self, kept: MetricUpdate) -> Result<(), MetricRejected> {
+    pub fn record(&self, kept: MetricUpdate) -> Result<(), MetricRejected> {
         let recorder = &self.recorder;
         match kept.change {
             Change::Custom(value) => recorder.custom(&self.labels, &kept.name, value)?,
             _ => {
                 let owner = (self.labels.model.as_str(), self.labels.version.as_str());
-                recorder.registry.keep(owner, &kept, self.buckets(&kept.name))?;
+                recorder.registry.record(owner, &kept, self.buckets(&kept.name))?;
             }
         }
         if let Some(noted) = &recorder.noted {
@@ -98,7 +98,7 @@ impl ModelMetrics {
     }
 
     /// What the log is told of a change that was not kept: the first time only, for there may be one in each call.
-    pub fn tell(&self, unkept: &MetricRejected) -> Option<String> {
+    pub fn log_line(&self, unkept: &MetricRejected) -> Option<String> {
         let told = self.recorder.told.swap(true, Ordering::Relaxed);
         (!told).then(|| match unkept {
             MetricRejected::Wrong(text) => format!("{text}; it is not kept"),
@@ -139,19 +139,19 @@ mod tests {
     #[test]
     fn what_is_noted_in_one_process_arrives_in_another() {
         let spec = spec("1", &[1.0]);
-        let (there, metrics) = (ModelMetrics::noting(&spec), Metrics::default());
+        let (there, metrics) = (ModelMetrics::buffered(&spec), Metrics::default());
         let here = metrics.model(&spec);
         for value in [1.0, 2.0] {
-            there.keep(MetricUpdate::counter("c", value, labels("a")).unwrap()).unwrap();
-            there.keep(MetricUpdate::gauge("g", value, Labels::new()).unwrap()).unwrap();
-            there.keep(MetricUpdate::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
+            there.record(MetricUpdate::counter("c", value, labels("a")).unwrap()).unwrap();
+            there.record(MetricUpdate::gauge("g", value, Labels::new()).unwrap()).unwrap();
+            there.record(MetricUpdate::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
             there
-                .keep(MetricUpdate { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) })
+                .record(MetricUpdate { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) })
                 .unwrap();
         }
-        let noted = there.take_noted();
-        assert_eq!((noted.len(), there.take_noted().len()), (4, 0));
-        noted.into_iter().for_each(|kept| here.keep(kept).unwrap());
+        let noted = there.take_buffered();
+        assert_eq!((noted.len(), there.take_buffered().len()), (4, 0));
+        noted.into_iter().for_each(|kept| here.record(kept).unwrap());
         let text = metrics.exposition();
         for line in [
             "c_total{model=\"m\",version=\"1\",kind=\"a\"} 3.0\n",
@@ -171,17 +171,19 @@ mod tests {
         let metrics = Metrics::default();
         let first = metrics.model(&spec("1", &[]));
         let counter = |value: usize| MetricUpdate::counter("c", 1.0, labels(&value.to_string())).unwrap();
-        (1..MAX_SERIES).for_each(|value| first.keep(counter(value)).unwrap());
-        first.keep(MetricUpdate { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) }).unwrap();
-        let more = first.keep(counter(MAX_SERIES)).unwrap_err();
+        (1..MAX_SERIES).for_each(|value| first.record(counter(value)).unwrap());
+        first
+            .record(MetricUpdate { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) })
+            .unwrap();
+        let more = first.record(counter(MAX_SERIES)).unwrap_err();
         assert_eq!(more, MetricRejected::Full);
         let another = MetricUpdate { name: "y".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) };
-        assert_eq!(first.keep(another), Err(MetricRejected::Full));
-        assert!(first.tell(&more).is_some_and(|line| line.contains("1000 series")));
-        assert!(first.tell(&more).is_none());
+        assert_eq!(first.record(another), Err(MetricRejected::Full));
+        assert!(first.log_line(&more).is_some_and(|line| line.contains("1000 series")));
+        assert!(first.log_line(&more).is_none());
         // What is there goes on, and another version has room of its own.
-        first.keep(counter(1)).unwrap();
-        metrics.model(&spec("2", &[])).keep(counter(1)).unwrap();
+        first.record(counter(1)).unwrap();
+        metrics.model(&spec("2", &[])).record(counter(1)).unwrap();
         let text = metrics.exposition();
         assert!(text.contains("c_total{model=\"m\",version=\"1\",kind=\"1\"} 2.0\n"));
         assert!(text.contains("c_total{model=\"m\",version=\"2\",kind=\"1\"} 1.0\n"));
@@ -190,9 +192,9 @@ mod tests {
     #[test]
     fn a_name_means_one_thing() {
         let metrics = Metrics::default().model(&spec("1", &[1.0]));
-        metrics.keep(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-        metrics.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
-        let wrong = |name: &str| match metrics.keep(MetricUpdate::gauge(name, 1.0, Labels::new()).unwrap()) {
+        metrics.record(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+        metrics.record(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
+        let wrong = |name: &str| match metrics.record(MetricUpdate::gauge(name, 1.0, Labels::new()).unwrap()) {
             Err(MetricRejected::Wrong(text)) => text,
             other => panic!("{name}: {other:?}"),
         };
@@ -202,7 +204,7 @@ mod tests {
         }
         let other = Change::Observe(Observations { counts: vec![1], sum: 1.0 });
         let other = MetricUpdate { name: "h".to_owned(), labels: Labels::new(), change: other };
-        assert!(matches!(metrics.keep(other), Err(MetricRejected::Wrong(_))));
+        assert!(matches!(metrics.record(other), Err(MetricRejected::Wrong(_))));
     }
 
     #[test]
@@ -210,8 +212,8 @@ mod tests {
         let metrics = Metrics::default();
         for _ in 0..2 {
             let model = metrics.model(&spec("1", &[1.0]));
-            model.keep(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
-            model.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
+            model.record(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
+            model.record(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
         }
         let text = metrics.exposition();
         assert!(
@@ -219,7 +221,7 @@ mod tests {
                 && text.contains("h_count{model=\"m\",version=\"1\"} 2\n")
         );
         let other = metrics.model(&spec("1", &[5.0]));
-        other.keep(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[5.0]).unwrap()).unwrap();
+        other.record(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[5.0]).unwrap()).unwrap();
         assert!(metrics.exposition().contains("h_count{model=\"m\",version=\"1\"} 1\n"));
     }
 }

@@ -92,7 +92,7 @@ impl UserRegistry {
     ///
     /// # Errors
     /// It was not kept.
-    pub(in crate::metrics) fn keep(
+    pub(in crate::metrics) fn record(
         &self,
         owner: Owner<'_>,
         kept: &MetricUpdate,
@@ -123,7 +123,7 @@ impl UserRegistry {
     }
 
     /// Takes room for one more series, which is kept elsewhere. Whether there was any.
-    pub(in crate::metrics) fn claim(&self, owner: Owner<'_>) -> bool {
+    pub(in crate::metrics) fn reserve(&self, owner: Owner<'_>) -> bool {
         claim(&mut self.lock().sizes, owner)
     }
 

@@ -110,7 +110,7 @@ pub(super) fn batch(tracer: &Tracer, batch: &TracedBatch<'_>) {
     let (cut, ended) = (clock.unix(batch.cut), clock.unix(batch.ended));
     // What comes after the handler is not its time; before it, rows are joined and the interpreter is waited for.
     let computed = batch.times.map(|times| {
-        let to = batch.ended.checked_sub(times.hand_out).unwrap_or(batch.ended).max(batch.cut);
+        let to = batch.ended.checked_sub(times.output).unwrap_or(batch.ended).max(batch.cut);
         (clock.unix(to.checked_sub(times.handler).unwrap_or(to).max(batch.cut)), clock.unix(to))
     });
     for (index, (request, waited)) in batch.requests.iter().enumerate() {

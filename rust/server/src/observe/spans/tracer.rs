@@ -3,7 +3,7 @@
 use super::{exporter::Exporter, record, request::RequestTrace, traceparent as context, traceparent::TraceParent};
 use crate::{observe::Log, settings::Tracing};
 use http::HeaderMap;
-use penstock_core::{Protocol, Recorder, SpanIds, Traced, TracedBatch, metrics::Metrics};
+use penstock_core::{Protocol, SpanIds, SpanRecorder, Traced, TracedBatch, metrics::Metrics};
 use penstock_wire::generated::trace::Span;
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -47,7 +47,7 @@ impl Tracer {
         }
         let ids = SpanIds { trace, span: self.ids.span() };
         let (parent, state) = parent.map_or((None, String::new()), |parent| (Some(parent.ids.span), parent.state));
-        let recorder: Arc<dyn Recorder> = Arc::clone(self) as Arc<dyn Recorder>;
+        let recorder: Arc<dyn SpanRecorder> = Arc::clone(self) as Arc<dyn SpanRecorder>;
         let traced = Arc::new(Traced { ids, state, recorder });
         Some(Arc::new(RequestTrace::new(Arc::clone(self), traced, parent, protocol, started)))
     }
@@ -78,7 +78,7 @@ impl Tracer {
     }
 }
 
-impl Recorder for Tracer {
+impl SpanRecorder for Tracer {
     fn new_span(&self) -> [u8; 8] {
         self.ids.span()
     }

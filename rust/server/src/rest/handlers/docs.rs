@@ -36,7 +36,7 @@ pub(crate) fn document(context: &Context, _: &PathParams) -> Result<Response<Bod
 /// `GET /v2/models/{model}/docs/dataplane.json`.
 pub(crate) fn model_document(context: &Context, params: &PathParams) -> Result<Response<Body>> {
     let registry = &context.app.registry;
-    let explainer = registry.find(params.model(), None)?.spec().explainer();
+    let explainer = registry.find(params.model(), None)?.spec().explainer_name();
     Ok(describe(context, &[registry.versions(params.model()), registry.versions(&explainer)].concat()))
 }
 

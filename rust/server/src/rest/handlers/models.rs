@@ -39,7 +39,7 @@ pub(crate) fn config(context: &Context, params: &PathParams) -> Result<Response<
 /// `GET /v2/models/{model}[/versions/{version}]/ready` and `/v1/models/{model}[/versions/{version}]`: 503 with the
 /// reason for a model that takes no requests.
 pub(crate) fn ready(context: &Context, params: &PathParams) -> Result<Response<Body>> {
-    let reason = context.app.registry.why_not_ready(params.model(), params.version())?;
+    let reason = context.app.registry.not_ready_reason(params.model(), params.version())?;
     let draining = context.app.phase() == Phase::Draining;
     let reason = if draining { Some("the server is shutting down") } else { reason.as_deref() };
     Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::model_ready(params.model(), reason)))

@@ -52,7 +52,7 @@ async fn answer<B: RequestBody>(
     let Inference { path, query, headers, mut body, .. } = request;
     let app = &context.app;
     let find = || app.registry.find(&path.model, path.version.as_deref());
-    let (mut guard, model) = admit(app, &mut body, &mut labels.model, find, Model::check_answers_once).await?;
+    let (mut guard, model) = admit(app, &mut body, &mut labels.model, find, Model::check_single_response).await?;
     let limits = &app.config.limits;
     let formats = Formats::of(headers);
     let mut decoded = match formats.request {

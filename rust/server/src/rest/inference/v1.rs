@@ -42,7 +42,7 @@ fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Mod
     let model = registry.find(&path.model, path.version.as_deref())?;
     match verb {
         V1Verb::Predict => Ok(model),
-        V1Verb::Explain => registry.find(&model.spec().explainer(), Some(&model.spec().version)).map_err(|_| {
+        V1Verb::Explain => registry.find(&model.spec().explainer_name(), Some(&model.spec().version)).map_err(|_| {
             Error::new(
                 Kind::Unsupported,
                 format!(

@@ -48,7 +48,7 @@ impl FallbackRequest {
             let computed = self.answer(route_context, &other, None).await;
             return (other, computed);
         }
-        let after = self.fallback().and_then(|fallback| fallback.after);
+        let after = self.fallback().and_then(|fallback| fallback.timeout);
         let own = match telemetry.deadline(headers, after) {
             Ok(deadline) => compute(context, &self.first, decoded, deadline, headers).await,
             Err(error) => return (self.first, Err(error)),
@@ -61,7 +61,7 @@ impl FallbackRequest {
     /// Has the other model answer; `refused` is why the first has not.
     async fn answer(mut self, route_context: RouteContext<'_>, other: &Model, refused: Option<Error>) -> Computed {
         let RouteContext { context, headers, telemetry, .. } = route_context;
-        self.http.refused = refused;
+        self.http.primary_error = refused;
         compute(context, other, decoded(route_context, self.http)?, telemetry.deadline(headers, None)?, headers).await
     }
 

@@ -21,7 +21,7 @@ use crate::{
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header::ALLOW};
 use penstock_core::{
     Error, HttpRequest, InferRequest, InferResponse, Model, Protocol, RawRequest, RequestMetadata, ResponseHead,
-    ResponsePlan, Result, Routed, Schedule, footprint,
+    ResponsePlan, Result, RouteMatch, Schedule, footprint,
 };
 use penstock_wire::{DecodedRequest, rest::error as wire};
 use percent_encoding::percent_decode_str;
@@ -51,9 +51,9 @@ pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Resul
     let segments = path.strip_prefix('/').and_then(|path| path.split('/').map(decoded).collect());
     let Some(segments): Option<SmallVec<[Cow<'_, str>; 8]>> = segments else { return Ok(None) };
     match app.registry.route(method.as_str(), &segments) {
-        Routed::Model { model, route, path_params } => Ok(Some(Target { model, route, path_params })),
-        Routed::Others(allowed) => Err(allowed),
-        Routed::Nothing => Ok(None),
+        RouteMatch::Model { model, route, path_params } => Ok(Some(Target { model, route, path_params })),
+        RouteMatch::OtherMethods(allowed) => Err(allowed),
+        RouteMatch::NotFound => Ok(None),
     }
 }
 
@@ -117,7 +117,7 @@ async fn respond<B: RequestBody>(
         query: query.to_owned(),
         path_params,
         body,
-        refused: None,
+        primary_error: None,
     };
     let fallback = FallbackRequest::of(&model, &http);
     let route_context = RouteContext { context, headers, telemetry, id, protocol };
@@ -175,7 +175,7 @@ pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Res
         deadline: None,
         protocol,
         schedule: Schedule::default(),
-        takes_memory: false,
+        takes_ownership: false,
         context: None,
         raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), ..RawRequest::default() })),
     };

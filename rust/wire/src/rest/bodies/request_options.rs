@@ -40,7 +40,7 @@ impl RequestOptions {
         }
         plan.outputs = (!outputs.is_empty()).then_some(outputs);
         let caller = spec.wants_context.then(|| {
-            let (id, parameters, outputs) = (plan.id.clone(), parameters.custom, plan.asked());
+            let (id, parameters, outputs) = (plan.id.clone(), parameters.custom, plan.requested_indices());
             Box::new(RequestMetadata { id, parameters, outputs, ..RequestMetadata::default() })
         });
         Ok(Self { plan, caller, timeout: parameters.timeout, schedule: parameters.schedule.finish() })

@@ -33,7 +33,7 @@ fn shown(http: &HttpRequest) -> Result<ResponseHead> {
 fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
     let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
-    let fallback = Some(Fallback { model: "other".into(), after: None, match_body: [Box::from(*b"odd")].into() });
+    let fallback = Some(Fallback { model: "other".into(), timeout: None, match_body: [Box::from(*b"odd")].into() });
     let spec = ModelSpec { name: "m".into(), raw_requests: true, routes, fallback, ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &metrics));
     start(&registry, &model, handler);
@@ -184,7 +184,7 @@ fn what_a_model_does_not_answer_falls_to_another() {
     assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
     let spec = ModelSpec { name: "other".into(), raw_requests: true, ..ModelSpec::default() };
     start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
-        let why = http.refused.as_ref().map_or("none", penstock_core::Error::message).to_owned();
+        let why = http.primary_error.as_ref().map_or("none", penstock_core::Error::message).to_owned();
         Ok(told(207, format!("{why} {}", shown(http)?.body.map_or(0, |body| body.len()))))
     });
     let length = |path: &str, body: &str| format!("POST /{{what}}|POST|/{path}||[(\"what\", \"{path}\")]|{body}").len();
