@@ -22,7 +22,7 @@ ROW = np.array([[1, 2]], np.float32)
 
 
 @dataclass
-class Served:
+class RunningServer:
     """A server, and how it is asked."""
 
     server: Server
@@ -69,7 +69,7 @@ class Served:
 
 
 @contextmanager
-def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[Served]:
+def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[RunningServer]:
     """Serves models until the block is left."""
     from penstock.compat.kserve._request.bind import bind
 
@@ -78,7 +78,7 @@ def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[Served
     ) as server:
         assert server.http_url is not None
         assert server.grpc_address is not None
-        yield Served(server, server.http_url, server.grpc_address)
+        yield RunningServer(server, server.http_url, server.grpc_address)
 
 
 def request_of(**tensors: Any) -> dict[str, Any]:

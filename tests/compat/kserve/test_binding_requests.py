@@ -10,7 +10,7 @@ import pytest
 from kserve_serving import serving
 
 from penstock.compat.kserve import dialect
-from penstock.compat.kserve._request.bind import BindingOptions
+from penstock.compat.kserve._request.bind import BindOptions
 from penstock.compat.kserve.model import InferenceVerb, Model
 
 
@@ -57,7 +57,7 @@ READ, RAW = {"predictions": {"instances": [1]}}, {"predictions": repr(BODY)}
 def test_what_json_is_by_its_media_type_or_letter_by_letter(media: str, loose: Any, exact: Any) -> None:
     with serving(Echo()) as served:
         assert served.predict(BODY, content_type=media).json() == loose
-    with serving(Echo(), options=BindingOptions(exact_content_types=True)) as served:
+    with serving(Echo(), options=BindOptions(exact_content_types=True)) as served:
         assert served.predict(BODY, content_type=media).json() == exact
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kserve_serving import Served, request_of, serving
+from kserve_serving import RunningServer, request_of, serving
 
 from penstock import Batching
-from penstock.compat.kserve._request.bind import BindingOptions
+from penstock.compat.kserve._request.bind import BindOptions
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.model import Model
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
@@ -51,10 +51,10 @@ class DoublesLater(Doubles):
         return payload
 
 
-ONE_THREAD = BindingOptions(instances=1, batching=Batching(max_size=8))
+ONE_THREAD = BindOptions(instances=1, batching=Batching(max_size=8))
 
 
-def together(served: Served, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
+def together(served: RunningServer, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
     """What calls give that wait together until the first one is computed."""
     (held,) = at_once([first])
     model.gate.await_entered()
@@ -65,7 +65,7 @@ def together(served: Served, model: Doubles, calls: list[Any], first: Any) -> li
     return [call.result() for call in waiting]
 
 
-def _depth(served: Served) -> float:
+def _depth(served: RunningServer) -> float:
     import requests
 
     for line in requests.get(f"{served.http}/metrics", timeout=20).text.splitlines():
@@ -215,11 +215,11 @@ def test_async_models_join_rows_too() -> None:
     model = Later()
     together_ = threading.Barrier(4)
 
-    def call(one: int, served: Served) -> Any:
+    def call(one: int, served: RunningServer) -> Any:
         together_.wait(20)
         return served.predict({"instances": [one]}).json()["predictions"]
 
-    with serving(model, options=BindingOptions(batching=Batching(max_size=4, max_delay=0.5))) as served:
+    with serving(model, options=BindOptions(batching=Batching(max_size=4, max_delay=0.5))) as served:
         calls = at_once((lambda one=one: call(one, served)) for one in range(4))
         assert [one.result() for one in calls] == [[0], [1], [2], [3]]
     assert sum(model.sizes) == 4

@@ -85,9 +85,9 @@ def ready(model: Any) -> Any:
 
 
 def test_what_code_answers_in_pieces_is_seen() -> None:
-    assert [handler_kind.answers_in_pieces(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
-    assert not handler_kind.answers_in_pieces(Model("m"))
-    assert not handler_kind.answers_in_pieces(HiddenLater("m"))
+    assert [handler_kind.is_streaming(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
+    assert not handler_kind.is_streaming(Model("m"))
+    assert not handler_kind.is_streaming(HiddenLater("m"))
 
 
 def test_s16_v1_sends_pieces_as_they_come() -> None:

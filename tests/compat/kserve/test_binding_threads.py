@@ -10,7 +10,7 @@ import pytest
 from kserve_serving import request_of, serving
 
 from penstock import Processes
-from penstock.compat.kserve._request.bind import BindingOptions, bind
+from penstock.compat.kserve._request.bind import BindOptions, bind
 from penstock.compat.kserve.model import Model
 from waiting import Gate, at_once, until
 
@@ -35,7 +35,7 @@ class HeldBesideAsync(Held):
 @pytest.mark.parametrize("kind", [Held, HeldBesideAsync])
 def test_s11_plain_stages_that_block_run_side_by_side(kind: type[Held]) -> None:
     gate = Gate()
-    with serving(kind(gate), options=BindingOptions(instances=4)) as served:
+    with serving(kind(gate), options=BindOptions(instances=4)) as served:
         calls = at_once((lambda: served.predict({"instances": [1]}).json()) for _ in range(4))
         gate.await_entered(4)
         gate.open()
@@ -44,7 +44,7 @@ def test_s11_plain_stages_that_block_run_side_by_side(kind: type[Held]) -> None:
 
 def test_s11_no_more_run_than_there_are_threads() -> None:
     gate = Gate()
-    with serving(Held(gate), options=BindingOptions(instances=1)) as served:
+    with serving(Held(gate), options=BindOptions(instances=1)) as served:
         calls = at_once((lambda: served.predict({"instances": [1]}).status_code) for _ in range(2))
         gate.await_entered()
         assert not gate.entered.acquire(timeout=0.1)
@@ -157,7 +157,7 @@ class LaterInProcess(InProcess):
 def test_a_model_may_run_in_processes_of_its_own(kind: type[InProcess]) -> None:
     import os
 
-    with serving(kind(), options=BindingOptions(instances=Processes(1))) as served:
+    with serving(kind(), options=BindOptions(instances=Processes(1))) as served:
         answer = served.predict({"instances": []})
         assert answer.status_code == 200, answer.text
         assert answer.json()["predictions"][0] != os.getpid()
@@ -166,7 +166,7 @@ def test_a_model_may_run_in_processes_of_its_own(kind: type[InProcess]) -> None:
 def test_the_bound_model_has_the_name_that_is_asked_for() -> None:
     model = InProcess()
     assert bind(model).name == "m"
-    with serving(model, options=BindingOptions(name="alias")) as served:
+    with serving(model, options=BindOptions(name="alias")) as served:
         assert served.predict({"instances": []}, model="alias").status_code == 200
         assert served.predict({"instances": []}).status_code == 404
         body = {**request_of(), "inputs": []}

@@ -72,4 +72,4 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
 
 
 def test_python_writes_spaces_and_ascii() -> None:
-    assert _json.spaced({"a": [1, np.float64("nan"), "é"]}) == b'{"a": [1, null, "\\u00e9"]}'
+    assert _json.dumps_spaced({"a": [1, np.float64("nan"), "é"]}) == b'{"a": [1, null, "\\u00e9"]}'

@@ -10,7 +10,7 @@ import pytest
 from penstock.compat.kserve import metrics
 
 
-class Keeper:
+class MetricRecorder:
     def __init__(self) -> None:
         self.kept: list[tuple[str, float, dict[str, Any]]] = []
 
@@ -19,7 +19,7 @@ class Keeper:
 
 
 def test_r12_the_names_are_kserves() -> None:
-    keeper = Keeper()
+    keeper = MetricRecorder()
     with metrics.recording(keeper):
         for histogram in (
             metrics.PRE_HIST_TIME,
@@ -33,7 +33,7 @@ def test_r12_the_names_are_kserves() -> None:
 
 
 def test_r12_a_block_is_timed_and_so_is_one_that_raises() -> None:
-    keeper = Keeper()
+    keeper = MetricRecorder()
     with metrics.recording(keeper):
         with metrics.PREDICT_HIST_TIME.labels("m").time():
             pass
@@ -50,9 +50,9 @@ def test_r12_a_block_is_timed_and_so_is_one_that_raises() -> None:
 
 
 def test_r12_who_keeps_is_each_tasks_own() -> None:
-    keepers = [Keeper(), Keeper()]
+    keepers = [MetricRecorder(), MetricRecorder()]
 
-    async def answer(keeper: Keeper, turn: asyncio.Barrier | Any) -> None:
+    async def answer(keeper: MetricRecorder, turn: asyncio.Barrier | Any) -> None:
         with metrics.recording(keeper):
             await turn()
             metrics.PREDICT_HIST_TIME.labels("m").observe(1)

@@ -12,7 +12,7 @@ import pytest
 from kserve_serving import logged
 
 from penstock.compat.kserve import context, dialect
-from penstock.compat.kserve._model.awaitable_bool import listeners
+from penstock.compat.kserve._model.base import readiness_listeners
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.model import (
     BaseKServeModel,
@@ -105,12 +105,12 @@ def test_who_listens_hears_of_readiness() -> None:
         heard.append((model.name, ready))
 
     model = BaseKServeModel("m")
-    listeners.append(listen)
+    readiness_listeners.append(listen)
     try:
         model.load()
         model.ready = False
     finally:
-        listeners.remove(listen)
+        readiness_listeners.remove(listen)
     model.load()
     assert heard == [("m", True), ("m", False)]
 

@@ -16,8 +16,8 @@ import pytest
 from tests.waiting import until
 
 from penstock.compat.kserve._metrics import latency_log
-from penstock.compat.kserve._metrics.deferred import Later
-from penstock.compat.kserve._model.stages import Times
+from penstock.compat.kserve._metrics.deferred import Deferred
+from penstock.compat.kserve._metrics.stage_times import StageTimes
 from penstock.compat.kserve.logging import (
     KSERVE_LOGGER_DATE_FORMAT,
     KSERVE_TRACE_LOGGER_FORMAT,
@@ -109,15 +109,15 @@ def test_a_stream_that_fails_fails_no_request(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nobody_wants_lines_below_the_level() -> None:
-    assert latency_log.is_wanted()
+    assert latency_log.is_enabled()
     trace_logger.setLevel(logging.WARNING)
-    assert not latency_log.is_wanted()
+    assert not latency_log.is_enabled()
 
 
 def test_stages_that_did_not_run_took_no_time() -> None:
-    times = Times()
+    times = StageTimes()
     times.predict = 0.0015
-    line = latency_log.line_of(times, None)
+    line = latency_log.format_line(times, None)
     assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.500000, postprocess_ms: 0"
 
 
@@ -134,7 +134,7 @@ def test_several_lines_are_written_a_moment_later_in_their_order_with_their_time
     told = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
     assert all(began - 0.001 <= time < began + 5 for time in told)
     # Alone it is not kept waiting.
-    until(lambda: not latency_log._later.waits)
+    until(lambda: not latency_log._deferred.pending)
     latency_log.write(["4"])
     assert stream.getvalue().endswith(" 4\n")
 
@@ -146,7 +146,7 @@ def test_what_waits_when_the_program_ends_is_written_before() -> None:
 
         configure_logging()
         latency_log.write(["1", "2"])
-        latency_log._later.add((0.0, ["3"]))
+        latency_log._deferred.add((0.0, ["3"]))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=60
@@ -162,9 +162,9 @@ def test_a_handler_that_raises_keeps_nothing_from_coming_later(capsys: pytest.Ca
             raise ValueError("no")
         taken.extend(things)
 
-    later = Later(take)
+    later = Deferred(take)
     later.add(1)
-    until(lambda: not later.waits)
+    until(lambda: not later.pending)
     later.add(2)
     until(lambda: taken == [2])
     assert "ValueError: no" in capsys.readouterr().err

@@ -160,11 +160,11 @@ def test_s05_a_handle_is_served() -> None:
 
 
 def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
-    from penstock.compat.kserve._request.bind import BindingOptions
+    from penstock.compat.kserve._request.bind import BindOptions
 
     handle = Handle()
     # It is not waited for: all eight are there.
-    options = BindingOptions(batching=Batching(max_size=8, max_delay=PATIENCE))
+    options = BindOptions(batching=Batching(max_size=8, max_delay=PATIENCE))
     with serving(of_handle("m", handle), options=options) as server:
 
         async def many() -> list[Any]:

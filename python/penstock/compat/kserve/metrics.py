@@ -32,24 +32,24 @@ __all__ = [
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
-class Keeper(Protocol):
+class MetricRecorder(Protocol):
     """Whoever keeps what is observed: `Context.metrics` of a handler."""
 
     def observe(self, name: str, /, value: float | Sequence[float], **labels: str | float) -> None:
         """Adds to a histogram a number, or several."""
 
 
-_KEEPER: ContextVar[Keeper | None] = ContextVar("penstock_kserve_metrics", default=None)
+_RECORDER: ContextVar[MetricRecorder | None] = ContextVar("penstock_kserve_metrics", default=None)
 
 
 @contextmanager
-def recording(keeper: Keeper | None) -> Iterator[None]:
+def recording(keeper: MetricRecorder | None) -> Iterator[None]:
     """Has a handler's metrics keep what is observed inside."""
-    before = _KEEPER.set(keeper)
+    before = _RECORDER.set(keeper)
     try:
         yield
     finally:
-        _KEEPER.reset(before)
+        _RECORDER.reset(before)
 
 
 class Histogram:
@@ -89,7 +89,7 @@ class Labelled:
 
     def observe(self, amount: float) -> None:
         """Counts one value, in seconds."""
-        keeper = _KEEPER.get()
+        keeper = _RECORDER.get()
         if keeper is not None:
             keeper.observe(self._name, amount, **self._labels)
 

@@ -147,19 +147,22 @@ class Model(InferenceModel):
             headers, verb = None if isinstance(verb, InferenceVerb) else verb, headers
         elif not isinstance(verb, InferenceVerb):
             raise NotImplementedError
-        from penstock.compat.kserve._metrics.request_metrics import Reports
-        from penstock.compat.kserve._model.stages import Stages, Times
+        from penstock.compat.kserve._metrics.request_metrics import RequestMetrics
+        from penstock.compat.kserve._metrics.stage_times import StageTimes
+        from penstock.compat.kserve._model.stages import Stages
 
-        stages, times = Stages(self, Model), Times()
-        reports = Reports(self)
-        noted = reports.noted()
+        stages, times = Stages(self, Model), StageTimes()
+        metrics = RequestMetrics(self)
+        record = metrics.new_times()
         try:
-            response, told = await stages.wait(body, headers, times, explain=verb is InferenceVerb.EXPLAIN)
-            noted.answered(times, headers)
+            response, response_headers = await stages.run_async(
+                body, headers, times, explain=verb is InferenceVerb.EXPLAIN
+            )
+            record.add_line(times, headers)
         finally:
-            noted.add(times)
-            reports.tell(noted)
-        return response if dialect.is_old() else (response, told)
+            record.add(times)
+            metrics.record(record)
+        return response if dialect.is_old() else (response, response_headers)
 
     def validate(self, payload: Any) -> Any:
         """To be overridden: looks at what `preprocess` gave, and gives it back.

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.compat.kserve._model.awaitable_bool import Truth
-from penstock.compat.kserve._model.background_loop import finished
-from penstock.compat.kserve._model.observable_dict import Observed
+from penstock.compat.kserve._model.awaitable_bool import AwaitableBool
+from penstock.compat.kserve._model.background_loop import resolve
+from penstock.compat.kserve._model.observable_dict import ObservableDict
 from penstock.compat.kserve.model import BaseKServeModel
 
 __all__ = ["MODEL_MOUNT_DIRS", "ModelRepository"]
@@ -41,17 +41,17 @@ class ModelRepository:
         self.models_dir = models_dir
 
     @property
-    def models(self) -> Observed:
+    def models(self) -> ObservableDict:
         """The models by name."""
         # Of a subclass that does not call this class's constructor there is none yet.
-        found: Observed = self.__dict__.setdefault("_models", Observed())
+        found: ObservableDict = self.__dict__.setdefault("_models", ObservableDict())
         return found
 
     @models.setter
     def models(self, models: Mapping[str, Any]) -> None:
         watchers = self.models.watchers
-        self.__dict__["_models"] = Observed(models, watchers)
-        self.models.tell()
+        self.__dict__["_models"] = ObservableDict(models, watchers)
+        self.models.notify()
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Has something called whenever a model is added, replaced or taken out, on the thread that does it."""
@@ -83,10 +83,10 @@ class ModelRepository:
         """Whether there is such a model, and it is healthy: to be used as it is, or awaited, as its `healthy` is."""
         model = self.get_model(name)
         if model is None:
-            return Truth(False)
+            return AwaitableBool(False)
         # A handle's model is ready: whoever deployed it has seen to that.
         answer = model.healthy() if isinstance(model, BaseKServeModel) else True
-        return answer if hasattr(type(answer), "__await__") else Truth(bool(answer))
+        return answer if hasattr(type(answer), "__await__") else AwaitableBool(bool(answer))
 
     def update(self, model: Any, name: str | None = None) -> None:
         """Adds a model, or puts it in the place of the one of its name.
@@ -123,4 +123,4 @@ class ModelRepository:
             # Both may be async.
             ends: list[Any] = [model.stop, *([model.stop_engine] if model.engine else [])]
             for end in ends:
-                finished(end())
+                resolve(end())

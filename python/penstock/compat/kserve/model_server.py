@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from penstock.compat.kserve import context, dialect, logging
-from penstock.compat.kserve._model.model_transfer import refuse_start_while_importing
+from penstock.compat.kserve._model.model_transfer import refuse_start_during_import
 from penstock.compat.kserve._server import flags, settings
+from penstock.compat.kserve._server.owner import ExceptionHandler
 from penstock.compat.kserve._server.serving import Serving
-from penstock.compat.kserve._server.start_args import take
-from penstock.compat.kserve._server.stop_result import Stopping
+from penstock.compat.kserve._server.start_args import register
+from penstock.compat.kserve._server.stop_result import StopResult
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel, PredictorConfig
 from penstock.compat.kserve.model_repository import ModelRepository
@@ -25,8 +25,6 @@ parser: argparse.ArgumentParser
 """All flags, for `argparse.ArgumentParser(parents=[parser])`."""
 args: argparse.Namespace
 """What the command line says; flags of the program's own are left alone."""
-
-ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
 class _Unset:
@@ -156,15 +154,15 @@ class ModelServer:
             BindError: a port cannot be listened on.
             SignatureError: a model cannot be sent to workers; the message names what of it.
         """
-        refuse_start_while_importing()
-        take(self, models)
+        refuse_start_during_import()
+        register(self, models)
         self._serving = Serving(self)
         try:
             self._serving.run()
         finally:
             self._serving = None
 
-    def stop(self, sig: int | None = None) -> Stopping:
+    def stop(self, sig: int | None = None) -> StopResult:
         """Begins to stop the server: requests may finish, then each model's `stop` is called, and `start` returns.
 
         Args:
@@ -174,7 +172,7 @@ class ModelServer:
             What can be awaited for the end; it need not be.
         """
         del sig
-        return Stopping(Serving.stop(self._serving, self.registered_models))
+        return StopResult(Serving.stop(self._serving, self.registered_models))
 
     def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:
         """Adds a model, or puts it in the place of the one of its name; at once, if the server serves.
@@ -192,7 +190,7 @@ class ModelServer:
         # Told before it serves; a handler may look.
         model.enable_latency_logging = self.enable_latency_logging  # type: ignore[attr-defined]
         self.registered_models.update(model, name)
-        self._follow()
+        self._sync()
         logger.info("Registering model: %s", name)
 
     def register_model_handle(self, name: str, model_handle: Any) -> None:
@@ -203,7 +201,7 @@ class ModelServer:
             model_handle: The handle.
         """
         self.registered_models.update_handle(name, model_handle)
-        self._follow()
+        self._sync()
         logger.info("Registering model handle: %s", name)
 
     def register_exception_handler(self, handler: ExceptionHandler | None) -> None:
@@ -228,10 +226,10 @@ class ModelServer:
         if dialect.is_old():
             self.stop()
 
-    def _follow(self) -> None:
+    def _sync(self) -> None:
         """Serves what a repository of the script's own did not tell of."""
         if self._serving is not None:
-            self._serving.follow()
+            self._serving.sync()
 
 
 def _predictor_config(arguments: argparse.Namespace) -> PredictorConfig:

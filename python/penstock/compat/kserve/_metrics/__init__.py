@@ -1,1 +1,1 @@
-"""Metrics and the latency log."""
+"""Request metrics, the latency log and the metrics page."""

@@ -1,4 +1,4 @@
-"""`Later`: does with many things at once what is not to keep an answer waiting."""
+"""`Deferred`: consumes items in batches, later and on another thread, so that responses do not wait for it."""
 
 from __future__ import annotations
 
@@ -10,63 +10,63 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-__all__ = ["Later"]
+__all__ = ["Deferred"]
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
-_MOMENT = 0.01
-"""Seconds that things wait for others."""
+_DELAY = 0.01
+"""Seconds for which an item waits for others."""
 
 
-class Later(Generic[Thing]):
-    """Hands on what it is given a moment later, in its order and together, on a thread of its own.
+class Deferred(Generic[Item]):
+    """Consumes items after a short delay, in order and together, on its own thread.
 
-    What waits when the program ends is handed on before.
+    Items that wait when the program ends are consumed first.
 
     Args:
-        take: Is handed the things.
+        consume: Receives the items.
     """
 
-    def __init__(self, take: Callable[[list[Thing]], None]) -> None:
-        self._take = take
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+    def __init__(self, consume: Callable[[list[Item]], None]) -> None:
+        self._consume = consume
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
-    def _begin(self) -> None:
-        # A child of this process has no thread.
+    def _reset(self) -> None:
+        # A forked child does not have the thread.
         self._lock = threading.Lock()
-        self._things: list[Thing] = []
+        self._items: list[Item] = []
         self._thread: ThreadPoolExecutor | None = None
-        self.waits = False
-        """Whether something waits, or is about to be handed on."""
+        self.pending = False
+        """Whether an item waits or is being consumed."""
 
-    def add(self, thing: Thing) -> None:
-        """Takes one more."""
+    def add(self, item: Item) -> None:
+        """Adds an item."""
         with self._lock:
-            self._things.append(thing)
-            if self.waits:
+            self._items.append(item)
+            if self.pending:
                 return
-            self.waits = True
+            self.pending = True
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, thread_name_prefix="kserve-later")
         try:
-            self._thread.submit(self._hand_on, _MOMENT)
+            self._thread.submit(self._drain, _DELAY)
         except RuntimeError:
-            # The program ends.
-            self._hand_on(0)
+            # The interpreter shuts down.
+            self._drain(0)
 
-    def _hand_on(self, moment: float) -> None:
+    def _drain(self, delay: float) -> None:
         while True:
-            time.sleep(moment)
+            time.sleep(delay)
             with self._lock:
-                things, self._things = self._things, []
+                items, self._items = self._items, []
             try:
-                self._take(things)
+                self._consume(items)
             except Exception:
-                # Nobody waits for it who could be told.
+                # No caller waits for this, so the traceback is all there is.
                 traceback.print_exc()
             with self._lock:
-                # Only now: what came meanwhile was not to overtake these.
-                if not self._things:
-                    self.waits = False
+                # `pending` is cleared only now: items added meanwhile must not overtake these.
+                if not self._items:
+                    self.pending = False
                     return

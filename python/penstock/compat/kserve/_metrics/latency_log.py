@@ -1,4 +1,4 @@
-"""The log's line of each request: how long its stages took."""
+"""The latency log: one line per request with the duration of each stage."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.compat.kserve._metrics.deferred import Later
+from penstock.compat.kserve._metrics.deferred import Deferred
 from penstock.compat.kserve.logging import KSERVE_TRACE_LOGGER_FORMAT, trace_logger
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._model.stages import Times
+    from penstock.compat.kserve._metrics.stage_times import StageTimes
 
-__all__ = ["is_wanted", "line_of", "write", "write_now"]
+__all__ = ["format_line", "is_enabled", "write", "write_now"]
 
 
-def is_wanted() -> bool:
-    """Whether anybody would read the lines."""
+def is_enabled() -> bool:
+    """Returns whether the logger takes the lines."""
     return trace_logger.isEnabledFor(logging.INFO)
 
 
-def line_of(times: Times, headers: Mapping[str, str] | None) -> str:
-    """The line of a request."""
+def format_line(times: StageTimes, headers: Mapping[str, str] | None) -> str:
+    """Returns the line of a request."""
     request_id = headers.get("x-request-id", "N.A.") if headers else "N.A."
     return (
         f"requestId: {request_id}, preprocess_ms: {_milliseconds(times.preprocess)}, "
@@ -32,24 +32,24 @@ def line_of(times: Times, headers: Mapping[str, str] | None) -> str:
 
 
 def write(lines: Sequence[str]) -> None:
-    """Writes the lines of requests that were answered together.
+    """Writes the lines of requests that were computed together.
 
-    Several are written a moment later, with those of others: writing lets other threads in, and the answers would have
-    to wait for the whole turn of the next one.
+    Several lines are deferred and written with those of others: a write releases the GIL, and the responses would wait
+    until another thread gives it back.
     """
-    if len(lines) == 1 and not _later.waits:
+    if len(lines) == 1 and not _deferred.pending:
         write_now([(time.time(), lines)])
     else:
-        _later.add((time.time(), lines))
+        _deferred.add((time.time(), lines))
 
 
 Batch = tuple[float, Sequence[str]]
-"""Lines, and the time that they tell, in seconds of the Unix clock."""
+"""Lines, and their time in seconds of the Unix clock."""
 
 
 def write_now(batches: Iterable[Batch]) -> None:
-    """Writes lines. As KServe sets up logging, each is formatted alike and goes to one stream: then in one piece."""
-    handler = _plain_handler()
+    """Writes lines; as one string if the logger has KServe's own set-up, which formats all lines alike."""
+    handler = _kserve_handler()
     if handler is None or handler.formatter is None:
         for created, lines in batches:
             for line in lines:
@@ -70,12 +70,12 @@ def write_now(batches: Iterable[Batch]) -> None:
         handler.release()
 
 
-_later = Later(write_now)
+_deferred = Deferred(write_now)
 _MARK = "\0"
 
 
-def _plain_handler() -> logging.StreamHandler | None:  # type: ignore[type-arg] # of any stream
-    """The only handler of the lines, if it treats all alike; None if somebody has other plans with them."""
+def _kserve_handler() -> logging.StreamHandler | None:  # type: ignore[type-arg] # of any stream
+    """Returns the logger's only handler if it has KServe's set-up; None if the script changed it."""
     logger = trace_logger
     if logger.propagate or logger.filters or len(logger.handlers) != 1:
         return None
@@ -88,12 +88,12 @@ def _plain_handler() -> logging.StreamHandler | None:  # type: ignore[type-arg] 
 
 
 def _record(line: str, created: float) -> logging.LogRecord:
-    # Who called says nothing here, and costs more than the rest.
+    # Without a look-up of the caller, which costs more than the rest and means nothing here.
     record = trace_logger.makeRecord(trace_logger.name, logging.INFO, __file__, 0, line, (), None, "log")
     record.created, record.msecs = created, float(int(created % 1 * 1000))
     return record
 
 
 def _milliseconds(seconds: float | None) -> str:
-    # To the clock's last digit.
+    # Six digits: the clock's nanoseconds.
     return "0" if seconds is None else f"{seconds * 1000:.6f}"

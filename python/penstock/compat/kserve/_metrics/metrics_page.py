@@ -1,4 +1,4 @@
-"""`/metrics` with what the script itself keeps in prometheus_client beside the server's own."""
+"""`/metrics`: the server's own metrics and those that the script keeps in prometheus_client."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from penstock import AsyncClient
 
-__all__ = ["CONTENT_TYPE", "Exposition"]
+__all__ = ["CONTENT_TYPE", "MetricsPage"]
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 END = "# EOF"
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-"""Where prometheus_client's processes keep what one of them shows."""
+"""The folder in which prometheus_client's processes share their values."""
 
 
-class Exposition:
-    """The page of metrics of a script that has imported prometheus_client; of any other it is the server's own.
+class MetricsPage:
+    """The metrics page of a script that has imported prometheus_client.
 
     Attributes:
-        wanted: Whether there is anything to add to the server's page.
+        wanted: Whether the script has metrics to add to the server's page.
     """
 
     def __init__(self) -> None:
@@ -33,32 +33,32 @@ class Exposition:
 
     @property
     def address(self) -> str:
-        """Where the server's own page is to be served for this one."""
+        """The socket address on which the server's own page is to be served for this one."""
         return f"unix:{self._folder}/metrics"
 
     def environment(self) -> dict[str, str]:
-        """What workers need in their environment, so that this process sees what they keep."""
+        """Returns the environment variables of workers, so that this process sees their values."""
         return {VARIABLE: self._folder} if self.wanted else {}
 
-    def begins(self, address: str | None) -> None:
-        """Tells where the server's own page is served."""
+    def set_server_address(self, address: str | None) -> None:
+        """Sets the address of the server's own page."""
         self._address = address or self.address
 
     def close(self) -> None:
-        """Lets go of what was kept."""
+        """Removes the shared folder."""
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def page(self) -> str:
-        """The whole page."""
+    async def render(self) -> str:
+        """Returns the whole page."""
         if self._client is None:
-            here = self._address if self._address.startswith("unix:") else f"http://{self._address}"
-            self._client = AsyncClient(here)
-        answer = await self._client.request("GET", "/metrics")
-        own = bytes(answer.body).decode().rstrip().removesuffix(END)
-        return own + self._kept()
+            url = self._address if self._address.startswith("unix:") else f"http://{self._address}"
+            self._client = AsyncClient(url)
+        response = await self._client.request("GET", "/metrics")
+        own = bytes(response.body).decode().rstrip().removesuffix(END)
+        return own + self._script_metrics()
 
-    def _kept(self) -> str:
+    def _script_metrics(self) -> str:
         from prometheus_client import REGISTRY, CollectorRegistry, multiprocess
         from prometheus_client.openmetrics.exposition import generate_latest
 
@@ -67,7 +67,7 @@ class Exposition:
             workers = CollectorRegistry()
             multiprocess.MultiProcessCollector(workers, path=self._folder)  # type: ignore[no-untyped-call]
             found = {family.name: family for family in workers.collect()}
-        # What workers count is counted there: this process has the same names, and nothing in them.
+        # The workers' families win: this process declares the same names, without values.
         for family in REGISTRY.collect():
             found.setdefault(family.name, family)
 
@@ -75,5 +75,5 @@ class Exposition:
             def collect(self) -> Any:
                 return found.values()
 
-        shown: bytes = generate_latest(Families())  # type: ignore[no-untyped-call]
-        return shown.decode()
+        text: bytes = generate_latest(Families())  # type: ignore[no-untyped-call]
+        return text.decode()

@@ -1,4 +1,4 @@
-"""What is told of requests: how long their stages took, in the metrics and in the log."""
+"""Metrics of requests: durations of their stages, in the histograms and in the latency log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from penstock.compat.kserve._metrics import latency_log
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._model.stages import Times
-    from penstock.compat.kserve.metrics import Keeper
-    from penstock.compat.kserve.model import Model
+    from penstock.compat.kserve._metrics.stage_times import StageTimes
+    from penstock.compat.kserve._model.base import BaseKServeModel
+    from penstock.compat.kserve.metrics import MetricRecorder
 
-__all__ = ["BUCKETS", "Noted", "Reports"]
+__all__ = ["BUCKETS", "RequestMetrics", "RequestTimes"]
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _HISTOGRAMS = {
@@ -24,11 +24,11 @@ _HISTOGRAMS = {
     "postprocess": "request_postprocess_seconds",
 }
 BUCKETS = dict.fromkeys(_HISTOGRAMS.values(), _SECONDS)
-"""The bounds of the histograms of a served model, by name."""
+"""Upper bounds of a served model's histograms in seconds, by name."""
 
 
-class Noted:
-    """The times of some requests, in seconds, and their lines in the log."""
+class RequestTimes:
+    """Stage durations of some requests in seconds, and their lines for the latency log."""
 
     __slots__ = ("explain", "lines", "logs", "postprocess", "predict", "preprocess")
 
@@ -40,8 +40,8 @@ class Noted:
         self.postprocess: list[float] = []
         self.lines: list[str] = []
 
-    def add(self, times: Times) -> None:
-        """Takes the times of one more request."""
+    def add(self, times: StageTimes) -> None:
+        """Adds the durations of a request."""
         self.preprocess.append(times.preprocess or 0.0)
         self.postprocess.append(times.postprocess or 0.0)
         if times.predict is not None:
@@ -49,63 +49,63 @@ class Noted:
         if times.explain is not None:
             self.explain.append(times.explain)
 
-    def answered(self, times: Times, headers: Mapping[str, str] | None) -> None:
-        """Takes the line of a request that its model has answered."""
+    def add_line(self, times: StageTimes, headers: Mapping[str, str] | None) -> None:
+        """Adds the log line of a request that its model has completed."""
         if self.logs:
-            self.lines.append(latency_log.line_of(times, headers))
+            self.lines.append(latency_log.format_line(times, headers))
 
 
-class Reports:
-    """Tells of the requests of one model.
+class RequestMetrics:
+    """Records the requests of one model.
 
     Args:
         model: The model.
-        latency: Whether the log is told too; as the model says where it is None.
+        latency: Whether to write the latency log; None for the model's own setting.
     """
 
-    def __init__(self, model: Model, latency: bool | None = None) -> None:
+    def __init__(self, model: BaseKServeModel, latency: bool | None = None) -> None:
         self._name = model.name
         self._latency = getattr(model, "enable_latency_logging", False) is True if latency is None else latency
-        # Each event loop has its own.
-        self._waiting = threading.local()
+        # One per event loop, and so per thread.
+        self._pending = threading.local()
 
-    def noted(self) -> Noted:
-        """Where the times of requests go that are told of together."""
-        return Noted(logs=self._latency and latency_log.is_wanted())
+    def new_times(self) -> RequestTimes:
+        """Returns an empty record for requests that are recorded together."""
+        return RequestTimes(logs=self._latency and latency_log.is_enabled())
 
-    def tell(self, noted: Noted, kept: Keeper | None = None) -> None:
-        """Adds to the log and the histograms: the server's, or where none runs those of this process."""
-        if noted.lines:
-            latency_log.write(noted.lines)
-        if kept is None:
-            self._tell_metrics(noted)
+    def record(self, times: RequestTimes, recorder: MetricRecorder | None = None) -> None:
+        """Adds to the log and the histograms: `recorder`'s, or without a server those of this process."""
+        if times.lines:
+            latency_log.write(times.lines)
+        if recorder is None:
+            self._observe_in_process(times)
             return
         for stage, name in _HISTOGRAMS.items():
-            seconds = getattr(noted, stage)
+            seconds = getattr(times, stage)
             if seconds:
-                kept.observe(name, seconds, model_name=self._name)
+                recorder.observe(name, seconds, model_name=self._name)
 
-    def soon(self, kept: Keeper) -> Noted:
-        """Where the times of a request go that is answered on the running loop; it tells of them in its next turn."""
-        waiting: Noted | None = getattr(self._waiting, "noted", None)
-        if waiting is None:
-            waiting = self._waiting.noted = self.noted()
-            asyncio.get_running_loop().call_soon(self._tell_all, kept)
-        return waiting
+    def pending_times(self, recorder: MetricRecorder) -> RequestTimes:
+        """Returns the record of the running loop's current iteration; it is recorded in the next one."""
+        pending: RequestTimes | None = getattr(self._pending, "times", None)
+        if pending is None:
+            pending = self._pending.times = self.new_times()
+            asyncio.get_running_loop().call_soon(self._record_pending, recorder)
+        return pending
 
-    def _tell_all(self, kept: Keeper) -> None:
-        noted, self._waiting.noted = self._waiting.noted, None
-        self.tell(noted, kept)
+    def _record_pending(self, recorder: MetricRecorder) -> None:
+        times, self._pending.times = self._pending.times, None
+        self.record(times, recorder)
 
-    def _tell_metrics(self, noted: Noted) -> None:
+    def _observe_in_process(self, times: RequestTimes) -> None:
         from penstock.compat.kserve import metrics
 
         labels = metrics.get_labels(self._name)
         for histogram, seconds in (
-            (metrics.PRE_HIST_TIME, noted.preprocess),
-            (metrics.POST_HIST_TIME, noted.postprocess),
-            (metrics.PREDICT_HIST_TIME, noted.predict),
-            (metrics.EXPLAIN_HIST_TIME, noted.explain),
+            (metrics.PRE_HIST_TIME, times.preprocess),
+            (metrics.POST_HIST_TIME, times.postprocess),
+            (metrics.PREDICT_HIST_TIME, times.predict),
+            (metrics.EXPLAIN_HIST_TIME, times.explain),
         ):
             part = histogram.labels(**labels)
             for one in seconds:

@@ -1,1 +1,1 @@
-"""Models: stages, readiness, predictors and transfer to workers."""
+"""Models: base classes, stages, readiness, predictor calls and transfer to workers."""

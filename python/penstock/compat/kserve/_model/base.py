@@ -1,34 +1,45 @@
-"""What `Model` and the models of other protocols derive from."""
+"""Base classes of `Model` and of the models of other protocols, and the views that internal modules have of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.compat.kserve._model.awaitable_bool import Truth, listeners
+from penstock.compat.kserve._model.awaitable_bool import AwaitableBool
 
-__all__ = ["BaseKServeModel", "InferenceModel", "InferenceVerb"]
+if TYPE_CHECKING:
+    from penstock.compat.kserve.predictor_config import PredictorConfig
+
+__all__ = [
+    "BaseKServeModel",
+    "InferenceModel",
+    "InferenceVerb",
+    "PredictingModel",
+    "StagedModel",
+    "readiness_listeners",
+]
 
 
 class InferenceVerb(Enum):
-    """What a model is asked for."""
+    """The operation that a request asks a model for."""
 
     EXPLAIN = 1
     PREDICT = 2
     GENERATE = 3
-    """Text, piece by piece: `predict` gives an async iterator."""
+    """Streamed text: `predict` returns an async iterator."""
 
 
 class BaseKServeModel(ABC):
-    """What a repository holds and a server serves.
+    """A model that a repository holds and a server serves.
 
     Args:
-        name: Its name on the wire.
+        name: The name on the wire.
 
     Attributes:
-        name: Its name on the wire.
-        engine: Whether `start_engine` is to run beside the server.
+        name: The name on the wire.
+        engine: Whether `start_engine` runs while the server does.
     """
 
     name: str
@@ -41,38 +52,38 @@ class BaseKServeModel(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes requests; those that come while it is False are refused with 503."""
+        """Whether the model takes requests; while False, requests are refused with 503."""
         return bool(self.__dict__.get("_ready", False))
 
     @ready.setter
     def ready(self, ready: bool) -> None:
         self.__dict__["_ready"] = bool(ready)
-        for listener in tuple(listeners):
+        for listener in tuple(readiness_listeners):
             listener(self, bool(ready))
 
     def healthy(self) -> Any:
-        """Whether it can answer: `ready`, unless it is overridden, by a plain or an async method."""
-        return Truth(bool(self.ready))
+        """Returns whether the model can respond: `ready` unless overridden, by a plain or an async method."""
+        return AwaitableBool(bool(self.ready))
 
     def load(self) -> bool:
-        """To be overridden: gets the model and sets `ready`. The script calls it, or the repository."""
+        """Loads the model and sets `ready`. To be overridden; called by the script or the repository."""
         self.ready = True
         return self.ready
 
     def start(self) -> None:
-        """To be overridden: called once when the server starts."""
+        """Runs once when the server starts. To be overridden."""
         self.ready = True
 
     async def start_engine(self) -> None:
-        """To be overridden where `engine` is set: called once when the server starts."""
+        """Runs once when the server starts, if `engine` is set. To be overridden."""
         self.ready = True
 
     def stop(self) -> None:
-        """To be overridden: called when it is unloaded, and when the server stops."""
+        """Runs when the model is unloaded and when the server stops. To be overridden."""
         self.ready = False
 
     def stop_engine(self) -> None:
-        """To be overridden where `engine` is set: called after `stop`."""
+        """Runs after `stop`, if `engine` is set. To be overridden."""
         self.ready = False
 
 
@@ -81,12 +92,61 @@ class InferenceModel(BaseKServeModel):
 
     @abstractmethod
     def __call__(self, body: Any, headers: Any = None, verb: Any = InferenceVerb.PREDICT) -> Any:
-        """Answers a request."""
+        """Returns the response to a request."""
 
     def get_input_types(self) -> Any:
-        """To be overridden: its inputs, as a list of dicts with `name`, `datatype` and `shape`."""
+        """Returns the inputs as a list of dicts with `name`, `datatype` and `shape`. To be overridden."""
         return []
 
     def get_output_types(self) -> Any:
-        """To be overridden: its outputs, as a list of dicts with `name`, `datatype` and `shape`."""
+        """Returns the outputs as a list of dicts with `name`, `datatype` and `shape`. To be overridden."""
         return []
+
+
+readiness_listeners: list[Callable[[BaseKServeModel, bool], None]] = []
+"""Called on each assignment of `ready`, on the assigning thread. Listeners must not raise."""
+
+
+class StagedModel(Protocol):
+    """`Model` as the code that runs its stages sees it."""
+
+    @property
+    def protocol(self) -> str:
+        """The predictor's protocol: "v1", "v2" or "grpc-v2"."""
+
+    required_response_headers: bool
+
+    async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+        """Computes the result of a payload."""
+
+    async def explain(self, payload: Any, headers: Any = None) -> Any:
+        """Computes the explanation of a payload."""
+
+
+class PredictingModel(Protocol):
+    """`Model` as the code that calls its predictor sees it."""
+
+    name: str
+    explainer_host: str | None
+
+    @property
+    def predictor_config(self) -> PredictorConfig | None:
+        """The predictor's address and options."""
+
+    @property
+    def timeout(self) -> float:
+        """The predictor's timeout in seconds."""
+
+    @property
+    def use_ssl(self) -> bool:
+        """Whether the predictor is called over TLS."""
+
+    @property
+    def _http_client(self) -> Any: ...
+
+    @property
+    def _grpc_client(self) -> Any: ...
+
+    async def _http_predict(self, payload: Any, headers: Any, response_headers: Any) -> Any: ...
+
+    async def _grpc_predict(self, payload: Any, headers: Any) -> Any: ...

@@ -1,32 +1,32 @@
-"""Whether a model still computes: one that was taken out finishes what it has, and is to be stopped only then."""
+"""`InstanceCount`: waits until an unloaded model has finished its requests, so that it is stopped only then."""
 
 from __future__ import annotations
 
 import threading
 
-__all__ = ["Life"]
+__all__ = ["InstanceCount"]
 
 
-class Life:
-    """Of a model, from its first instance to the end of its last."""
+class InstanceCount:
+    """The running instances of a model."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._instances = 0
-        self._over = threading.Event()
+        self._drained = threading.Event()
 
     def begin(self) -> None:
-        """Called for each instance, before any of them ends."""
+        """Adds an instance; called before any instance ends."""
         with self._lock:
             self._instances += 1
 
     def end(self) -> None:
-        """Called for each instance, after its last request."""
+        """Removes an instance, after its last request."""
         with self._lock:
             self._instances -= 1
             if self._instances == 0:
-                self._over.set()
+                self._drained.set()
 
-    def wait(self, patience: float) -> bool:
-        """Waits until it is over, if it has begun. Whether that was so within so many seconds."""
-        return self._instances == 0 or self._over.wait(patience)
+    def wait(self, timeout: float) -> bool:
+        """Waits until no instance runs; returns whether that was so within `timeout` seconds."""
+        return self._instances == 0 or self._drained.wait(timeout)

@@ -1,4 +1,4 @@
-"""What kind of code a model is: what it overrides, whether it waits, and whether it answers in pieces."""
+"""Properties of a model's code: overridden methods, async handlers, streamed responses."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from typing import Any
 from penstock.compat.kserve._model.stages import Stages
 from penstock.compat.kserve.model import BaseKServeModel, InferenceModel, Model
 
-__all__ = ["answers_in_pieces", "calls_itself", "checks_health", "waits"]
+__all__ = ["is_async_model", "is_streaming", "overrides_call", "overrides_health"]
 
-_PIECES = ("AsyncIterator", "AsyncGenerator", "AsyncIterable")
+_ITERATORS = ("AsyncIterator", "AsyncGenerator", "AsyncIterable")
 
 
-def calls_itself(model: Any) -> bool:
-    """Whether a model has a `__call__` of its own, instead of stages."""
+def overrides_call(model: Any) -> bool:
+    """Returns whether a model overrides `__call__` instead of its stages."""
     return not isinstance(model, Model) or type(model).__call__ is not Model.__call__
 
 
-def checks_health(model: Any) -> bool:
-    """Whether a model has a `healthy` of its own."""
+def overrides_health(model: Any) -> bool:
+    """Returns whether a model overrides `healthy`."""
     return "healthy" in vars(model) or type(model).healthy is not BaseKServeModel.healthy
 
 
-def waits(model: Any) -> bool:
-    """Whether a model is to run on an event loop."""
-    if calls_itself(model):
+def is_async_model(model: Any) -> bool:
+    """Returns whether a model runs on an event loop."""
+    if overrides_call(model):
         call = type(model).__call__
         return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__wrapped__", None))
-    return Stages(model, Model).waits or answers_in_pieces(model)
+    return Stages(model, Model).any_async or is_streaming(model)
 
 
-def answers_in_pieces(model: Any) -> bool:
-    """Whether a model's code makes async iterators, as far as one can see without running it."""
+def is_streaming(model: Any) -> bool:
+    """Returns whether a model's code creates async iterators, as far as can be seen without running it."""
     return any(
-        inspect.isasyncgenfunction(function) or _says_so(function) or _makes_generators(function.__code__)
+        inspect.isasyncgenfunction(function) or _is_annotated_so(function) or _has_generators(function.__code__)
         for function in _own_functions(model)
     )
 
 
 def _own_functions(model: Any) -> Iterator[Any]:
-    """The functions of a model's classes, down to those that it was derived from here."""
+    """Yields the functions of a model's classes, without those of the base classes of this package."""
     for kind in type(model).__mro__:
         if kind in (Model, InferenceModel, BaseKServeModel, object):
             continue
-        for found in vars(kind).values():
-            function = inspect.unwrap(found) if callable(found) else getattr(found, "__func__", None)
+        for value in vars(kind).values():
+            function = inspect.unwrap(value) if callable(value) else getattr(value, "__func__", None)
             if inspect.isfunction(function):
                 yield function
 
 
-def _says_so(function: Any) -> bool:
-    said = function.__annotations__.get("return", "")
-    return any(word in (said if isinstance(said, str) else repr(said)) for word in _PIECES)
+def _is_annotated_so(function: Any) -> bool:
+    annotation = function.__annotations__.get("return", "")
+    return any(word in (annotation if isinstance(annotation, str) else repr(annotation)) for word in _ITERATORS)
 
 
-def _makes_generators(code: CodeType) -> bool:
+def _has_generators(code: CodeType) -> bool:
     return any(
-        isinstance(inner, CodeType) and (inner.co_flags & inspect.CO_ASYNC_GENERATOR or _makes_generators(inner))
+        isinstance(inner, CodeType) and (inner.co_flags & inspect.CO_ASYNC_GENERATOR or _has_generators(inner))
         for inner in code.co_consts
     )

@@ -1,4 +1,4 @@
-"""Whether a model is ready, as its `healthy` and its repository say: plain or async, overridden or not."""
+"""Readiness of a model, from its `healthy` and its repository: plain or async, overridden or not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from penstock.compat.kserve.model import BaseKServeModel
 from penstock.compat.kserve.model_repository import ModelRepository
 
-__all__ = ["is_ready", "says", "tells_by_itself"]
+__all__ = ["assigned_ready", "is_ready", "reports_by_assignment"]
 
 
-def tells_by_itself(repository: ModelRepository, model: Any) -> bool:
-    """Whether assignments of `ready` say all that there is to say of a model, so that nobody need ask."""
+def reports_by_assignment(repository: ModelRepository, model: Any) -> bool:
+    """Returns whether assignments of `ready` report every change of readiness, so that polling is not needed."""
     if type(repository).is_model_ready is not ModelRepository.is_model_ready:
         return False
     return not isinstance(model, BaseKServeModel) or (
@@ -22,15 +22,15 @@ def tells_by_itself(repository: ModelRepository, model: Any) -> bool:
     )
 
 
-def says(model: Any) -> bool:
-    """Whether a model says that it is ready. Handles of models that run elsewhere always are."""
+def assigned_ready(model: Any) -> bool:
+    """Returns a model's `ready`; True for handles of models that run elsewhere."""
     return bool(model.ready) if isinstance(model, BaseKServeModel) else True
 
 
 async def is_ready(repository: ModelRepository, name: str) -> bool:
-    """Whether a repository has a model that is ready. One that has to be asked may take its time."""
+    """Returns whether a repository has a ready model of that name; an overridden check runs on a thread."""
     model = repository.get_model(name)
-    if model is not None and tells_by_itself(repository, model):
-        return says(model)
-    answer = await asyncio.to_thread(repository.is_model_ready, name)
-    return bool(await answer if inspect.isawaitable(answer) else answer)
+    if model is not None and reports_by_assignment(repository, model):
+        return assigned_ready(model)
+    ready = await asyncio.to_thread(repository.is_model_ready, name)
+    return bool(await ready if inspect.isawaitable(ready) else ready)

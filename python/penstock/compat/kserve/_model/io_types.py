@@ -1,4 +1,4 @@
-"""What a model says of its inputs and outputs, as metadata over gRPC shows it."""
+"""Input and output declarations of a model, for metadata over gRPC."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any
 from penstock import Tensor
 from penstock.compat.kserve.logging import logger
 
-__all__ = ["shown"]
+__all__ = ["declared_tensors"]
 
 
-def shown(model: Any, name: str) -> list[Tensor]:
-    """What `get_input_types` or `get_output_types` says now; nothing of what no metadata can show.
+def declared_tensors(model: Any, method_name: str) -> list[Tensor]:
+    """Returns what `get_input_types` or `get_output_types` declares now; empty if metadata cannot express it.
 
     Args:
         model: Any model.
-        name: The method.
+        method_name: The method.
     """
-    method = getattr(model, name, None)
+    method = getattr(model, method_name, None)
     if method is None:
         return []
     try:
-        found = _at_once(method())
-        return [Tensor(one["name"], one["datatype"], one["shape"]) for one in found or ()]
+        declared = _without_waiting(method())
+        return [Tensor(one["name"], one["datatype"], one["shape"]) for one in declared or ()]
     except Exception as error:
-        # Metadata is for readers: nothing fails for it. Over REST the model's own error is the answer.
-        logger.debug("%s of %s shows nothing over gRPC: %r", name, getattr(model, "name", model), error)
+        # Metadata is informative: nothing fails for it. Over REST the model's own error is the response.
+        logger.debug("%s of %s shows nothing over gRPC: %r", method_name, getattr(model, "name", model), error)
         return []
 
 
-def _at_once(found: Any) -> Any:
-    """What a method gave; of one that is awaited, what it gives without waiting for anything."""
-    if not inspect.isawaitable(found):
-        return found
-    steps = found.__await__()
+def _without_waiting(returned: Any) -> Any:
+    """Returns a method's result; of an awaitable the result if it never suspends, else None."""
+    if not inspect.isawaitable(returned):
+        return returned
+    steps = returned.__await__()
     try:
         next(steps)
     except StopIteration as end:
         return end.value
     finally:
-        if inspect.iscoroutine(found):
-            found.close()
+        if inspect.iscoroutine(returned):
+            returned.close()
     return None

@@ -1,7 +1,7 @@
-"""How models get to workers: with the code of the script that they come from, or by importing that script there.
+"""Transfer of models to workers: by cloudpickle, or by importing the script again in the worker.
 
-Code that no module has is sent along where it can be. Where a script's globals cannot be sent, its workers import it
-anew as multiprocessing's do: as `__mp_main__`, so that what stands under `if __name__ == "__main__":` does not run.
+Code that belongs to no module is pickled by value. If a script's globals cannot be pickled, its workers import the
+script again, as multiprocessing does: as `__mp_main__`, so that `if __name__ == "__main__":` blocks do not run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from penstock import SignatureError
 from penstock.compat.kserve import logging
 
-__all__ = ["Carried", "refuse_start_while_importing", "unpacked"]
+__all__ = ["PackedModel", "refuse_start_during_import", "unpack_model"]
 
-_AGAIN = "__mp_main__"
-"""The name of a script that was imported anew."""
+_REIMPORTED = "__mp_main__"
+"""The module name of a script that was imported again."""
 
 _importing: list[str] = []
-"""What is imported anew now."""
+"""The scripts being imported again now."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Script:
 
     @classmethod
     def running(cls) -> Script | None:
-        """That of this process; None where it has none that could be found again."""
+        """Returns this process's script; None if it has no file that a worker could import."""
         main = sys.modules["__main__"]
         path = getattr(main, "__file__", None)
         if path is None or not os.path.isfile(path):
@@ -46,41 +46,41 @@ class Script:
         return cls(None if spec is None else spec.name, os.path.abspath(path), tuple(sys.argv))
 
     def import_again(self) -> None:
-        """Imports it in this process, once."""
-        if _AGAIN in sys.modules:
+        """Imports the script in this process, once."""
+        if _REIMPORTED in sys.modules:
             return
         before, sys.argv = sys.argv, [*self.arguments]
         _importing.append(self.path)
         try:
-            found = (
-                runpy.run_path(self.path, run_name=_AGAIN)
+            namespace = (
+                runpy.run_path(self.path, run_name=_REIMPORTED)
                 if self.module is None
-                else runpy.run_module(self.module, run_name=_AGAIN, alter_sys=True)
+                else runpy.run_module(self.module, run_name=_REIMPORTED, alter_sys=True)
             )
         finally:
             _importing.pop()
             sys.argv = before
-        module = ModuleType(_AGAIN)
-        module.__dict__.update(found)
-        sys.modules["__main__"] = sys.modules[_AGAIN] = module
+        module = ModuleType(_REIMPORTED)
+        module.__dict__.update(namespace)
+        sys.modules["__main__"] = sys.modules[_REIMPORTED] = module
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A model on its way."""
+class PackedModel:
+    """A pickled model."""
 
     content: bytes
     script: Script | None
-    """What has to be imported before."""
+    """The script to import before unpickling."""
     log_config: Any
-    """How KServe's loggers are to be set up there; False for not at all."""
+    """The configuration of KServe's loggers in the worker; False for none."""
 
     @classmethod
-    def packed(cls, model: Any, name: str, log_config: Any = None) -> Carried:
+    def packed(cls, model: Any, name: str, log_config: Any = None) -> PackedModel:
         """Packs a model.
 
         Raises:
-            SignatureError: it cannot be sent; the message names what of it.
+            SignatureError: the model cannot be pickled; the message names the attribute.
         """
         try:
             import cloudpickle
@@ -93,7 +93,7 @@ class Carried:
             return cls(cloudpickle.dumps(model), None, log_config)
         except Exception as error:
             script = Script.running()
-            if script is not None and (content := _by_name(model)) is not None:
+            if script is not None and (content := _pickled_by_name(model)) is not None:
                 return cls(content, script, log_config)
             raise SignatureError(
                 f"model {name!r} cannot be sent to its workers: {_culprit(cloudpickle.dumps, model) or _line(error)}. "
@@ -102,21 +102,21 @@ class Carried:
             ) from error
 
 
-def unpacked(carried: Carried) -> Any:
-    """The model, in the process that it was sent to, where logging is set up as in the server's."""
-    if carried.log_config is not False and not logging.logger.handlers:
-        logging.configure_logging(carried.log_config)
-    if carried.script is not None:
-        carried.script.import_again()
-    # What this process was sent by the server that started it, and by nobody else.
-    return pickle.loads(carried.content)  # noqa: S301
+def unpack_model(packed: PackedModel) -> Any:
+    """Returns the model in the worker, after setting up logging as in the server's process."""
+    if packed.log_config is not False and not logging.logger.handlers:
+        logging.configure_logging(packed.log_config)
+    if packed.script is not None:
+        packed.script.import_again()
+    # The content comes from the server that started this process, and from nowhere else.
+    return pickle.loads(packed.content)  # noqa: S301
 
 
-def refuse_start_while_importing() -> None:
-    """Stops a script that would serve where it is only imported.
+def refuse_start_during_import() -> None:
+    """Refuses to serve while a worker imports the script.
 
     Raises:
-        RuntimeError: it would.
+        RuntimeError: a worker is importing the script.
     """
     if _importing:
         raise RuntimeError(
@@ -124,7 +124,7 @@ def refuse_start_while_importing() -> None:
         )
 
 
-def _by_name(model: Any) -> bytes | None:
+def _pickled_by_name(model: Any) -> bytes | None:
     try:
         return pickle.dumps(model)
     except Exception:

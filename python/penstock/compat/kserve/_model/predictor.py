@@ -1,4 +1,4 @@
-"""How a model asks its predictor and its explainer."""
+"""Calls of a model's predictor and explainer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.compat.kserve.inference_client import (
 from penstock.compat.kserve.protocol.infer_type import InferRequest
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve.model import Model
+    from penstock.compat.kserve._model.base import PredictingModel
     from penstock.compat.kserve.predictor_config import PredictorConfig
 
 __all__ = ["client_of", "close_clients", "explain", "predict", "predict_by_grpc", "predict_by_rest"]
@@ -46,8 +46,8 @@ _STATUS_OF_CODE = {
 _clients: list[Any] = []
 
 
-async def predict(model: Model, payload: Any, headers: Any, response_headers: Any) -> Any:
-    """What the predictor answers; see `Model.predict`."""
+async def predict(model: PredictingModel, payload: Any, headers: Any, response_headers: Any) -> Any:
+    """Returns the predictor's response; see `Model.predict`."""
     config = model.predictor_config
     if config is None:
         raise NotImplementedError("Could not find PredictorConfig.")
@@ -58,43 +58,43 @@ async def predict(model: Model, payload: Any, headers: Any, response_headers: An
     return await model._http_predict(payload, headers, response_headers)
 
 
-async def predict_by_rest(model: Model, payload: Any, headers: Any, response_headers: Any) -> Any:
-    """What a predictor answers over REST. The headers of its answer are added to those given, but for its body's."""
+async def predict_by_rest(model: PredictingModel, payload: Any, headers: Any, response_headers: Any) -> Any:
+    """Returns a predictor's response over REST; adds its headers to `response_headers`, without those of its body."""
     config = model.predictor_config
     assert config is not None
-    told: dict[str, str] | None = None if response_headers is None else {}
+    received: dict[str, str] | None = None if response_headers is None else {}
     try:
-        answered = await model._http_client.infer(
+        response = await model._http_client.infer(
             config.predictor_base_url,
             model_name=model.name,
             data=payload,
-            headers=_forwarded(headers, {"content-type": "application/json"}),
-            response_headers=told,
+            headers=_forwarded_headers(headers, {"content-type": "application/json"}),
+            response_headers=received,
         )
     except Exception as error:
-        _say_whose(error, "predictor")
+        _attach_upstream(error, "predictor")
         raise
-    if told is not None:
-        _add(told, response_headers)
-    return answered
+    if received is not None:
+        _add_headers(received, response_headers)
+    return response
 
 
-async def predict_by_grpc(model: Model, payload: Any, headers: Any) -> Any:
-    """What a predictor answers over gRPC."""
+async def predict_by_grpc(model: PredictingModel, payload: Any, headers: Any) -> Any:
+    """Returns a predictor's response over gRPC."""
     if hasattr(payload, "raw_input_contents"):
         payload = InferRequest.from_grpc(payload)
     metadata = {"request_type": "grpc_v2", "response_type": "grpc_v2"}
     try:
         return await model._grpc_client.infer(
-            infer_request=payload, headers=tuple(_forwarded(headers, metadata).items())
+            infer_request=payload, headers=tuple(_forwarded_headers(headers, metadata).items())
         )
     except Exception as error:
-        _say_whose(error, "predictor")
+        _attach_upstream(error, "predictor")
         raise
 
 
-async def explain(model: Model, payload: Any, headers: Any) -> Any:
-    """What the explainer answers, in the protocol v1; see `Model.explain`."""
+async def explain(model: PredictingModel, payload: Any, headers: Any) -> Any:
+    """Returns the explainer's response, in the protocol v1; see `Model.explain`."""
     if model.explainer_host is None:
         raise NotImplementedError("Could not find explainer_host.")
     config = model.predictor_config
@@ -105,101 +105,101 @@ async def explain(model: Model, payload: Any, headers: Any) -> Any:
             f"{'https' if model.use_ssl else 'http'}://{model.explainer_host}",
             model_name=model.name,
             data=payload,
-            headers=_forwarded(headers, {"content-type": media}),
+            headers=_forwarded_headers(headers, {"content-type": media}),
         )
     except Exception as error:
-        _say_whose(error, "explainer")
+        _attach_upstream(error, "explainer")
         raise
 
 
 @functools.cache
 def rest_client(protocol: str, timeout: float, retries: int) -> InferenceRESTClient:
-    """The client of this process for predictors that are asked so. It trusts whom the environment says."""
-    verify = _authorities() or True
-    made = InferenceRESTClient(RESTConfig(protocol=protocol, timeout=timeout, retries=retries, verify=verify))
-    _clients.append(made)
-    return made
+    """Returns this process's REST client for these options; it trusts the environment's CA bundle."""
+    verify = _ca_bundle() or True
+    client = InferenceRESTClient(RESTConfig(protocol=protocol, timeout=timeout, retries=retries, verify=verify))
+    _clients.append(client)
+    return client
 
 
 @functools.cache
 def grpc_client(host: str, use_ssl: bool, timeout: float, retries: int) -> InferenceGRPCClient:
-    """The client of this process for a predictor. It trusts whom the environment says."""
-    made = InferenceGRPCClient(
+    """Returns this process's gRPC client for a predictor; it trusts the environment's CA bundle."""
+    client = InferenceGRPCClient(
         host,
         use_ssl=use_ssl,
-        root_certificates=_authorities() if use_ssl else None,
+        root_certificates=_ca_bundle() if use_ssl else None,
         timeout=timeout,
         retries=retries,
     )
-    _clients.append(made)
-    return made
+    _clients.append(client)
+    return client
 
 
 def client_of(config: PredictorConfig) -> Any:
-    """The client that a configuration asks for."""
+    """Returns the client of a configuration."""
     if config.protocol == PredictorProtocol.GRPC_V2.value:
         return grpc_client(str(config.predictor_host), config.use_ssl, config.timeout, config.retries)
     return rest_client(config.protocol, config.timeout, config.retries)
 
 
 async def close_clients() -> None:
-    """Closes all clients of predictors."""
+    """Closes all predictor clients."""
     rest_client.cache_clear()
     grpc_client.cache_clear()
     while _clients:
         await _clients.pop().close()
 
 
-def _authorities() -> str | None:
+def _ca_bundle() -> str | None:
     return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or None
 
 
-def _forwarded(headers: Any, base: dict[str, str]) -> dict[str, str]:
-    """Those of a request's headers that go on to the next server, and others."""
+def _forwarded_headers(headers: Any, base: dict[str, str]) -> dict[str, str]:
+    """Returns `base` plus the request headers that are forwarded to the next server."""
     return {**base, **{name: headers[name] for name in _FORWARDED if headers and name in headers}}
 
 
-def _add(told: dict[str, str], kept: MutableMapping[str, str]) -> None:
-    """Adds the headers of an answer. Those of its body are not those of the body that is sent on."""
-    for name, value in told.items():
+def _add_headers(received: dict[str, str], target: MutableMapping[str, str]) -> None:
+    """Adds a response's headers, without those of its body, since another body is sent."""
+    for name, value in received.items():
         lower = name.lower()
         if not lower.startswith(("content-", "inference-header-")):
-            kept[lower] = value
+            target[lower] = value
 
 
-def _say_whose(error: Exception, whose: str) -> None:
-    """Notes in an error what callers are told of it: the other server's status and text, without its address."""
-    told = _upstream(error, whose)
-    if told is not None:
-        error.upstream = told  # type: ignore[attr-defined] # `_failures` looks for it
+def _attach_upstream(error: Exception, peer: str) -> None:
+    """Sets `error.upstream` to what clients may see of it: the peer's status and text, without its address."""
+    received = _upstream(error, peer)
+    if received is not None:
+        error.upstream = received  # type: ignore[attr-defined] # `_request.errors` reads it
 
 
-def _upstream(error: Exception, whose: str) -> tuple[int, str] | None:
-    """Status and text of another server's refusal, or of its absence."""
+def _upstream(error: Exception, peer: str) -> tuple[int, str] | None:
+    """Returns status and text of a peer's error response or of a failed connection; None for other errors."""
     if isinstance(error, HTTPStatusError):
         status = error.response.status_code
-        return status, _text(error.response) or f"the {whose} answered {status} {_phrase(status)}".rstrip()
+        return status, _text(error.response) or f"the {peer} answered {status} {_phrase(status)}".rstrip()
     if isinstance(error, RpcError):
         name = error.code().name
         if name == "UNAVAILABLE" and "cannot connect" in error.details():
-            return 503, f"the {whose} cannot be reached"
-        return _STATUS_OF_CODE.get(name, 500), str(error.details() or f"the {whose} answered {name}")
+            return 503, f"the {peer} cannot be reached"
+        return _STATUS_OF_CODE.get(name, 500), str(error.details() or f"the {peer} answered {name}")
     if isinstance(error, ReadTimeout):
-        return 504, f"the {whose} did not answer in time"
+        return 504, f"the {peer} did not answer in time"
     if isinstance(error, (ConnectError, ConnectTimeout, ReadError)):
-        return 503, f"the {whose} cannot be reached"
+        return 503, f"the {peer} cannot be reached"
     return None
 
 
 def _text(response: Any) -> str:
-    """The message of an answer that refuses."""
+    """Returns the message of an error response."""
     try:
-        said = response.json()
+        message = response.json()
     except ValueError:
         return ""
-    if isinstance(said, dict):
-        said = said.get("error", said.get("detail", ""))
-    return said if isinstance(said, str) else ""
+    if isinstance(message, dict):
+        message = message.get("error", message.get("detail", ""))
+    return message if isinstance(message, str) else ""
 
 
 def _phrase(status: int) -> str:

@@ -1,1 +1,1 @@
-"""Requests of models: bodies in, handlers, responses out."""
+"""Requests of models: bodies, handlers, batches, responses and errors."""

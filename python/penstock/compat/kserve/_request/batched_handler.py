@@ -1,4 +1,4 @@
-"""`Joining`: answers requests with the rows of those that go together in one call of their model."""
+"""`BatchedHandler`: computes rows of several requests in one call of their model."""
 
 from __future__ import annotations
 
@@ -7,103 +7,103 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Context, Request
 from penstock.compat.kserve._request import row_batches
-from penstock.compat.kserve._request.errors import failed
-from penstock.compat.kserve._request.row_batches import Arrived
+from penstock.compat.kserve._request.errors import error_response
+from penstock.compat.kserve._request.row_batches import ReceivedRequest
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._request.handler import Headers, Served
+    from penstock.compat.kserve._request.handler import Headers, ModelHandler
 
-__all__ = ["Joining"]
+__all__ = ["BatchedHandler"]
 
 
-class Joining:
-    """Answers requests together.
+class BatchedHandler:
+    """Handles compatible requests in one call.
 
-    A call that fails, or whose answer cannot be parted, is made again for each of its requests alone: one caller's
-    mistake does not fail the others.
+    If the call fails or its result cannot be split, each request is computed alone, so that one client's mistake does
+    not fail the others.
 
     Args:
-        served: Answers each by itself.
+        handler: Handles one request.
         name: The model's name.
         limit: The most rows of one call.
     """
 
-    def __init__(self, served: Served, name: str, limit: int) -> None:
-        self._served, self._name, self._limit = served, name, limit
+    def __init__(self, handler: ModelHandler, name: str, limit: int) -> None:
+        self._handler, self._name, self._limit = handler, name, limit
 
-    def many(self, requests: list[Request], ctx: Context) -> list[Any]:
-        """Answers requests on this thread."""
-        answers = _Answers(requests)
-        with self._served.noting(ctx.metrics) as noted:
-            for group in self._groups(requests, answers):
+    def handle(self, requests: list[Request], ctx: Context) -> list[Any]:
+        """Handles requests on this thread."""
+        responses = _Responses(requests)
+        with self._handler.measured(ctx.metrics) as times:
+            for group in self._groups(requests, responses):
                 if len(group) > 1:
                     try:
-                        body, headers = row_batches.joined(group, self._name), row_batches.shared_headers(group)
-                        answered = self._served.run(body, headers, noted, group[0].explain)
-                        answers.give(group, self._parted(group, *answered))
+                        body, headers = row_batches.merged(group, self._name), row_batches.common_headers(group)
+                        result = self._handler.run(body, headers, times, group[0].explain)
+                        responses.put(group, self._split(group, *result))
                     except Exception as raised:
-                        _say_again(raised, group)
+                        _log_retry(raised, group)
                     else:
                         continue
-                answers.give(group, [self._served.one(one.request, noted) for one in group])
-        return answers.all()
+                responses.put(group, [self._handler.handle(one.request, times) for one in group])
+        return responses.all()
 
-    async def wait(self, requests: list[Request], ctx: Context) -> list[Any]:
-        """Answers requests on an event loop."""
-        kept, answers = ctx.metrics, _Answers(requests)
-        for group in self._groups(requests, answers):
+    async def handle_async(self, requests: list[Request], ctx: Context) -> list[Any]:
+        """Handles requests on an event loop."""
+        recorder, responses = ctx.metrics, _Responses(requests)
+        for group in self._groups(requests, responses):
             if len(group) > 1:
                 try:
-                    body, headers = row_batches.joined(group, self._name), row_batches.shared_headers(group)
-                    answered = await self._served.wait(body, headers, kept, group[0].explain)
-                    answers.give(group, self._parted(group, *answered))
+                    body, headers = row_batches.merged(group, self._name), row_batches.common_headers(group)
+                    result = await self._handler.run_async(body, headers, recorder, group[0].explain)
+                    responses.put(group, self._split(group, *result))
                 except Exception as raised:
-                    _say_again(raised, group)
+                    _log_retry(raised, group)
                 else:
                     continue
-            answers.give(group, [await self._served.answer(one.request, ctx) for one in group])
-        return answers.all()
+            responses.put(group, [await self._handler.handle_async(one.request, ctx) for one in group])
+        return responses.all()
 
-    def _groups(self, requests: Sequence[Request], answers: _Answers) -> list[list[Arrived]]:
-        """Those that go together. Who cannot be read is answered at once."""
-        arrived = []
+    def _groups(self, requests: Sequence[Request], responses: _Responses) -> list[list[ReceivedRequest]]:
+        """Returns the compatible requests together; unreadable ones get their error response here."""
+        received = []
         for request in requests:
             headers = request.headers
             try:
-                arrived.append(Arrived(request, *self._served.arrived(request, headers), headers))
+                received.append(ReceivedRequest(request, *self._handler.read(request, headers), headers))
             except Exception as raised:
-                answers.fail(request, raised)
-        return row_batches.groups(arrived, self._limit)
+                responses.put_error(request, raised)
+        return row_batches.grouped(received, self._limit)
 
-    def _parted(self, group: Sequence[Arrived], result: Any, told: Headers) -> list[Any]:
-        parts = row_batches.parted(result, group)
+    def _split(self, group: Sequence[ReceivedRequest], result: Any, response_headers: Headers) -> list[Any]:
+        parts = row_batches.split(result, group)
         return [
-            self._served.given(one.request, part, told, one.event, one.headers)
+            self._handler.respond(one.request, part, response_headers, one.event, one.headers)
             for one, part in zip(group, parts, strict=True)
         ]
 
 
-class _Answers:
-    """What each of some requests is answered, in their order."""
+class _Responses:
+    """The responses to some requests, in their order."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
-        self._given: dict[int, Any] = {}
+        self._responses: dict[int, Any] = {}
 
-    def give(self, group: Sequence[Arrived], answers: Sequence[Any]) -> None:
-        """Takes the answers of a group."""
-        self._given.update(zip((id(one.request) for one in group), answers, strict=True))
+    def put(self, group: Sequence[ReceivedRequest], responses: Sequence[Any]) -> None:
+        """Sets the responses of a group."""
+        self._responses.update(zip((id(one.request) for one in group), responses, strict=True))
 
-    def fail(self, request: Request, raised: Exception) -> None:
-        """Takes what was raised for a request."""
-        self._given[id(request)] = failed(raised, over_grpc=request.protocol == "grpc")
+    def put_error(self, request: Request, raised: Exception) -> None:
+        """Sets the error response of a request."""
+        self._responses[id(request)] = error_response(raised, over_grpc=request.protocol == "grpc")
 
     def all(self) -> list[Any]:
-        """All of them."""
-        return [self._given[id(request)] for request in self._requests]
+        """Returns all responses."""
+        return [self._responses[id(request)] for request in self._requests]
 
 
-def _say_again(raised: Exception, group: Sequence[Arrived]) -> None:
+def _log_retry(raised: Exception, group: Sequence[ReceivedRequest]) -> None:
     from penstock.compat.kserve.logging import logger
 
     logger.debug("a call for %d requests failed, each is computed alone", len(group), exc_info=raised)

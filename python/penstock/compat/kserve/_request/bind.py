@@ -2,131 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import Batching, Model, Processes, Threads
+from penstock.compat.kserve._request.bind_options import BindOptions
 
-if TYPE_CHECKING:
-    from penstock.compat.kserve._model.draining import Life
-    from penstock.compat.kserve._model.model_transfer import Carried
-    from penstock.compat.kserve._server.event_loops import LoopSetUp
-
-__all__ = ["BindingOptions", "bind"]
+__all__ = ["BindOptions", "bind"]
 
 
-@dataclass(frozen=True)
-class BindingOptions:
-    """How a KServe model is served."""
+def bind(model: Any, options: BindOptions | None = None) -> Model[..., Any]:
+    """Returns the Penstock model that serves a KServe model over V1, V2 and gRPC.
 
-    name: str | None = None
-    """The name that it is served under; its own if None."""
-    instances: int | Processes = 16
-    """How many requests a plain model computes at once, on threads; or in processes of its own."""
-    batching: Batching | None = None
-    """How the rows of several requests share one call; None for one request in each call."""
-    latency_logging: bool | None = None
-    """Whether the log gets a line for each request; as the model says if None."""
-    exact_content_types: bool = False
-    """Whether V1 bodies are JSON only where the content type says so letter by letter, as in KServe."""
-    max_concurrency: int = 1024
-    """How many requests an async model has under way at once."""
-    max_queue: int = 4096
-    """The most requests that wait."""
-    on_loop: LoopSetUp | None = None
-    """What is done to the event loop of an async model in this process, when it begins and when it ends."""
-    life: Life | None = None
-    """Is told when instances in this process begin and end."""
-    carried: Carried | None = None
-    """What is sent to processes in the model's place."""
-
-    @property
-    def threads(self) -> int:
-        """How many threads the plain stages of an async model have."""
-        return self.instances if isinstance(self.instances, int) else 1
-
-
-def bind(model: Any, options: BindingOptions | None = None) -> Model[..., Any]:
-    """The Penstock model that serves a KServe model over V1, V2 and gRPC.
-
-    Plain models compute on threads, as many requests in a turn as take about a millisecond. Async ones run on an event
-    loop, with their plain stages on threads. Those that make async iterators stream.
+    Plain models compute on threads, several requests per call as long as they take about a millisecond together. Async
+    models run on an event loop, and their plain stages on threads. Models that return async iterators stream.
 
     Args:
-        model: A `Model`, or anything with a `name` and a `__call__` like its.
-        options: How it is served.
+        model: A `Model`, or an object with a `name` and a `__call__` like its.
+        options: How to serve it.
 
     Raises:
-        SignatureError: it cannot be served so.
+        SignatureError: the model cannot be served with these options.
     """
     from penstock.compat.kserve._metrics.request_metrics import BUCKETS
     from penstock.compat.kserve._model import handler_kind, io_types
-    from penstock.compat.kserve._request.batched_handler import Joining
-    from penstock.compat.kserve._request.handler import Served
+    from penstock.compat.kserve._request.batched_handler import BatchedHandler
+    from penstock.compat.kserve._request.handler import ModelHandler
 
-    options = options or BindingOptions()
+    options = options or BindOptions()
     name = options.name or model.name
-    served = Served(model, name, options)
+    handler = ModelHandler(model, name, options)
     common: dict[str, Any] = {
         "name": name,
         "description": (type(model).__doc__ or "").strip(),
         "routes": [f"POST /v1/models/{name}:predict", f"POST /v1/models/{name}:explain"],
         "buckets": BUCKETS,
         "max_queue": options.max_queue,
-        "inputs": io_types.shown(model, "get_input_types"),
-        "outputs": io_types.shown(model, "get_output_types"),
+        "inputs": io_types.declared_tensors(model, "get_input_types"),
+        "outputs": io_types.declared_tensors(model, "get_output_types"),
         "lenient": True,
     }
     if isinstance(options.instances, Processes):
         common["instances"] = options.instances
-    waits = handler_kind.waits(model)
-    if waits and not isinstance(options.instances, Processes):
+    is_async = handler_kind.is_async_model(model)
+    if is_async and not isinstance(options.instances, Processes):
         common["max_concurrency"] = options.max_concurrency
-    elif not waits:
+    elif not is_async:
         common.setdefault("instances", Threads(options.threads))
-    if waits and handler_kind.answers_in_pieces(model):
-        return Model(_told(served.pieces, options, waits=True), **common)
+    if is_async and handler_kind.is_streaming(model):
+        return Model(_with_hooks(handler.stream, options, is_async=True), **common)
     if options.batching is not None:
-        joining = Joining(served, name, options.batching.max_size)
-        joined: Any = joining.wait if waits else joining.many
-        return Model(_told(joined, options, waits=waits), batching=options.batching, **common)
-    if waits and isinstance(options.instances, Processes):
-        return Model(served.together, batching=_TOGETHER, **common)
-    if waits:
-        return Model(_told(served.answer, options, waits=True), **common)
-    return Model(_told(served.many, options, waits=False), batching=_TURN, **common)
+        batched = BatchedHandler(handler, name, options.batching.max_size)
+        function: Any = batched.handle_async if is_async else batched.handle
+        return Model(_with_hooks(function, options, is_async=is_async), batching=options.batching, **common)
+    if is_async and isinstance(options.instances, Processes):
+        return Model(handler.handle_concurrently, batching=_CONCURRENT, **common)
+    if is_async:
+        return Model(_with_hooks(handler.handle_async, options, is_async=True), **common)
+    return Model(_with_hooks(handler.handle_batch, options, is_async=False), batching=_SHORT, **common)
 
 
-_TOGETHER = Batching(max_size=64)
-"""Requests that an event loop in another process has under way at once: that takes one call at a time."""
-_TURN = Batching(max_size=64, max_duration=0.001)
-"""Requests that are so quickly computed that one turn of a thread has many."""
+_CONCURRENT = Batching(max_size=64)
+"""Concurrent requests of an event loop in a worker, which takes one call at a time."""
+_SHORT = Batching(max_size=64, max_duration=0.001)
+"""Requests of short duration that one call of a plain model takes together."""
 
 
-def _told(handler: Any, options: BindingOptions, *, waits: bool) -> Any:
-    """The handler; or a class whose objects are the handler, and tell of their beginning and end in this process."""
-    on_loop, life = options.on_loop if waits else None, options.life
-    if isinstance(options.instances, Processes) or (on_loop is None and life is None):
-        return handler
+def _with_hooks(function: Any, options: BindOptions, *, is_async: bool) -> Any:
+    """Returns the handler; or a class whose instances are the handler and call the hooks of `options`."""
+    loop_hooks, instance_count = options.loop_hooks if is_async else None, options.instance_count
+    if isinstance(options.instances, Processes) or (loop_hooks is None and instance_count is None):
+        return function
 
     def begin(_: object) -> None:
-        if life is not None:
-            life.begin()
-        if on_loop is not None:
-            on_loop.begin()
+        if instance_count is not None:
+            instance_count.begin()
+        if loop_hooks is not None:
+            loop_hooks.begin()
 
     def close(_: object) -> None:
-        if life is not None:
-            life.end()
+        if instance_count is not None:
+            instance_count.end()
 
-    async def close_on_loop(_: object) -> None:
-        if on_loop is not None:
-            await on_loop.end()
+    async def close_async(_: object) -> None:
+        if loop_hooks is not None:
+            await loop_hooks.end()
         close(_)
 
-    of_this = {
+    members = {
         "__init__": begin,
-        "__call__": staticmethod(handler),
-        "close": close if on_loop is None else close_on_loop,
+        "__call__": staticmethod(function),
+        "close": close if loop_hooks is None else close_async,
     }
-    return type("Told", (), of_this)
+    return type("HandlerWithHooks", (), members)

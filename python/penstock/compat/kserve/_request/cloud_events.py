@@ -1,4 +1,4 @@
-"""CloudEvents: the requests that are some, and the answers to them."""
+"""CloudEvents: events in requests, and events as responses to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.protocol import _json
 
-__all__ = ["STRUCTURED", "answer", "is_binary", "of_headers", "of_object"]
+__all__ = ["STRUCTURED", "is_binary", "read_binary", "read_structured", "response_event"]
 
 STRUCTURED = "application/cloudevents+json"
 """The content type of an event that is a JSON object."""
@@ -19,21 +19,22 @@ STRUCTURED = "application/cloudevents+json"
 Attributes = dict[str, Any]
 
 _VERSIONS = ("1.0", "0.3")
-_IN_HEADERS = ("ce-specversion", "ce-source", "ce-type", "ce-id")
-_IN_OBJECT = ("time", "type", "source", "id", "specversion", "data")
-_MADE_ANEW = ("id", "time", "type", "source", "specversion", "data", "datacontenttype")
+_REQUIRED_HEADERS = ("ce-specversion", "ce-source", "ce-type", "ce-id")
+_REQUIRED_MEMBERS = ("time", "type", "source", "id", "specversion", "data")
+_NOT_MERGED = ("id", "time", "type", "source", "specversion", "data", "datacontenttype")
+"""Attributes that a response event does not take from the request's event."""
 
 
 def is_binary(headers: dict[str, str]) -> bool:
-    """Whether the headers of a request are those of an event."""
-    return "ce-specversion" in headers and all(name in headers for name in _IN_HEADERS)
+    """Returns whether a request's headers are those of a binary event."""
+    return "ce-specversion" in headers and all(name in headers for name in _REQUIRED_HEADERS)
 
 
-def of_headers(headers: dict[str, str], body: bytes) -> tuple[Any, Attributes]:
-    """The data and attributes of an event whose attributes are in headers. Data that are no JSON stay bytes.
+def read_binary(headers: dict[str, str], body: bytes) -> tuple[Any, Attributes]:
+    """Returns data and attributes of a binary event. Data that are not JSON stay bytes.
 
     Raises:
-        InvalidInput: the version is unknown, or they say that they are JSON.
+        InvalidInput: the version is unknown, or data that are declared as JSON are not.
     """
     version = headers["ce-specversion"]
     if version not in _VERSIONS:
@@ -47,27 +48,26 @@ def of_headers(headers: dict[str, str], body: bytes) -> tuple[Any, Attributes]:
         return body, attributes
 
 
-def of_object(value: Any) -> tuple[Any, Attributes] | None:
-    """The data and attributes of an event that is a JSON object; None if it is none."""
-    if type(value) is not dict or "specversion" not in value or any(name not in value for name in _IN_OBJECT):
+def read_structured(value: Any) -> tuple[Any, Attributes] | None:
+    """Returns data and attributes of a structured event; None for another JSON value."""
+    if type(value) is not dict or "specversion" not in value or any(name not in value for name in _REQUIRED_MEMBERS):
         return None
     attributes = dict(value)
     return attributes.pop("data"), attributes
 
 
-def answer(model: str, value: Any, asked: Attributes, *, binary: bool) -> tuple[dict[str, str], bytes]:
-    """An event that answers one.
+def response_event(
+    model: str, value: Any, request_attributes: Attributes, *, binary: bool
+) -> tuple[dict[str, str], bytes]:
+    """Returns headers and body of the event that responds to one.
 
     Args:
         model: The model's name.
-        value: The answer.
-        asked: The attributes of the event that it answers, which go into it if the environment says so.
-        binary: Whether its attributes are headers, as those of the asked one were.
-
-    Returns:
-        Its headers and its body.
+        value: The event's data.
+        request_attributes: The attributes of the request's event; merged in if CE_MERGE is "true".
+        binary: Whether the attributes are headers, as those of the request's event were.
     """
-    merged = asked if os.environ.get("CE_MERGE", "false").lower() == "true" else {}
+    merged = request_attributes if os.environ.get("CE_MERGE", "false").lower() == "true" else {}
     attributes = {
         "specversion": "1.0",
         "id": str(uuid.uuid4()),
@@ -75,13 +75,13 @@ def answer(model: str, value: Any, asked: Attributes, *, binary: bool) -> tuple[
         "type": os.environ.get("CE_TYPE", "io.kserve.inference.response"),
         "time": datetime.now(timezone.utc).isoformat(),
     }
-    rest = {name: told for name, told in merged.items() if name not in _MADE_ANEW}
+    rest = {name: attribute for name, attribute in merged.items() if name not in _NOT_MERGED}
     if binary:
-        headers = {f"ce-{name}": str(told) for name, told in {**attributes, **rest}.items()}
+        headers = {f"ce-{name}": str(attribute) for name, attribute in {**attributes, **rest}.items()}
         headers["content-type"] = "application/json"
-        return headers, value if isinstance(value, bytes) else _json.spaced(value)
+        return headers, value if isinstance(value, bytes) else _json.dumps_spaced(value)
     if isinstance(value, bytes):
         data: Attributes = {"data_base64": base64.b64encode(value).decode()}
     else:
         data = {"data": value}
-    return {"content-type": STRUCTURED}, _json.spaced({**attributes, **data, **rest})
+    return {"content-type": STRUCTURED}, _json.dumps_spaced({**attributes, **data, **rest})

@@ -1,4 +1,4 @@
-"""`Served`: a model with all that answers its requests."""
+"""`ModelHandler`: handles the requests of a model."""
 
 from __future__ import annotations
 
@@ -8,166 +8,175 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import Context, Request, Response
 from penstock.compat.kserve import context
-from penstock.compat.kserve._metrics.request_metrics import Noted, Reports
+from penstock.compat.kserve._metrics.request_metrics import RequestMetrics, RequestTimes
+from penstock.compat.kserve._metrics.stage_times import StageTimes
 from penstock.compat.kserve._model import background_loop
-from penstock.compat.kserve._model.handler_kind import calls_itself, checks_health
-from penstock.compat.kserve._model.model_transfer import Carried, unpacked
-from penstock.compat.kserve._model.stages import Stages, Times
-from penstock.compat.kserve._request.errors import failed
-from penstock.compat.kserve._request.request_body import rows_of, tensors_of
-from penstock.compat.kserve._request.response import is_pieces, one_of, piece_of, rows_answer, tensors_answer
+from penstock.compat.kserve._model.handler_kind import overrides_call, overrides_health
+from penstock.compat.kserve._model.model_transfer import PackedModel, unpack_model
+from penstock.compat.kserve._model.stages import Stages
+from penstock.compat.kserve._request.bind_options import BindOptions
+from penstock.compat.kserve._request.errors import error_response
+from penstock.compat.kserve._request.request_body import read_rows, read_tensors
+from penstock.compat.kserve._request.response import (
+    chunk_response,
+    is_stream,
+    join_chunks,
+    rows_response,
+    tensors_response,
+)
 from penstock.compat.kserve.errors import ModelNotReady
-from penstock.compat.kserve.metrics import Keeper, recording
+from penstock.compat.kserve.metrics import MetricRecorder, recording
 from penstock.compat.kserve.model import InferenceVerb, Model
 
-if TYPE_CHECKING:
-    from penstock.compat.kserve._request.bind import BindingOptions
-
-__all__ = ["Served"]
+__all__ = ["ModelHandler"]
 
 Headers = dict[str, str]
 
 
-class Served:
-    """A model with all that answers its requests. It can be sent to another process if its model can.
+class ModelHandler:
+    """Handles the requests of a model. It can be pickled for another process if its model can.
 
     Args:
         model: The model.
-        name: The name that it is served under.
+        name: The name that the model is served under.
         options: How it is served.
     """
 
-    def __init__(self, model: Any, name: str, options: BindingOptions) -> None:
+    def __init__(self, model: Any, name: str, options: BindOptions) -> None:
         self._model, self._name, self._options = model, name, options
-        self._asks_health = checks_health(model)
-        self._exact = options.exact_content_types
-        self._reports = Reports(model, options.latency_logging)
-        self._stages = None if calls_itself(model) else Stages(model, Model)
+        self._has_own_health = overrides_health(model)
+        self._exact_content_types = options.exact_content_types
+        self._metrics = RequestMetrics(model, options.latency_logging)
+        self._stages = None if overrides_call(model) else Stages(model, Model)
         self._threads: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> Any:
-        options = replace(self._options, on_loop=None, life=None, carried=None)
-        return _again, (self._options.carried or self._model, self._name, options, context.get_predictor_config())
+        options = replace(self._options, loop_hooks=None, instance_count=None, packed=None)
+        return _rebuild, (self._options.packed or self._model, self._name, options, context.get_predictor_config())
 
-    def many(self, requests: list[Request], ctx: Context) -> list[Any]:
-        """Answers requests one after the other, on this thread."""
-        with self.noting(ctx.metrics) as noted:
-            return [self.one(request, noted) for request in requests]
+    def handle_batch(self, requests: list[Request], ctx: Context) -> list[Any]:
+        """Handles requests one after the other, on this thread."""
+        with self.measured(ctx.metrics) as times:
+            return [self.handle(request, times) for request in requests]
 
     @contextmanager
-    def noting(self, kept: Keeper) -> Iterator[Noted]:
-        """Where the times go of requests that are answered on this thread together; at the end they are told."""
-        noted = self._reports.noted()
+    def measured(self, recorder: MetricRecorder) -> Iterator[RequestTimes]:
+        """Yields the record of requests that this thread computes together; records it at the end."""
+        times = self._metrics.new_times()
         try:
-            with recording(kept):
-                yield noted
+            with recording(recorder):
+                yield times
         finally:
-            self._reports.tell(noted, kept)
+            self._metrics.record(times, recorder)
 
-    def one(self, request: Request, noted: Noted) -> Any:
-        """Answers a request on this thread."""
+    def handle(self, request: Request, times: RequestTimes) -> Any:
+        """Handles a request on this thread."""
         try:
             headers = request.headers
-            body, event, explain = self.arrived(request, headers)
-            result, told = self.run(body, headers, noted, explain)
-            if is_pieces(result):
-                result = one_of(request, background_loop.collected(result))
-            return self.given(request, result, told, event, headers)
+            body, event, explain = self.read(request, headers)
+            result, response_headers = self.run(body, headers, times, explain)
+            if is_stream(result):
+                result = join_chunks(request, background_loop.collect(result))
+            return self.respond(request, result, response_headers, event, headers)
         except Exception as raised:
-            return failed(raised, over_grpc=request.protocol == "grpc")
+            return error_response(raised, over_grpc=request.protocol == "grpc")
 
-    async def answer(self, request: Request, ctx: Context) -> Any:
-        """Answers a request on an event loop."""
+    async def handle_async(self, request: Request, ctx: Context) -> Any:
+        """Handles a request on an event loop."""
         try:
-            result, told, event = await self._computed(request, ctx)
-            if is_pieces(result):
-                result = one_of(request, [piece async for piece in result])
-            return self.given(request, result, told, event, request.headers)
+            result, response_headers, event = await self._read_and_run(request, ctx)
+            if is_stream(result):
+                result = join_chunks(request, [chunk async for chunk in result])
+            return self.respond(request, result, response_headers, event, request.headers)
         except Exception as raised:
-            return failed(raised, over_grpc=request.protocol == "grpc")
+            return error_response(raised, over_grpc=request.protocol == "grpc")
 
-    async def together(self, requests: list[Request], ctx: Context) -> list[Any]:
-        """Answers requests on an event loop, all at once."""
-        return [*await asyncio.gather(*(self.answer(request, ctx) for request in requests))]
+    async def handle_concurrently(self, requests: list[Request], ctx: Context) -> list[Any]:
+        """Handles requests on an event loop, all at once."""
+        return [*await asyncio.gather(*(self.handle_async(request, ctx) for request in requests))]
 
-    async def pieces(self, request: Request, ctx: Context) -> AsyncIterator[Any]:
-        """Answers a request on an event loop, piece by piece if the model does so."""
+    async def stream(self, request: Request, ctx: Context) -> AsyncIterator[Any]:
+        """Handles a request on an event loop; yields the chunks of a streamed result."""
         try:
-            result, told, event = await self._computed(request, ctx)
-            if not is_pieces(result):
-                yield self.given(request, result, told, event, request.headers)
+            result, response_headers, event = await self._read_and_run(request, ctx)
+            if not is_stream(result):
+                yield self.respond(request, result, response_headers, event, request.headers)
                 return
-            async for piece in result:
-                yield piece_of(self._name, request, piece)
+            async for chunk in result:
+                yield chunk_response(self._name, request, chunk)
         except Exception as raised:
-            yield failed(raised, over_grpc=request.protocol == "grpc")
+            yield error_response(raised, over_grpc=request.protocol == "grpc")
 
-    def arrived(self, request: Request, headers: Headers) -> tuple[Any, Any, bool]:
-        """What the model is called with, the event that it came in, and whether it is to be explained.
+    def read(self, request: Request, headers: Headers) -> tuple[Any, Any, bool]:
+        """Returns the model's argument, the attributes of the request's CloudEvent, and whether to explain.
 
         Raises:
-            InvalidInput: it is no request of its protocol.
-            ModelNotReady: the model does not answer now.
+            InvalidInput: the body is not a request of its protocol.
+            ModelNotReady: the model is not ready.
         """
-        if not self._asks_health and not self._model.ready:
+        if not self._has_own_health and not self._model.ready:
             raise ModelNotReady(self._name)
         route = request.route
         if route is None:
-            return tensors_of(request, self._name), None, False
-        body, event = rows_of(request, headers, exact=self._exact)
+            return read_tensors(request, self._name), None, False
+        body, event = read_rows(request, headers, exact=self._exact_content_types)
         return body, event, route.endswith(":explain")
 
-    def run(self, body: Any, headers: Headers, noted: Noted, explain: bool) -> tuple[Any, Headers]:
-        """What the model answers, and the headers that it wants, computed on this thread."""
-        if self._asks_health and not background_loop.finished(self._model.healthy()):
+    def run(self, body: Any, headers: Headers, times: RequestTimes, explain: bool) -> tuple[Any, Headers]:
+        """Returns the model's result and response headers, computed on this thread."""
+        if self._has_own_health and not background_loop.resolve(self._model.healthy()):
             raise ModelNotReady(self._name)
         stages = self._stages
         if stages is None:
-            return _answered(background_loop.finished(self._call(body, headers, explain)))
-        times = Times()
+            return _with_headers(background_loop.resolve(self._call(body, headers, explain)))
+        stage_times = StageTimes()
         try:
-            answered = stages.run(body, headers, times, explain=explain)
+            result = stages.run(body, headers, stage_times, explain=explain)
         finally:
-            noted.add(times)
-        noted.answered(times, headers)
-        return answered
+            times.add(stage_times)
+        times.add_line(stage_times, headers)
+        return result
 
-    async def wait(self, body: Any, headers: Headers, kept: Keeper, explain: bool) -> tuple[Any, Headers]:
-        """As `run`, on the running loop."""
-        if self._asks_health:
+    async def run_async(
+        self, body: Any, headers: Headers, recorder: MetricRecorder, explain: bool
+    ) -> tuple[Any, Headers]:
+        """Returns the model's result and response headers, computed on the running loop."""
+        if self._has_own_health:
             healthy = self._model.healthy()
             if not (await healthy if inspect.isawaitable(healthy) else healthy):
                 raise ModelNotReady(self._name)
         stages = self._stages
         if stages is None:
-            given = self._call(body, headers, explain)
-            return _answered(await given if isinstance(given, Awaitable) else given)
-        times = Times()
+            returned = self._call(body, headers, explain)
+            return _with_headers(await returned if isinstance(returned, Awaitable) else returned)
+        stage_times = StageTimes()
         try:
-            answered = await stages.wait(body, headers, times, explain=explain, threads=self._pool())
+            result = await stages.run_async(body, headers, stage_times, explain=explain, threads=self._pool())
         finally:
-            noted = self._reports.soon(kept)
-            noted.add(times)
-        noted.answered(times, headers)
-        return answered
+            times = self._metrics.pending_times(recorder)
+            times.add(stage_times)
+        times.add_line(stage_times, headers)
+        return result
 
-    def given(self, request: Request, result: Any, told: Headers, event: Any, headers: Headers) -> Response:
-        """What is sent of what the model answered."""
+    def respond(
+        self, request: Request, result: Any, response_headers: Headers, event: Any, headers: Headers
+    ) -> Response:
+        """Returns the response for a model's result."""
         if request.route is None:
-            return tensors_answer(self._name, request, result, told, headers)
-        return rows_answer(self._name, result, told, event, headers)
+            return tensors_response(self._name, request, result, response_headers, headers)
+        return rows_response(self._name, result, response_headers, event, headers)
 
-    async def _computed(self, request: Request, ctx: Context) -> tuple[Any, Headers, Any]:
+    async def _read_and_run(self, request: Request, ctx: Context) -> tuple[Any, Headers, Any]:
         headers = request.headers
-        body, event, explain = self.arrived(request, headers)
-        return (*await self.wait(body, headers, ctx.metrics, explain), event)
+        body, event, explain = self.read(request, headers)
+        return (*await self.run_async(body, headers, ctx.metrics, explain), event)
 
     def _call(self, body: Any, headers: Headers, explain: bool) -> Any:
-        """What a model gives that answers by a `__call__` of its own."""
+        """Calls a model that overrides `__call__`."""
         if not callable(self._model):
             raise ValueError(f"Model of type {type(self._model).__name__} does not support inference")
         return self._model(body, headers=headers, verb=InferenceVerb.EXPLAIN if explain else InferenceVerb.PREDICT)
@@ -178,15 +187,15 @@ class Served:
         return self._threads
 
 
-def _answered(given: Any) -> tuple[Any, Headers]:
-    """An answer and its headers, of what a model of either dialect gave."""
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict):
-        return given
-    return given, {}
+def _with_headers(returned: Any) -> tuple[Any, Headers]:
+    """Returns result and headers of a `__call__` of either dialect."""
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict):
+        return returned
+    return returned, {}
 
 
-def _again(model: Any, name: str, options: BindingOptions, config: Any) -> Served:
-    """The same in another process, where nobody has said yet where the predictor is."""
+def _rebuild(model: Any, name: str, options: BindOptions, config: Any) -> ModelHandler:
+    """Returns the handler in another process, whose predictor configuration is not set yet."""
     if context.get_predictor_config() is None:
         context.set_predictor_config(config)
-    return Served(unpacked(model) if isinstance(model, Carried) else model, name, options)
+    return ModelHandler(unpack_model(model) if isinstance(model, PackedModel) else model, name, options)

@@ -1,4 +1,4 @@
-"""A JSON answer for a web framework, or for none."""
+"""JSON responses, of a web framework's class where one is loaded."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["JSONResponse", "json_response"]
 
 
 class JSONResponse:
-    """What the handlers give where there is no starlette: its JSON response's attributes, and no more.
+    """A response without starlette, with the attributes of starlette's JSON response.
 
     Attributes:
         status_code: The HTTP status.
         body: The JSON text, in UTF-8.
         media_type: `application/json`.
-        headers: Names in lower case.
+        headers: Headers by name in lower case.
     """
 
     media_type = "application/json"
@@ -28,7 +28,7 @@ class JSONResponse:
 
 
 def json_response(status: int, content: Any) -> Any:
-    """The framework's own class where the script has loaded it: its application can send no other."""
+    """Returns starlette's `JSONResponse` if it is loaded, since its applications send no other class."""
     framework = sys.modules.get("starlette.responses")
     kind = JSONResponse if framework is None else framework.JSONResponse
     return kind(content=content, status_code=status)

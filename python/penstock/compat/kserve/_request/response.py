@@ -1,4 +1,4 @@
-"""What a model answered, made into what is sent."""
+"""Responses: a model's results as V1, V2, gRPC and CloudEvent responses."""
 
 from __future__ import annotations
 
@@ -16,40 +16,44 @@ from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRespons
 if TYPE_CHECKING:
     from penstock import Request
 
-__all__ = ["is_pieces", "one_of", "piece_of", "rows_answer", "sent_headers", "tensors_answer"]
+__all__ = ["chunk_response", "end_to_end_headers", "is_stream", "join_chunks", "rows_response", "tensors_response"]
 
 _JSON_LENGTH = "inference-header-content-length"
-_NOT_SENT = frozenset(
+_HOP_HEADERS = frozenset(
     (
         *("connection", "content-length", "date", "keep-alive", "proxy-authenticate", "proxy-connection", "server"),
         *("te", "trailer", "transfer-encoding", "upgrade"),
     )
 )
-"""Headers that are about one connection or message: of a predictor's answer they would be wrong here."""
+"""Headers of one connection or message: those of a predictor's response do not fit this one."""
 
 
-def is_pieces(result: Any) -> bool:
-    """Whether a model answers in pieces, which are to be awaited."""
+def is_stream(result: Any) -> bool:
+    """Returns whether a result is an async iterator of chunks."""
     return type(result) is not dict and hasattr(type(result), "__aiter__")
 
 
-def rows_answer(model: str, result: Any, told: Mapping[str, str], event: dict[str, Any] | None, asked: Any) -> Response:
-    """The answer to a V1 request.
+def rows_response(
+    model: str, result: Any, model_headers: Mapping[str, str], event: dict[str, Any] | None, request_headers: Any
+) -> Response:
+    """Returns the response to a V1 request.
 
     Args:
         model: The model's name.
-        result: What the model answered.
-        told: The headers that it wants.
-        event: The attributes of the event that it answers, if it answers one.
-        asked: The headers of the request.
+        result: The model's result.
+        model_headers: The response headers that the model set.
+        event: The attributes of the request's CloudEvent, if it is one.
+        request_headers: The request's headers.
     """
     length = None
     if isinstance(result, InferResponse):
         result, length = _rest(result)
     if event is not None:
-        own, body = cloud_events.answer(model, result, event, binary=cloud_events.is_binary(asked))
-        return Response(body, headers={**sent_headers(told), **own})
-    headers = sent_headers(told) if told else None
+        event_headers, body = cloud_events.response_event(
+            model, result, event, binary=cloud_events.is_binary(request_headers)
+        )
+        return Response(body, headers={**end_to_end_headers(model_headers), **event_headers})
+    headers = end_to_end_headers(model_headers) if model_headers else None
     if type(result) is not dict and isinstance(result, (bytes, str)):
         if length is not None:
             headers = {**(headers or {}), _JSON_LENGTH: str(length)}
@@ -60,38 +64,38 @@ def rows_answer(model: str, result: Any, told: Mapping[str, str], event: dict[st
     return Response(_json.dumps(result), headers=headers, content_type=media)
 
 
-def tensors_answer(
-    model: str, request: Request, result: Any, told: Mapping[str, str], asked: dict[str, str]
+def tensors_response(
+    model: str, request: Request, result: Any, model_headers: Mapping[str, str], request_headers: dict[str, str]
 ) -> Response:
-    """The answer to a V2 request, over HTTP or gRPC.
+    """Returns the response to a V2 request, over HTTP or gRPC.
 
     Args:
         model: The model's name.
         request: The request.
-        result: What the model answered.
-        told: The headers that it wants.
-        asked: The headers of the request.
+        result: The model's result.
+        model_headers: The response headers that the model set.
+        request_headers: The request's headers.
 
     Raises:
         InvalidInput: an output has no data, or a datatype that does not fit them.
-        TypeError: it is nothing that the protocol has a form for.
+        TypeError: the protocol cannot express the result.
     """
-    headers = sent_headers(told, without="content-type") if told else None
+    headers = end_to_end_headers(model_headers, without="content-type") if model_headers else None
     over_grpc = request.protocol == "grpc"
     if not isinstance(result, InferResponse):
         if isinstance(result, bytes) and not over_grpc:
             return Response(result, headers=headers)
         if over_grpc and hasattr(result, "raw_output_contents"):
-            return _message(result.SerializeToString(), headers)
-        result = _response(result)
+            return _grpc_message(result.SerializeToString(), headers)
+        result = _infer_response(result)
     if over_grpc:
-        if not request.binary or _says_more(model, result):
-            return _message(response_bytes(_answering(model, request, result)), headers)
-    elif "ce-specversion" in asked and cloud_events.is_binary(asked):
-        more, body = cloud_events.answer(model, _rest(result)[0], {}, binary=True)
-        return Response(body, headers={**(headers or {}), **more})
-    elif not request.binary and _says_more(model, result):
-        body, length = _rest(_answering(model, request, result))
+        if not request.binary or _exceeds_arrays(model, result):
+            return _grpc_message(response_bytes(_completed(model, request, result)), headers)
+    elif "ce-specversion" in request_headers and cloud_events.is_binary(request_headers):
+        event_headers, body = cloud_events.response_event(model, _rest(result)[0], {}, binary=True)
+        return Response(body, headers={**(headers or {}), **event_headers})
+    elif not request.binary and _exceeds_arrays(model, result):
+        body, length = _rest(_completed(model, request, result))
         if length is None:
             return Response(_json.dumps(body), headers=headers, content_type="application/json")
     outputs = {output.name: output._outgoing() for output in result.outputs}
@@ -100,18 +104,18 @@ def tensors_answer(
     return Response(outputs=outputs, parameters=parameters, headers=headers, id=own_id)
 
 
-def _says_more(model: str, result: InferResponse) -> bool:
-    """Whether an answer says more than one in arrays can: who it is of, or parameters of outputs."""
+def _exceeds_arrays(model: str, result: InferResponse) -> bool:
+    """Returns whether a response holds more than arrays express: another model, a version, output parameters."""
     if result.model_version not in _PLAIN_VERSIONS or result.model_name not in ("", model):
         return True
     return any(output.parameters and output.parameters.keys() - _PLAIN_PARAMETERS for output in result.outputs)
 
 
-def _answering(model: str, request: Request, result: InferResponse) -> InferResponse:
-    """An answer with the request's id if it has none, and with the outputs that are asked for.
+def _completed(model: str, request: Request, result: InferResponse) -> InferResponse:
+    """Returns a response with the requested outputs, and with the request's id and model if it has none.
 
     Raises:
-        InvalidInput: there is no such output.
+        InvalidInput: a requested output does not exist.
     """
     outputs = result.outputs
     if request.outputs is not None:
@@ -130,65 +134,65 @@ def _answering(model: str, request: Request, result: InferResponse) -> InferResp
     )
 
 
-def _message(message: bytes, headers: dict[str, str] | None) -> Response:
-    """A message of gRPC as it is."""
+def _grpc_message(message: bytes, headers: dict[str, str] | None) -> Response:
+    """Returns an encoded gRPC message as the response."""
     return Response(message, headers=headers, content_type="application/grpc")
 
 
-def piece_of(model: str, request: Request, piece: Any) -> Response:
-    """One piece of a stream: text and bytes as they are; of tensors over V2 and gRPC an answer of its own."""
+def chunk_response(model: str, request: Request, chunk: Any) -> Response:
+    """Returns the response for one chunk: text and bytes unchanged; tensors over V2 and gRPC as a whole response."""
     if request.route is not None:
-        return Response(piece if isinstance(piece, str) else _bytes_of(piece))
-    if isinstance(piece, (bytes, str)):
-        return Response(outputs={"output-0": [piece]})
-    return tensors_answer(model, request, piece, {}, {})
+        return Response(chunk if isinstance(chunk, str) else _chunk_bytes(chunk))
+    if isinstance(chunk, (bytes, str)):
+        return Response(outputs={"output-0": [chunk]})
+    return tensors_response(model, request, chunk, {}, {})
 
 
-def one_of(request: Request, pieces: list[Any]) -> Any:
-    """The pieces of an answer that cannot be sent one by one, as one."""
+def join_chunks(request: Request, chunks: list[Any]) -> Any:
+    """Returns the chunks of a streamed result as one result, for a response that cannot be streamed."""
     if request.route is None:
-        if len(pieces) == 1 and not isinstance(pieces[0], (bytes, str)):
-            return pieces[0]
-        if pieces and all(isinstance(piece, (bytes, str)) for piece in pieces):
-            text = b"".join(piece.encode() if isinstance(piece, str) else piece for piece in pieces)
+        if len(chunks) == 1 and not isinstance(chunks[0], (bytes, str)):
+            return chunks[0]
+        if chunks and all(isinstance(chunk, (bytes, str)) for chunk in chunks):
+            text = b"".join(chunk.encode() if isinstance(chunk, str) else chunk for chunk in chunks)
             return InferResponse("", "", [InferOutput("output-0", [1], "BYTES", [text])])
-        raise TypeError(f"the model answered with {len(pieces)} pieces where one is expected: call it as a stream")
-    return b"".join(piece.encode() if isinstance(piece, str) else _bytes_of(piece) for piece in pieces)
+        raise TypeError(f"the model answered with {len(chunks)} pieces where one is expected: call it as a stream")
+    return b"".join(chunk.encode() if isinstance(chunk, str) else _chunk_bytes(chunk) for chunk in chunks)
 
 
-def _bytes_of(piece: Any) -> bytes:
-    if isinstance(piece, InferResponse):
-        piece, _ = _rest(piece)
-    return piece if isinstance(piece, bytes) else _json.dumps(piece) + b"\n"
+def _chunk_bytes(chunk: Any) -> bytes:
+    if isinstance(chunk, InferResponse):
+        chunk, _ = _rest(chunk)
+    return chunk if isinstance(chunk, bytes) else _json.dumps(chunk) + b"\n"
 
 
-def sent_headers(told: Mapping[str, Any], without: str = "") -> dict[str, str]:
-    """The headers of a model's own, without those that are about a connection or message."""
+def end_to_end_headers(headers: Mapping[str, Any], without: str = "") -> dict[str, str]:
+    """Returns headers in lower case, without those of a single connection or message, and without `without`."""
     return {
         name: str(value)
-        for name, value in ((str(name).lower(), value) for name, value in told.items())
-        if name not in _NOT_SENT and name != without
+        for name, value in ((str(name).lower(), value) for name, value in headers.items())
+        if name not in _HOP_HEADERS and name != without
     }
 
 
 def _rest(response: InferResponse) -> tuple[Any, int | None]:
-    """An answer in the form of V2 REST: a dict; or bytes, and how many of them are JSON."""
-    made = response.to_rest()
-    if isinstance(made, tuple):
-        body, length = made
-        return body, length
-    return made, None
+    """Returns a V2 REST body: a dict and None; or bytes and the length of their JSON part."""
+    body = response.to_rest()
+    if isinstance(body, tuple):
+        content, length = body
+        return content, length
+    return body, None
 
 
 _PLAIN_VERSIONS = (None, "", "1")
 _PLAIN_PARAMETERS = {"binary_data_size"}
 
 
-def _response(result: Any) -> InferResponse:
-    """A dict, or a message of gRPC, as a response."""
+def _infer_response(result: Any) -> InferResponse:
+    """Returns a dict or a gRPC message as an `InferResponse`."""
     if hasattr(result, "raw_output_contents"):
-        made: InferResponse = InferResponse.from_grpc(result)
-        return made
+        response: InferResponse = InferResponse.from_grpc(result)
+        return response
     if not isinstance(result, dict):
         raise TypeError(
             f"the model answered a V2 request with {_article(result)}, expected an InferResponse or a dict with outputs"

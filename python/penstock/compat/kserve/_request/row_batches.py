@@ -1,7 +1,7 @@
-"""Rows of several requests in one call of a model: which requests go together, and how their answer is parted.
+"""Batches of rows of several requests: grouping, merging, and splitting of the result.
 
-Requests go together if nothing but their rows differs: the same protocol, the same names, datatypes and shapes of rows,
-equal parameters. The model sees the headers that all of them have with the same value.
+Requests are compatible if only their rows differ: the same protocol, the same names, datatypes and row shapes, equal
+parameters. The model gets the headers that all of them have with the same value.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.compat.kserve.protocol.infer_type import InferInput, InferOutput, 
 if TYPE_CHECKING:
     from penstock import Request
 
-__all__ = ["Arrived", "groups", "joined", "parted", "shared_headers"]
+__all__ = ["ReceivedRequest", "common_headers", "grouped", "merged", "split"]
 
-_PARTED = ("predictions", "explanations")
-"""What has one element for each row in an answer of V1."""
+_PER_ROW = ("predictions", "explanations")
+"""Members of a V1 response that have one element per row."""
 
 
 @dataclass
-class Arrived:
-    """A request that was read."""
+class ReceivedRequest:
+    """A request that has been read."""
 
     request: Request
     body: Any
@@ -37,84 +37,84 @@ class Arrived:
 
     @property
     def rows(self) -> int:
-        """How many rows it has; 1 if it has none that could be joined."""
+        """The number of rows; 1 for a request that cannot be merged."""
         if isinstance(self.body, InferRequest):
             return _length(self.body) or 1
         return len(self.body["instances"]) if _has_rows(self.body) else 1
 
 
-def groups(arrived: Sequence[Arrived], limit: int) -> list[list[Arrived]]:
-    """The requests that go together, each group with so many rows at most unless it is a single one."""
-    found: list[list[Arrived]] = []
-    open_groups: dict[Hashable, tuple[list[Arrived], int]] = {}
-    for one in arrived:
+def grouped(received: Sequence[ReceivedRequest], limit: int) -> list[list[ReceivedRequest]]:
+    """Returns groups of compatible requests of at most `limit` rows; a larger request is a group alone."""
+    groups: list[list[ReceivedRequest]] = []
+    open_groups: dict[Hashable, tuple[list[ReceivedRequest], int]] = {}
+    for one in received:
         key = _key(one)
         group, rows = open_groups.get(key, ([], 0)) if key is not None else ([], 0)
         if not group or rows + one.rows > limit:
             group, rows = [], 0
-            found.append(group)
+            groups.append(group)
         group.append(one)
         if key is not None:
             open_groups[key] = group, rows + one.rows
-    return found
+    return groups
 
 
-def joined(group: Sequence[Arrived], model: str) -> Any:
-    """The request that has the rows of all of a group."""
+def merged(group: Sequence[ReceivedRequest], model: str) -> Any:
+    """Returns the request with all rows of a group."""
     first = group[0].body
     if not isinstance(first, InferRequest):
         return {**first, "instances": [row for one in group for row in one.body["instances"]]}
     inputs = []
-    for place, one in enumerate(first.inputs):
-        array = np.concatenate([each.body.inputs[place]._outgoing() for each in group])
+    for index, one in enumerate(first.inputs):
+        array = np.concatenate([each.body.inputs[index]._outgoing() for each in group])
         inputs.append(InferInput._holding(one.name, one.datatype, array, one.parameters, one._shown))
-    made = InferRequest(model, inputs, None, from_grpc=first.from_grpc, parameters=first.parameters)
-    made._use_raw_outputs = first._use_raw_outputs
-    made.request_outputs = first.request_outputs
-    return made
+    request = InferRequest(model, inputs, None, from_grpc=first.from_grpc, parameters=first.parameters)
+    request._use_raw_outputs = first._use_raw_outputs
+    request.request_outputs = first.request_outputs
+    return request
 
 
-def shared_headers(group: Sequence[Arrived]) -> dict[str, str]:
-    """The headers that all requests of a group have with the same value."""
+def common_headers(group: Sequence[ReceivedRequest]) -> dict[str, str]:
+    """Returns the headers that all requests of a group have with the same value."""
     first, *others = (one.headers for one in group)
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
-def parted(result: Any, group: Sequence[Arrived]) -> list[Any]:
-    """The answer of each request of a group.
+def split(result: Any, group: Sequence[ReceivedRequest]) -> list[Any]:
+    """Returns the result of each request of a group.
 
     Raises:
-        InferenceError: it does not have as many rows as the requests.
+        InferenceError: the result has not as many rows as the requests.
     """
     counts = [one.rows for one in group]
     if isinstance(result, InferResponse):
-        return _parted_tensors(result, counts, group)
+        return _split_tensors(result, counts, group)
     if isinstance(result, list):
         return _slices(result, counts, "its list")
-    if not isinstance(result, dict) or not any(name in result for name in _PARTED):
+    if not isinstance(result, dict) or not any(name in result for name in _PER_ROW):
         raise InferenceError("an answer to rows of several requests has to have predictions")
-    lists = {name: _slices(result[name], counts, name) for name in _PARTED if name in result}
-    return [{**result, **{name: part[place] for name, part in lists.items()}} for place in range(len(counts))]
+    lists = {name: _slices(result[name], counts, name) for name in _PER_ROW if name in result}
+    return [{**result, **{name: parts[index] for name, parts in lists.items()}} for index in range(len(counts))]
 
 
-def _parted_tensors(result: InferResponse, counts: list[int], group: Sequence[Arrived]) -> list[Any]:
+def _split_tensors(result: InferResponse, counts: list[int], group: Sequence[ReceivedRequest]) -> list[Any]:
     parts = {output.name: _slices(output._outgoing(), counts, f"output '{output.name}'") for output in result.outputs}
     return [
         InferResponse(
             one.body.id,
             result.model_name,
             [
-                InferOutput._holding(output.name, output.datatype, parts[output.name][place], output.parameters)
+                InferOutput._holding(output.name, output.datatype, parts[output.name][index], output.parameters)
                 for output in result.outputs
             ],
             parameters=result.parameters,
         )
-        for place, one in enumerate(group)
+        for index, one in enumerate(group)
     ]
 
 
 def _slices(rows: Any, counts: list[int], what: str) -> list[Any]:
-    """Rows, so many for each."""
+    """Returns consecutive slices of `counts` rows."""
     total = sum(counts)
     found = len(rows) if getattr(rows, "ndim", 1) and hasattr(rows, "__len__") else 0
     if found != total:
@@ -123,8 +123,8 @@ def _slices(rows: Any, counts: list[int], what: str) -> list[Any]:
     return [rows[end - count : end] for count, end in zip(counts, ends, strict=True)]
 
 
-def _key(one: Arrived) -> Hashable:
-    """What has to be the same of requests that go together; None of a request that goes alone."""
+def _key(one: ReceivedRequest) -> Hashable:
+    """Returns a value that compatible requests have in common; None for a request that cannot be merged."""
     body, request = one.body, one.request
     try:
         if isinstance(body, InferRequest):
@@ -146,7 +146,7 @@ def _has_rows(body: Any) -> bool:
 
 
 def _length(body: InferRequest) -> int:
-    """How long the first axis of all inputs is; 0 if they differ, or there is none."""
+    """Returns the length of the first axis of all inputs; 0 if they differ or there are none."""
     lengths = {one.shape[0] if one.shape else 0 for one in body.inputs}
     return lengths.pop() if len(lengths) == 1 else 0
 

@@ -1,1 +1,1 @@
-"""Runs of a model server: settings, tables, event loops and workers."""
+"""Runs of a `ModelServer`: settings, models, event loops, administration and shutdown."""

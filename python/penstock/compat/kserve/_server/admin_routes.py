@@ -1,4 +1,4 @@
-"""The routes that are nobody's model: probes, lists, metadata, loading and unloading, in KServe's words."""
+"""`AdminRoutes`: KServe's routes without a model: probes, lists, metadata, loading and unloading."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._metrics.metrics_page import Exposition
-    from penstock.compat.kserve._server.model_table import Table
+    from penstock.compat.kserve._metrics.metrics_page import MetricsPage
+    from penstock.compat.kserve._server.model_table import ModelTable
     from penstock.compat.kserve.protocol.dataplane import DataPlane
     from penstock.compat.kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
-__all__ = ["NAME", "Front"]
+__all__ = ["NAME", "AdminRoutes"]
 
 NAME = ":kserve"
-"""The name of the Penstock model that answers; it is in no list."""
+"""The name of the Penstock model that serves the routes; hidden from lists."""
 
 CONCURRENCY = 256
-"""The most probes that are answered at once."""
+"""The most concurrent requests."""
 
 STATUSES = {ModelNotFound: 404, ModelNotReady: 503, ServerNotReady: 503, NotImplementedError: 501}
 
 
-class Front:
-    """Answers what is asked of the server itself, on an event loop of its own: no probe waits behind a prediction.
+class AdminRoutes:
+    """Handles requests about the server, on their own event loop: no probe waits behind a prediction.
 
     Args:
-        dataplane: What is said of the models.
-        extension: Loads and unloads them.
-        table: What serves.
-        metrics: The page of metrics, if it has more than the server's own.
+        dataplane: Describes the models.
+        extension: Loads and unloads models.
+        table: The served models.
+        metrics: The metrics page, if the script has metrics.
     """
 
     def __init__(
-        self, dataplane: DataPlane, extension: ModelRepositoryExtension, table: Table, metrics: Exposition
+        self, dataplane: DataPlane, extension: ModelRepositoryExtension, table: ModelTable, metrics: MetricsPage
     ) -> None:
         self._dataplane, self._extension, self._table, self._metrics = dataplane, extension, table, metrics
         self._routes: dict[str, Callable[[Request], Awaitable[Any]]] = {
             "GET /v1/models": self._models,
             "GET /v1/models/{name}": self._ready,
-            "POST /v1/models/{name}:predict": self._unknown,
-            "POST /v1/models/{name}:explain": self._unknown,
+            "POST /v1/models/{name}:predict": self._unserved,
+            "POST /v1/models/{name}:explain": self._unserved,
             "GET /v2/health/ready": self._server_ready,
             "GET /v2/models": self._models,
             "GET /v2/models/{name}": self._metadata,
@@ -60,15 +60,15 @@ class Front:
         if metrics.wanted:
             self._routes["GET /metrics"] = self._page
 
-    def made(self) -> Native[..., Any]:
-        """The Penstock model."""
-        return model(self.answer, name=NAME, description="", routes=[*self._routes], max_concurrency=CONCURRENCY)
+    def native_model(self) -> Native[..., Any]:
+        """Returns the Penstock model that serves the routes."""
+        return model(self.handle, name=NAME, description="", routes=[*self._routes], max_concurrency=CONCURRENCY)
 
-    async def answer(self, request: Request) -> Response:
-        """Answers one request."""
+    async def handle(self, request: Request) -> Response:
+        """Handles a request."""
         try:
-            found = await self._routes[request.route or ""](request)
-            return found if isinstance(found, Response) else _json(200, found)
+            content = await self._routes[request.route or ""](request)
+            return content if isinstance(content, Response) else _json(200, content)
         except Exception as error:
             status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 500)
             if status == 500:
@@ -77,7 +77,7 @@ class Front:
             return _json(status, {"error": text})
 
     async def _page(self, _: Request) -> Any:
-        return Response(await self._metrics.page(), content_type=CONTENT_TYPE)
+        return Response(await self._metrics.render(), content_type=CONTENT_TYPE)
 
     async def _models(self, _: Request) -> Any:
         return {"models": [*self._dataplane.model_registry.get_models()]}
@@ -85,10 +85,10 @@ class Front:
     async def _ready(self, request: Request) -> Any:
         name = request.path_params["name"]
         own = await self._dataplane.model_ready(name, disable_predictor_health_check=True)
-        self._table.tell(name, own)
+        self._table.set_ready(name, own)
         config = self._dataplane.predictor_config
-        asks = config is not None and config.predictor_health_check
-        if not own or (asks and not await self._dataplane.model_ready(name)):
+        checks_predictor = config is not None and config.predictor_health_check
+        if not own or (checks_predictor and not await self._dataplane.model_ready(name)):
             raise ModelNotReady(name)
         return {"name": name, "ready": True}
 
@@ -98,28 +98,28 @@ class Front:
         return {"ready": True}
 
     async def _metadata(self, request: Request) -> Any:
-        found = await self._dataplane.model_metadata(request.path_params["name"])
-        return {"name": found.pop("name"), "versions": None, **found}
+        metadata = await self._dataplane.model_metadata(request.path_params["name"])
+        return {"name": metadata.pop("name"), "versions": None, **metadata}
 
-    async def _unknown(self, request: Request) -> Any:
-        # A model that serves has these routes itself.
+    async def _unserved(self, request: Request) -> Any:
+        # Reached only while the model does not serve: a served model has these routes itself.
         name = request.path_params["name"]
-        known = self._dataplane.get_model_from_registry(name)
-        if callable(known) or not isinstance(known, BaseKServeModel):
-            # It is on its way in, or out.
+        registered = self._dataplane.get_model_from_registry(name)
+        if callable(registered) or not isinstance(registered, BaseKServeModel):
+            # The model is being added or removed.
             raise ModelNotReady(name)
-        raise ValueError(f"Model of type {type(known).__name__} does not support inference")
+        raise ValueError(f"Model of type {type(registered).__name__} does not support inference")
 
     async def _load(self, request: Request) -> Any:
         name = request.path_params["name"]
         await self._extension.load(name)
-        await asyncio.to_thread(self._table.follow)
+        await asyncio.to_thread(self._table.sync)
         return {"name": name, "load": True}
 
     async def _unload(self, request: Request) -> Any:
         name = request.path_params["name"]
         await self._extension.unload(name)
-        await asyncio.to_thread(self._table.follow)
+        await asyncio.to_thread(self._table.sync)
         return {"name": name, "unload": True}
 
 

@@ -1,4 +1,4 @@
-"""What a server does to event loops: its executor, its handler of exceptions, and engines that run beside models."""
+"""Event loops of a server: executor, exception handler and model engines."""
 
 from __future__ import annotations
 
@@ -13,57 +13,58 @@ from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.utils.utils import cpu_count
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve.model_server import ModelServer
+    from penstock.compat.kserve._server.owner import Owner
 
-__all__ = ["LoopSetUp", "Loops"]
+__all__ = ["EventLoops", "LoopSetup"]
 
 
-class Loops:
+class EventLoops:
     """Sets up the event loops of a server.
 
     Args:
-        owner: Whose arguments count.
+        owner: The `ModelServer` whose arguments apply.
     """
 
-    def __init__(self, owner: ModelServer) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._with_engine: list[Any] = []
-        self._beside: list[Future[None]] = []
+        self._background_engines: list[Future[None]] = []
 
-    def begins(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Makes a loop as the server's arguments say."""
+    def configure(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Sets a loop's exception handler and executor from the server's arguments."""
         owner = self._owner
         loop.set_exception_handler(owner._custom_exception_handler or owner.default_exception_handler)
         size = owner.max_asyncio_workers or min(32, cpu_count() + 4)
         loop.set_default_executor(ThreadPoolExecutor(size, thread_name_prefix="kserve-executor"))
 
-    def of(self, models: Mapping[str, Any]) -> LoopSetUp:
-        """What is done to the loop of some models' requests.
+    def setup_for(self, models: Mapping[str, Any]) -> LoopSetup:
+        """Returns the set-up of the loop of some models' requests.
 
         Raises:
-            SignatureError: one of them has an engine, and is to be sent to workers.
+            SignatureError: a model has an engine, and is to be sent to workers.
         """
-        return LoopSetUp(self, self.with_engines(models))
+        return LoopSetup(self, self.new_engines(models))
 
-    def beside(self, model: Any, name: str) -> None:
-        """Runs the engine of a model whose requests need no event loop on one of its own.
+    def run_in_background(self, model: Any, name: str) -> None:
+        """Runs the engine of a plain model on the background loop, since its requests need no loop.
 
         Raises:
-            SignatureError: it is to be sent to workers.
+            SignatureError: the model has an engine, and is to be sent to workers.
         """
-        for one in self.with_engines({name: model}):
-            self._beside.append(asyncio.run_coroutine_threadsafe(self.engine(one), background_loop.loop()))
+        for one in self.new_engines({name: model}):
+            engine = asyncio.run_coroutine_threadsafe(self.run_engine(one), background_loop.loop())
+            self._background_engines.append(engine)
 
     def close(self) -> None:
-        """Ends what `beside` began."""
-        for engine in self._beside:
+        """Ends the engines of `run_in_background`."""
+        for engine in self._background_engines:
             engine.cancel()
 
-    def with_engines(self, models: Mapping[str, Any]) -> list[Any]:
-        """Those whose engines do not run yet, and are to.
+    def new_engines(self, models: Mapping[str, Any]) -> list[Any]:
+        """Returns the models whose engine has to be started, and marks it as started.
 
         Raises:
-            SignatureError: one of them has an engine, and is to be sent to workers.
+            SignatureError: a model has an engine, and is to be sent to workers.
         """
         found = []
         for name, model in models.items():
@@ -78,12 +79,12 @@ class Loops:
             found.append(model)
         return found
 
-    def ended(self, models: Sequence[Any]) -> None:
-        """The engines of these no longer run; they may again, where the models are served anew."""
+    def engines_ended(self, models: Sequence[Any]) -> None:
+        """Marks the models' engines as ended, so that they start again if the models are served again."""
         self._with_engine = [one for one in self._with_engine if all(one is not other for other in models)]
 
-    async def engine(self, model: Any) -> None:
-        """Runs a model's engine; the server stops if it fails."""
+    async def run_engine(self, model: Any) -> None:
+        """Runs a model's engine; stops the server if it fails."""
         try:
             await model.start_engine()
         except Exception:
@@ -91,38 +92,38 @@ class Loops:
             self._owner.stop()
 
 
-class LoopSetUp:
-    """Sets up the loop of some models' requests, once it runs, and ends what it began.
+class LoopSetup:
+    """Sets up the loop of some models' requests, and runs their engines on it.
 
     Args:
-        loops: Of the server.
-        models: Those whose engines run there.
+        loops: The server's loops.
+        models: The models whose engines run there.
     """
 
-    def __init__(self, loops: Loops, models: Sequence[Any]) -> None:
+    def __init__(self, loops: EventLoops, models: Sequence[Any]) -> None:
         self._loops, self._models = loops, [*models]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engines: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        """Called on the loop."""
+        """Sets up the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._loops.begins(self._loop)
-        self._run(self._models)
+        self._loops.configure(self._loop)
+        self._start_engines(self._models)
 
     def add(self, models: Sequence[Any]) -> None:
-        """Runs the engines of more models there; called on any thread, once the loop has begun."""
+        """Runs the engines of more models on the loop; called on any thread, after `begin`."""
         self._models += models
         if models and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._run, models)
+            self._loop.call_soon_threadsafe(self._start_engines, models)
 
     async def end(self) -> None:
-        """Called on the loop when the last request is answered."""
+        """Ends the engines, after the last request."""
         for engine in self._engines:
             engine.cancel()
         if self._engines:
             await asyncio.wait(self._engines)
-        self._loops.ended(self._models)
+        self._loops.engines_ended(self._models)
 
-    def _run(self, models: Sequence[Any]) -> None:
-        self._engines += [asyncio.create_task(self._loops.engine(model)) for model in models]
+    def _start_engines(self, models: Sequence[Any]) -> None:
+        self._engines += [asyncio.create_task(self._loops.run_engine(model)) for model in models]

@@ -1,4 +1,4 @@
-"""The table of what serves: kept as the repository has it, and as the models say of their readiness."""
+"""`ModelTable`: the served models, kept in step with the repository and with the models' readiness."""
 
 from __future__ import annotations
 
@@ -8,157 +8,157 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Model as Native
 from penstock import NotFound, Server, Unavailable
-from penstock.compat.kserve._model.awaitable_bool import listeners
-from penstock.compat.kserve._model.health import says, tells_by_itself
+from penstock.compat.kserve._model.base import readiness_listeners
+from penstock.compat.kserve._model.health import assigned_ready, reports_by_assignment
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model_repository import ModelRepository
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._server.model_binder import Workers
+    from penstock.compat.kserve._server.model_binder import ModelBinder
     from penstock.compat.kserve.model import BaseKServeModel
 
-__all__ = ["Table"]
+__all__ = ["ModelTable"]
 
 
-class Table:
-    """Has a server serve the models of a repository.
+class ModelTable:
+    """Serves the models of a repository.
 
     Args:
         repository: The repository.
-        workers: Makes Penstock models of them.
+        binder: Creates the models' Penstock models.
     """
 
-    def __init__(self, repository: ModelRepository, workers: Workers) -> None:
-        self._repository, self._workers = repository, workers
+    def __init__(self, repository: ModelRepository, binder: ModelBinder) -> None:
+        self._repository, self._binder = repository, binder
         self._server: Server | None = None
         self._served: dict[str, Any] = {}
-        self._bound_when_ready: dict[str, bool] = {}
-        self._common: list[str] = []
+        self._ready_when_bound: dict[str, bool] = {}
+        self._shared: list[str] = []
         self._ready: dict[str, bool] = {}
-        self._turn = threading.RLock()
-        """Held by whoever changes what serves. A model that loads another while it is bound has it already."""
+        self._lock = threading.RLock()
+        """Held while served models change. Reentrant: a model may load another while it is bound."""
 
     @property
     def served(self) -> dict[str, Any]:
-        """What serves now."""
+        """The served models by name."""
         return dict(self._served)
 
-    def first(self) -> list[Native[..., Any]]:
-        """What the server is to begin with."""
+    def initial_models(self) -> list[Native[..., Any]]:
+        """Returns the Penstock models with which the server starts."""
         models = dict(self._repository.get_models())
-        shared = self._workers.shared(models) or ()
-        self._common = [one.name for one in shared]
-        made = self._made(models)
-        self._adopt(models)
-        return [*made, *shared]
+        shared = self._binder.shared_models(models) or ()
+        self._shared = [one.name for one in shared]
+        bound = self._bind(models)
+        self._set_served(models)
+        return [*bound, *shared]
 
-    def before(self, server: Server) -> None:
-        """Tells a server that is about to begin which models are not ready."""
-        for name, ready in self._bound_when_ready.items():
+    def mark_unready(self, server: Server) -> None:
+        """Marks the models that are not ready, before the server starts."""
+        for name, ready in self._ready_when_bound.items():
             if not ready:
                 server.set_ready(name, False)
                 self._ready[name] = False
 
-    def open(self, server: Server) -> None:
-        """Follows the repository from now on, on a server that has begun."""
+    def watch(self, server: Server) -> None:
+        """Follows the repository and the models' readiness from now on, on a started server."""
         self._server = server
         if isinstance(self._repository, ModelRepository):
-            self._repository.watch(self._changed)
-        listeners.append(self._heard)
-        # What was said between both.
-        self.follow()
+            self._repository.watch(self._repository_changed)
+        readiness_listeners.append(self._ready_assigned)
+        # Catch up on changes between `initial_models` and the listeners.
+        self.sync()
         for name, model in self.served.items():
-            self.tell(name, says(model))
+            self.set_ready(name, assigned_ready(model))
 
     def close(self) -> None:
-        """Lets things be as they are: the server stops."""
-        with self._turn:
+        """Stops following: the server stops."""
+        with self._lock:
             self._server = None
-        if self._heard in listeners:
-            listeners.remove(self._heard)
+        if self._ready_assigned in readiness_listeners:
+            readiness_listeners.remove(self._ready_assigned)
             if isinstance(self._repository, ModelRepository):
-                self._repository.unwatch(self._changed)
+                self._repository.unwatch(self._repository_changed)
 
-    def follow(self) -> None:
-        """Makes what serves what the repository has. What is gone has answered its last request when this returns."""
-        with self._turn:
-            gone = self._followed()
-        for name in gone:
-            self._workers.wait_for_end_of(name)
+    def sync(self) -> None:
+        """Serves the repository's current models; returns when removed models have completed their requests."""
+        with self._lock:
+            removed = self._replace_served()
+        for name in removed:
+            self._binder.wait_until_drained(name)
 
-    def _followed(self) -> list[str]:
+    def _replace_served(self) -> list[str]:
         server = self._server
         if server is None:
             return []
         wanted = dict(self._repository.get_models())
-        gone = [name for name in self._served if name not in wanted]
+        removed = [name for name in self._served if name not in wanted]
         new = {name: model for name, model in wanted.items() if self._served.get(name) is not model}
-        if not gone and not new:
+        if not removed and not new:
             return []
-        shared = self._workers.shared(wanted)
-        server.add(*self._made(new), *(shared or ()), replace=True)
-        self._adopt(new)
+        shared = self._binder.shared_models(wanted)
+        server.add(*self._bind(new), *(shared or ()), replace=True)
+        self._set_served(new)
         for name in new:
-            self.tell(name, says(wanted[name]))
-        for name in gone:
+            self.set_ready(name, assigned_ready(wanted[name]))
+        for name in removed:
             del self._served[name]
         if shared is not None:
-            gone += [name for name in self._common if all(name != one.name for one in shared)]
-            self._common = [one.name for one in shared]
-        for name in gone:
+            removed += [name for name in self._shared if all(name != one.name for one in shared)]
+            self._shared = [one.name for one in shared]
+        for name in removed:
             self._ready.pop(name, None)
             server.remove(name)
-        return gone
+        return removed
 
-    def tell(self, name: str, ready: bool) -> None:
-        """Has all protocols say of a model whether it is ready."""
-        with self._turn:
+    def set_ready(self, name: str, ready: bool) -> None:
+        """Sets a model's readiness in all protocols."""
+        with self._lock:
             server = self._server
             if server is None or name not in self._served or self._ready.get(name, True) is ready:
                 return
             try:
-                if ready and self._workers.is_to_be_bound_anew(self._served[name], self._bound_when_ready[name]):
-                    server.add(*self._made({name: self._served[name]}), replace=True)
+                if ready and self._binder.needs_rebinding(self._served[name], self._ready_when_bound[name]):
+                    server.add(*self._bind({name: self._served[name]}), replace=True)
                 server.set_ready(name, ready)
             except (NotFound, Unavailable):
                 return
             except Exception:
-                # Whoever assigns `ready` did nothing wrong.
+                # Not raised: the code that assigns `ready` did nothing wrong.
                 logger.exception("Model %s is ready, but cannot be served", name)
                 return
             self._ready[name] = ready
             logger.info("Model %s is %s", name, "ready" if ready else "not ready")
 
-    def asked(self) -> list[str]:
-        """The models that have to be asked whether they are ready, since no assignment says so."""
-        return [name for name, model in self.served.items() if not tells_by_itself(self._repository, model)]
+    def polled_models(self) -> list[str]:
+        """Returns the models whose readiness must be polled, since assignments do not report it."""
+        return [name for name, model in self.served.items() if not reports_by_assignment(self._repository, model)]
 
-    def _changed(self) -> None:
-        """Follows the repository: at once, unless this is an event loop, which may not be held up."""
+    def _repository_changed(self) -> None:
+        """Follows the repository: at once, or on a thread if called on an event loop, which must not block."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self.follow()
+            self.sync()
         else:
-            loop.run_in_executor(None, self._follow_or_log)
+            loop.run_in_executor(None, self._sync_or_log)
 
-    def _follow_or_log(self) -> None:
+    def _sync_or_log(self) -> None:
         try:
-            self.follow()
+            self.sync()
         except Exception:
             logger.exception("What the repository has cannot be served")
 
-    def _heard(self, model: BaseKServeModel, ready: bool) -> None:
+    def _ready_assigned(self, model: BaseKServeModel, ready: bool) -> None:
         for name, served in self.served.items():
-            if served is model and tells_by_itself(self._repository, model):
-                self.tell(name, ready)
+            if served is model and reports_by_assignment(self._repository, model):
+                self.set_ready(name, ready)
 
-    def _made(self, models: dict[str, Any]) -> list[Native[..., Any]]:
-        self._bound_when_ready.update({name: says(model) for name, model in models.items()})
-        return [self._workers.bind(model, name) for name, model in models.items()]
+    def _bind(self, models: dict[str, Any]) -> list[Native[..., Any]]:
+        self._ready_when_bound.update({name: assigned_ready(model) for name, model in models.items()})
+        return [self._binder.bind(model, name) for name, model in models.items()]
 
-    def _adopt(self, models: dict[str, Any]) -> None:
-        """Takes note of what serves since now; all that is new is ready until it is told otherwise."""
+    def _set_served(self, models: dict[str, Any]) -> None:
+        """Records newly served models, which are ready until `set_ready`."""
         self._served.update(models)
         for name in models:
             self._ready.pop(name, None)

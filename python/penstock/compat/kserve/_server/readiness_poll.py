@@ -1,4 +1,4 @@
-"""Asks models now and then whether they are ready, where no assignment says so: gRPC sees only what was told."""
+"""`ReadinessPoll`: polls models whose `ready` is not assigned, since gRPC shows only the readiness that was set."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from penstock.compat.kserve._model import background_loop
 from penstock.compat.kserve.logging import logger
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._server.model_table import Table
+    from penstock.compat.kserve._server.model_table import ModelTable
     from penstock.compat.kserve.protocol.dataplane import DataPlane
 
-__all__ = ["Polling"]
+__all__ = ["ReadinessPoll"]
 
-_EVERY = 1.0
-"""Seconds between two rounds."""
+_INTERVAL = 1.0
+"""Seconds between two polls."""
 
 
-class Polling:
-    """Rounds of questions, from `start` to `stop`.
+class ReadinessPoll:
+    """Polls from `start` to `stop`.
 
     Args:
-        dataplane: Asks.
-        table: Is told.
+        dataplane: Returns a model's readiness.
+        table: Receives it.
     """
 
-    def __init__(self, dataplane: DataPlane, table: Table) -> None:
+    def __init__(self, dataplane: DataPlane, table: ModelTable) -> None:
         self._dataplane, self._table = dataplane, table
-        self._rounds: Future[None] | None = None
+        self._task: Future[None] | None = None
 
     def start(self) -> None:
-        """Begins."""
-        self._rounds = asyncio.run_coroutine_threadsafe(self._ask(), background_loop.loop())
+        """Begins to poll, on the background loop."""
+        self._task = asyncio.run_coroutine_threadsafe(self._run(), background_loop.loop())
 
     def stop(self) -> None:
-        """Ends."""
-        if self._rounds is not None:
-            self._rounds.cancel()
+        """Stops polling."""
+        if self._task is not None:
+            self._task.cancel()
 
-    async def _ask(self) -> None:
+    async def _run(self) -> None:
         while True:
-            for name in self._table.asked():
+            for name in self._table.polled_models():
                 try:
-                    # The predictor is not asked: that would keep it awake, and is no reason to refuse requests.
+                    # Without the predictor: polls would keep it awake, and its absence is no reason to refuse requests.
                     ready = await self._dataplane.model_ready(name, disable_predictor_health_check=True)
-                    self._table.tell(name, ready)
+                    self._table.set_ready(name, ready)
                 except Exception:
-                    # It may have gone meanwhile; and one that cannot say is not ready.
+                    # The model was removed meanwhile, or its check failed: it is not ready.
                     logger.debug("Model %s could not be asked whether it is ready", name, exc_info=True)
-                    self._table.tell(name, False)
-            await asyncio.sleep(_EVERY)
+                    self._table.set_ready(name, False)
+            await asyncio.sleep(_INTERVAL)

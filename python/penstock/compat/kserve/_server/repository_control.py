@@ -1,4 +1,4 @@
-"""gRPC's requests to load and unload models, done as those over HTTP are."""
+"""`RepositoryControl`: loads and unloads models for gRPC requests, as for those over HTTP."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock import NotFound, Unavailable
-from penstock.compat.kserve._model.background_loop import finished
+from penstock.compat.kserve._model.background_loop import resolve
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 
 if TYPE_CHECKING:
     from penstock.compat.kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
-__all__ = ["Control"]
+__all__ = ["RepositoryControl"]
 
 
-class Control:
-    """A `penstock.repository.Control` that a repository's extension carries out.
+class RepositoryControl:
+    """A `penstock.repository.Control` by means of KServe's repository extension.
 
     Args:
-        extension: The extension.
-        follow: Called when it is done: has what the repository has served.
+        extension: Loads and unloads models.
+        sync: Called after each operation: serves the repository's current models.
     """
 
-    def __init__(self, extension: ModelRepositoryExtension, follow: Callable[[], None]) -> None:
-        self._extension, self._follow = extension, follow
+    def __init__(self, extension: ModelRepositoryExtension, sync: Callable[[], None]) -> None:
+        self._extension, self._sync = extension, sync
 
     def load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
-        """Loads a model, whatever came with the request: KServe's brings its name only."""
+        """Loads a model by name; KServe's requests have neither configuration nor files."""
         del config, files
-        _done(self._extension.load(name))
-        self._follow()
+        _translate_errors(self._extension.load(name))
+        self._sync()
 
     def unload(self, name: str) -> None:
         """Unloads a model."""
-        _done(self._extension.unload(name))
-        self._follow()
+        _translate_errors(self._extension.unload(name))
+        self._sync()
 
 
-def _done(under_way: Any) -> None:
+def _translate_errors(operation: Any) -> None:
     try:
-        finished(under_way)
+        resolve(operation)
     except ModelNotReady as error:
         raise Unavailable(str(error)) from error
     except ModelNotFound as error:

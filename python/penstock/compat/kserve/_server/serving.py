@@ -1,4 +1,4 @@
-"""One run of a model server: start, signals, and the way to its end."""
+"""`Serving`: one run of a model server, with its start, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock import Server, Signals
-from penstock.compat.kserve._metrics.metrics_page import Exposition
-from penstock.compat.kserve._model.background_loop import finished
+from penstock.compat.kserve._metrics.metrics_page import MetricsPage
+from penstock.compat.kserve._model.background_loop import resolve
 from penstock.compat.kserve._server import settings
-from penstock.compat.kserve._server.admin_routes import Front
-from penstock.compat.kserve._server.event_loops import Loops
-from penstock.compat.kserve._server.model_binder import Workers
-from penstock.compat.kserve._server.model_table import Table
-from penstock.compat.kserve._server.readiness_poll import Polling
-from penstock.compat.kserve._server.repository_control import Control
+from penstock.compat.kserve._server.admin_routes import AdminRoutes
+from penstock.compat.kserve._server.event_loops import EventLoops
+from penstock.compat.kserve._server.model_binder import ModelBinder
+from penstock.compat.kserve._server.model_table import ModelTable
+from penstock.compat.kserve._server.readiness_poll import ReadinessPoll
+from penstock.compat.kserve._server.repository_control import RepositoryControl
 from penstock.compat.kserve.logging import logger
 
 if TYPE_CHECKING:
+    from penstock.compat.kserve._server.owner import Owner
     from penstock.compat.kserve.model_repository import ModelRepository
-    from penstock.compat.kserve.model_server import ModelServer
 
 __all__ = ["Serving"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
-_LOOKS_EVERY = 0.1
-"""Seconds between two looks at whether a signal came."""
+_SIGNAL_INTERVAL = 0.1
+"""Seconds between two checks for a signal."""
 
 
 class Serving:
-    """A server that runs, from `run` to its return.
+    """A running server, from `run` to its return.
 
     Args:
-        owner: Whose arguments count.
+        owner: The `ModelServer` whose arguments apply.
     """
 
-    def __init__(self, owner: ModelServer) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._repository = owner.registered_models
         self._signals = _Signals(_SIGNALS)
         self._stopping = threading.Event()
         self._ended: Future[None] = Future()
-        self._metrics = Exposition()
+        self._metrics = MetricsPage()
         self._server: Server | None = None
-        self._loops = Loops(owner)
-        self._table = Table(self._repository, Workers(owner, self._loops, self._metrics.environment()))
-        self._front = Front(owner.dataplane, owner.model_repository_extension, self._table, self._metrics)
-        self._polling = Polling(owner.dataplane, self._table)
+        self._loops = EventLoops(owner)
+        self._table = ModelTable(self._repository, ModelBinder(owner, self._loops, self._metrics.environment()))
+        self._routes = AdminRoutes(owner.dataplane, owner.model_repository_extension, self._table, self._metrics)
+        self._polling = ReadinessPoll(owner.dataplane, self._table)
 
     def run(self) -> None:
-        """Serves until it is told to stop.
+        """Serves until it is stopped.
 
         Raises:
             BindError: a port cannot be listened on.
@@ -64,33 +64,33 @@ class Serving:
             if not self._ended.done():
                 self._ended.set_result(None)
 
-    def follow(self) -> None:
-        """Serves what the repository has now."""
-        self._table.follow()
+    def sync(self) -> None:
+        """Serves the repository's current models."""
+        self._table.sync()
 
     @staticmethod
     def stop(serving: Serving | None, repository: ModelRepository) -> Future[None]:
-        """Begins to stop what serves; where nothing does, only lets the models go. Given is the end of it."""
+        """Begins to stop a server, or unloads the models if none runs; returns the end of it."""
         if serving is None:
             ended: Future[None] = Future()
-            _let_go(repository)
+            _unload_all(repository)
             ended.set_result(None)
             return ended
         serving._stopping.set()
         return serving._ended
 
     async def _main(self) -> None:
-        self._loops.begins(asyncio.get_running_loop())
+        self._loops.configure(asyncio.get_running_loop())
         with self._signals.caught():
             try:
                 start = _Thread(self._start)
-                while not await asyncio.to_thread(start.has_ended, _LOOKS_EVERY):
+                while not await asyncio.to_thread(start.has_ended, _SIGNAL_INTERVAL):
                     if self._signals.count > 1:
                         raise KeyboardInterrupt
                 start.result()
                 self._signals.heed(self._server, float(self._owner.grace_period))
                 while not (self._signals.count or self._stopping.is_set()):
-                    await asyncio.to_thread(self._stopping.wait, _LOOKS_EVERY)
+                    await asyncio.to_thread(self._stopping.wait, _SIGNAL_INTERVAL)
             finally:
                 await self._end()
 
@@ -98,23 +98,23 @@ class Serving:
         owner = self._owner
         address = self._metrics.address if self._metrics.wanted else None
         config = settings.server_config(owner, owner._message_limits, address)
-        control = Control(owner.model_repository_extension, self.follow)
-        # Nobody is answered before all of them serve.
-        server = Server(self._front.made(), *self._table.first(), config=config, control=control)
+        control = RepositoryControl(owner.model_repository_extension, self.sync)
+        # Requests are accepted only once all models serve.
+        server = Server(self._routes.native_model(), *self._table.initial_models(), config=config, control=control)
         self._server = server
-        self._table.before(server)
+        self._table.mark_unready(server)
         server.start()
-        self._metrics.begins(server.metrics_address)
-        self._table.open(server)
+        self._metrics.set_server_address(server.metrics_address)
+        self._table.watch(server)
         self._polling.start()
-        # Port 0 was a wish for any.
+        # Port 0 asked for a free port.
         owner.http_port = _port(server.http_address, owner.http_port)
         owner.grpc_port = _port(server.grpc_address, owner.grpc_port)
         grpc = f", gRPC on {server.grpc_address}" if owner.enable_grpc else ""
         logger.info("Serving HTTP on %s%s, with %d worker(s)", server.http_address, grpc, owner.workers)
 
     async def _end(self) -> None:
-        """Lets requests finish, and the models go. A second signal cuts requests off."""
+        """Drains requests and unloads the models. A second signal cuts requests off."""
         logger.info("Stopping the model server")
         self._polling.stop()
         self._table.close()
@@ -122,21 +122,21 @@ class Serving:
             self._loops.close()
             return
         stop = _Thread(self._server.stop, float(self._owner.grace_period))
-        while not await asyncio.to_thread(stop.has_ended, _LOOKS_EVERY):
+        while not await asyncio.to_thread(stop.has_ended, _SIGNAL_INTERVAL):
             if self._signals.count > 1:
                 _Thread(self._server.stop, 0.0)
                 break
-        # It is over, or hastened, and models may take their time to go.
+        # From here on signals have no effect, so that models can unload.
         self._signals.heed(None)
         if cut := await asyncio.to_thread(stop.result):
             logger.warning("Not waited for any longer: %s", ", ".join(cut))
         self._loops.close()
-        await asyncio.to_thread(_let_go, self._repository)
+        await asyncio.to_thread(_unload_all, self._repository)
         self._metrics.close()
 
 
 class _Signals(Signals):
-    """Signals of which each is logged."""
+    """Signals that are logged."""
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         super().handle(number, frame)
@@ -144,20 +144,20 @@ class _Signals(Signals):
 
 
 class _Thread:
-    """A call on a thread of its own."""
+    """A call on its own thread."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self._result: Future[Any] = Future()
         self._thread = threading.Thread(target=self._run, args=(function, arguments), name="kserve-stop", daemon=True)
         self._thread.start()
 
-    def has_ended(self, patience: float) -> bool:
-        """Whether it ends within so many seconds."""
-        self._thread.join(patience)
+    def has_ended(self, timeout: float) -> bool:
+        """Returns whether the call ends within `timeout` seconds."""
+        self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def result(self) -> Any:
-        """What it gave."""
+        """Returns the call's result."""
         return self._result.result()
 
     def _run(self, function: Any, arguments: tuple[Any, ...]) -> None:
@@ -167,12 +167,12 @@ class _Thread:
             self._result.set_exception(error)
 
 
-def _let_go(repository: ModelRepository) -> None:
-    """Unloads all models, which calls their `stop`, whatever one of them raises."""
+def _unload_all(repository: ModelRepository) -> None:
+    """Unloads all models, which calls their `stop`; logs what one of them raises."""
     for name in list(repository.get_models()):
         try:
-            unloaded: Any = repository.unload
-            finished(unloaded(name))
+            unload: Any = repository.unload
+            resolve(unload(name))
         except Exception:
             logger.exception("Model %s could not be unloaded", name)
 

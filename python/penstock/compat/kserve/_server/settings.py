@@ -1,4 +1,4 @@
-"""What the arguments of a `ModelServer` mean: Penstock's settings, and what is refused."""
+"""Settings: Penstock's configuration from the arguments of a `ModelServer`, and refused arguments."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from penstock.compat.kserve.logging import logger
 from penstock.config import load_config
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve.model_server import ModelServer
+    from penstock.compat.kserve._server.owner import Owner
 
 __all__ = ["check", "server_config"]
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - where KServe listens
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - KServe's default
 EVERYWHERE_6 = "[::]"
 
 LIKE_KSERVE: dict[str, Any] = {
     "max_body_bytes": 1 << 30,
     "server_name": KSERVE_MODEL_SERVER_NAME,
-    # KServe's clients read no NaN.
+    # KServe's clients cannot read NaN.
     "strict_json": True,
     "unknown_model_text": str(ModelNotFound("{name}")),
     "unready_model_text": str(ModelNotReady("{name}")),
 }
-"""Where Penstock's own defaults would refuse, or say other than, what KServe does."""
+"""KServe's defaults where they differ from Penstock's."""
 
 EVENT_LOOPS = ("auto", "asyncio", "uvloop")
 
 
-def check(server: ModelServer) -> None:
-    """Refuses arguments that cannot be kept.
+def check(server: Owner) -> None:
+    """Refuses arguments that cannot be applied.
 
     Raises:
-        ValueError: there is one; the message names it.
+        ValueError: an argument cannot be applied; the message names it.
     """
     if server.ssl_certfile or server.ssl_keyfile:
         raise ValueError(
@@ -63,24 +63,24 @@ def check(server: ModelServer) -> None:
         logger.warning("access_log_format turns the access log on; its lines have Penstock's form, not this one")
 
 
-def server_config(server: ModelServer, limits: tuple[int, int], metrics: str | None = None) -> ServerConfig:
-    """Penstock's settings. What KServe has no argument for is as `PENSTOCK_*` variables say.
+def server_config(server: Owner, limits: tuple[int, int], metrics: str | None = None) -> ServerConfig:
+    """Returns Penstock's settings; `PENSTOCK_*` variables set those without an argument of KServe's.
 
     Args:
         server: The server.
-        limits: The largest gRPC messages to send and to receive that were asked for.
-        metrics: Where the server's own metrics are to be served, unless something else is said.
+        limits: The largest gRPC messages to send and to receive, in bytes.
+        metrics: The default address of the server's own metrics.
 
     Raises:
         ConfigError: a setting is wrong.
     """
-    own, penstock = load_config(), ServerConfig()
-    settings = {name: value for name, value in LIKE_KSERVE.items() if getattr(own, name) == getattr(penstock, name)}
-    if max(limits) > max(MAX_GRPC_MESSAGE_LENGTH, settings.get("max_body_bytes", own.max_body_bytes)):
+    config, default = load_config(), ServerConfig()
+    settings = {name: value for name, value in LIKE_KSERVE.items() if getattr(config, name) == getattr(default, name)}
+    if max(limits) > max(MAX_GRPC_MESSAGE_LENGTH, settings.get("max_body_bytes", config.max_body_bytes)):
         settings["max_body_bytes"] = max(limits)
-    if metrics is not None and own.metrics is None:
+    if metrics is not None and config.metrics is None:
         settings["metrics"] = metrics
-    if server.access_log_format and own.access_log == "off":
+    if server.access_log_format and config.access_log == "off":
         settings["access_log"] = "text"
     http, grpc = server.host or EVERYWHERE, server.host or (EVERYWHERE_6 if _has_ipv6() else EVERYWHERE)
     return load_config(

@@ -1,4 +1,4 @@
-"""What `ModelServer.start` is given: models in a list, or Ray Serve deployments by name."""
+"""Arguments of `ModelServer.start`: a list of models, or Ray Serve deployments by name."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve.model_server import ModelServer
+    from penstock.compat.kserve._server.owner import Owner
 
-__all__ = ["take"]
+__all__ = ["register"]
 
 
-def take(server: ModelServer, models: Any) -> None:
-    """Registers what is to be served.
+def register(server: Owner, models: Any) -> None:
+    """Registers the models to serve.
 
     Raises:
-        RuntimeError: it is none of both.
-        NoModelReady: the server wants ready ones, and there is none.
+        RuntimeError: `models` is neither a list of models nor a dict of deployments.
+        NoModelReady: the server requires ready models, and none is ready.
     """
     if isinstance(models, list):
-        _take_models(server, models)
+        _register_models(server, models)
     elif isinstance(models, dict):
         from penstock.compat.kserve import ray
 
@@ -32,23 +32,23 @@ def take(server: ModelServer, models: Any) -> None:
         raise RuntimeError(f"Unknown model collection type{'s' if dialect.is_old() else ''}")
 
 
-def _take_models(server: ModelServer, models: list[Any]) -> None:
+def _register_models(server: Owner, models: list[Any]) -> None:
     for model in models:
         if not isinstance(model, BaseKServeModel):
             raise RuntimeError("Model type should be 'BaseKServeModel'")
-    waiting = [model for model in models if not model.ready]
-    if server.require_ready and models and len(waiting) == len(models):
+    unready = [model for model in models if not model.ready]
+    if server.require_ready and models and len(unready) == len(models):
         raise NoModelReady(models)
     for model in models:
-        if server.require_ready and model in waiting:
+        if server.require_ready and model in unready:
             continue
         server.register_model(model)
-        if not dialect.is_old() and _wants_start(model):
+        if not dialect.is_old() and _is_to_be_started(model):
             model.start()
         if not model.ready:
             logger.warning("Model %s is not ready: its requests are answered with 503 until it is", model.name)
 
 
-def _wants_start(model: BaseKServeModel) -> bool:
-    # Left as it is, `start` would say of a model that is not loaded that it is ready.
+def _is_to_be_started(model: BaseKServeModel) -> bool:
+    # The base's `start` would mark a model as ready that is not loaded.
     return model.ready or getattr(type(model), "start", None) is not BaseKServeModel.start

@@ -1,4 +1,4 @@
-"""What `ModelServer.stop` gives: a coroutine that need not be awaited."""
+"""`StopResult`: the result of `ModelServer.stop`, a coroutine that need not be awaited."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any
 
-__all__ = ["Stopping"]
+__all__ = ["StopResult"]
 
 
-class Stopping(Coroutine[Any, Any, None]):
-    """The end of a server. Awaiting it, or making a task of it, waits for that; leaving it alone does no harm."""
+class StopResult(Coroutine[Any, Any, None]):
+    """The end of a server. It may be awaited, made a task of, or ignored without a warning."""
 
     def __init__(self, ended: Future[None]) -> None:
         self._ended = ended
-        self._waiting: Coroutine[Any, Any, None] | None = None
+        self._coroutine: Coroutine[Any, Any, None] | None = None
 
     def __await__(self) -> Generator[Any, Any, None]:
         return _wait(self._ended).__await__()
 
     def send(self, value: Any) -> Any:
-        """As a coroutine's."""
-        return self._begun().send(value)
+        """Implements `Coroutine`."""
+        return self._started().send(value)
 
     def throw(self, *arguments: Any) -> Any:
-        """As a coroutine's."""
-        return self._begun().throw(*arguments)
+        """Implements `Coroutine`."""
+        return self._started().throw(*arguments)
 
     def close(self) -> None:
-        """As a coroutine's."""
-        if self._waiting is not None:
-            self._waiting.close()
+        """Implements `Coroutine`."""
+        if self._coroutine is not None:
+            self._coroutine.close()
 
-    def _begun(self) -> Coroutine[Any, Any, None]:
-        # Made when it is needed: one that is never awaited would be warned of.
-        if self._waiting is None:
-            self._waiting = _wait(self._ended)
-        return self._waiting
+    def _started(self) -> Coroutine[Any, Any, None]:
+        # Created at first use: Python warns of a coroutine that is never awaited.
+        if self._coroutine is None:
+            self._coroutine = _wait(self._ended)
+        return self._coroutine
 
 
 async def _wait(ended: Future[None]) -> None:
-    # Whoever gives up waiting does not undo the stop.
+    # Shielded: cancelling the wait must not undo the stop.
     await asyncio.shield(asyncio.wrap_future(ended))

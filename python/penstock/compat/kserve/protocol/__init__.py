@@ -1,1 +1,1 @@
-"""What travels: tensors and messages."""
+"""Tensors, messages and routes of the inference protocols."""

@@ -1,4 +1,4 @@
-"""The elements of BYTES tensors: each with its length in front, or as objects of an array."""
+"""Elements of BYTES tensors: length-prefixed, or as objects of an array."""
 
 from __future__ import annotations
 
@@ -9,37 +9,45 @@ import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
 
-__all__ = ["Array", "as_bytes", "as_text", "deserialize_bytes_tensor", "framed", "objects", "serialize_byte_tensor"]
+__all__ = [
+    "Array",
+    "as_bytes",
+    "as_text",
+    "deserialize_bytes_tensor",
+    "length_prefixed",
+    "objects",
+    "serialize_byte_tensor",
+]
 
 Array = np.ndarray[Any, Any]
 
 
 def serialize_byte_tensor(input_tensor: Array) -> Array:
-    """A tensor's elements as they travel: each with its length in front, row by row.
+    """Returns a tensor's elements length-prefixed, row by row.
 
     Args:
-        input_tensor: Objects (bytes as they are, anything else as its text in UTF-8), numpy bytes or numpy text.
+        input_tensor: Objects (bytes unchanged, anything else as its text in UTF-8), numpy bytes or numpy text.
 
     Returns:
-        An object array without axes, whose `.item()` is the bytes; an empty one, of shape (0,), of an empty tensor.
+        An object array of shape (), whose `.item()` is the bytes; of shape (0,) for an empty tensor.
 
     Raises:
-        InferenceError: it is an array of anything else.
+        InferenceError: the array has another dtype.
     """
     if input_tensor.size == 0:
         return np.empty([0], dtype=object)
     if input_tensor.dtype.kind not in "OSU":
         raise InferenceError("cannot serialize bytes tensor: invalid datatype")
     result = np.empty((), dtype=object)
-    result[()] = framed(as_bytes(input_tensor))
+    result[()] = length_prefixed(as_bytes(input_tensor))
     return result
 
 
 def deserialize_bytes_tensor(encoded_tensor: bytes) -> Array:
-    """The elements that `serialize_byte_tensor` has written, as an object array with one axis.
+    """Returns the elements that `serialize_byte_tensor` wrote, as an object array with one axis.
 
     Raises:
-        InvalidInput: the last element's length or bytes are cut off.
+        InvalidInput: the last element's length or content is truncated.
     """
     elements: list[bytes] = []
     at, end = 0, len(encoded_tensor)
@@ -56,21 +64,21 @@ def deserialize_bytes_tensor(encoded_tensor: bytes) -> Array:
     return objects(elements)
 
 
-def framed(elements: list[bytes]) -> bytes:
-    """Elements with their lengths in front."""
+def length_prefixed(elements: list[bytes]) -> bytes:
+    """Returns the elements with a four-byte length before each."""
     return b"".join(part for element in elements for part in (len(element).to_bytes(4, "little"), element))
 
 
 def as_bytes(array: Array) -> list[bytes]:
-    """A tensor's elements, row by row: bytes as they are, anything else as its text."""
+    """Returns a tensor's elements, row by row: bytes unchanged, anything else as its text."""
     return [one if isinstance(one, bytes) else str(one).encode() for one in _flat(array)]
 
 
 def as_text(array: Array) -> list[str]:
-    """A tensor's elements, row by row, as JSON can hold them.
+    """Returns a tensor's elements, row by row, as text for JSON.
 
     Raises:
-        InferenceError: one is bytes that are not UTF-8.
+        InferenceError: an element is bytes that are not UTF-8.
     """
     try:
         return [one.decode() if isinstance(one, bytes) else str(one) for one in _flat(array)]
@@ -82,13 +90,13 @@ def as_text(array: Array) -> list[str]:
 
 
 def objects(elements: list[Any]) -> Array:
-    """An object array of these, one axis long; numpy would look into lists and make numpy text."""
+    """Returns a one-axis object array of the elements; `np.array` would look into lists and create numpy text."""
     array: Array = np.empty(len(elements), dtype=object)
     array[:] = elements
     return array
 
 
 def _flat(array: Array) -> list[Any]:
-    # Times become objects first, for their own text is another one.
+    # Times become objects first: numpy's text of them differs.
     flat: list[Any] = (array.astype(object) if array.dtype.kind in "mM" else array).ravel().tolist()
     return flat

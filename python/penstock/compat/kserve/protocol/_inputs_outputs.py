@@ -1,4 +1,4 @@
-"""The inputs of a request, the outputs of a response, and the outputs that a request asks for."""
+"""Inputs of a request, outputs of a response, and requested outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InferInput(InferTensor):
     """One input of a request.
 
     Args:
-        name: Its name.
+        name: The name on the wire.
         shape: The length of each axis.
         datatype: The protocol's name of the element type, "FP32" for example.
         data: A list, nested or flat, or an array. None, if `set_data_from_numpy` is called later.
@@ -25,22 +25,22 @@ class InferInput(InferTensor):
     """
 
     def as_numpy(self) -> Array:
-        """The input as an array of its datatype and shape; BYTES are objects.
+        """Returns the input as an array of its datatype and shape; BYTES are objects.
 
-        Numbers of gRPC's raw contents are a view, which cannot be written to; else it is a copy.
+        Numbers of gRPC's raw contents are a read-only view, all else is a copy.
 
         Raises:
-            InvalidInput: there is no such datatype, or the elements do not fill the shape.
+            InvalidInput: the datatype is unknown, or the elements do not fill the shape.
         """
         if self._array is None and to_np_dtype(self._datatype) is None:
             raise InvalidInput("invalid datatype None in the input")
         return super().as_numpy()
 
     def as_string(self) -> list[str]:
-        """The elements of a BYTES input as text, row by row.
+        """Returns the elements of a BYTES input as text, row by row.
 
         Raises:
-            InvalidInput: it is no BYTES input, or an element is not UTF-8.
+            InvalidInput: the datatype is not BYTES, or an element is not UTF-8.
         """
         if self._datatype != "BYTES":
             raise InvalidInput(f"invalid datatype {self._datatype} in the input")
@@ -50,7 +50,7 @@ class InferInput(InferTensor):
         except UnicodeDecodeError as error:
             raise InvalidInput(f"an element of input '{self._name}' is not UTF-8: {error.reason}") from None
 
-    def _mistake(self, error: Exception) -> Exception:
+    def _element_error(self, error: Exception) -> Exception:
         return InvalidInput(f"input '{self._name}': {error}")
 
 
@@ -58,7 +58,7 @@ class InferOutput(InferTensor):
     """One output of a response.
 
     Args:
-        name: Its name.
+        name: The name on the wire.
         shape: The length of each axis.
         datatype: The protocol's name of the element type, "FP32" for example.
         data: A list, nested or flat, or an array. None, if `set_data_from_numpy` is called later.
@@ -67,10 +67,10 @@ class InferOutput(InferTensor):
 
 
 class RequestedOutput:
-    """An output that a request asks for.
+    """A requested output.
 
     Args:
-        name: Its name.
+        name: The name on the wire.
         parameters: Custom parameters, and `binary_data`.
     """
 
@@ -85,7 +85,7 @@ class RequestedOutput:
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters, if it has any."""
+        """The parameters, or None."""
         return self._parameters
 
     @parameters.setter
@@ -94,7 +94,7 @@ class RequestedOutput:
 
     @property
     def binary_data(self) -> Any:
-        """Whether this output is wanted as raw bytes; None, if the request does not say."""
+        """Whether the output is requested as raw bytes; None if the request does not say."""
         return (self._parameters or {}).get("binary_data")
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,6 @@
-"""JSON as KServe writes and reads it: compact, in UTF-8, with arrays, and null where a float is none.
+"""JSON as KServe reads and writes it: compact UTF-8, with arrays, and null for NaN and infinities.
 
-By orjson where it is installed.
+Uses orjson where it is installed.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ import numpy as np
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.integrations import json_text
 
-__all__ = ["dumps", "loads", "loads_request", "spaced"]
+__all__ = ["dumps", "dumps_spaced", "loads", "loads_request"]
 
 
 def dumps(value: Any) -> bytes:
-    """The value as JSON. Arrays and numpy's numbers become lists and numbers; NaN and infinities null.
+    """Returns a value as JSON. Arrays and numpy numbers become lists and numbers; NaN and infinities null.
 
     Raises:
-        TypeError: a part of it has no form in JSON.
-        ValueError: it has itself as a part.
+        TypeError: JSON cannot express a part of the value.
+        ValueError: the value contains itself.
     """
     if orjson is not None:
         try:
             text: bytes = orjson.dumps(value, default=_plain, option=_OPTIONS)
             return text
         except TypeError:
-            # Integers of more than 64 bits, for example; or what has no form here either.
+            # Integers of more than 64 bits, or a value that JSON cannot express.
             pass
     try:
         return _encode(value).encode()
     except ValueError:
-        # Seldom: something in it is no number, which is found at the second look.
+        # Rare: a NaN or infinity, replaced by null in a second pass.
         return _encode(_finite(value, 0)).encode()
 
 
 def loads(text: bytes | str) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Returns the value of a JSON text in UTF-8.
 
     Raises:
-        ValueError: it is not JSON. The words for numbers that are none are not JSON either.
+        ValueError: the text is not JSON; NaN and Infinity are not JSON either.
     """
     if orjson is not None:
         return orjson.loads(text)
@@ -72,8 +72,8 @@ def loads_request(text: bytes) -> Any:
         raise InvalidInput(f"Unrecognized request format: {error}") from None
 
 
-def spaced(value: Any) -> bytes:
-    """As `dumps`, in ASCII and with spaces after commas and colons, as Python writes by itself."""
+def dumps_spaced(value: Any) -> bytes:
+    """Returns a value as JSON in ASCII, with spaces after commas and colons, as the standard library writes it."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False).encode()
     except ValueError:
@@ -85,7 +85,7 @@ def _no_number(word: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has instead of a value of another type."""
+    """Returns the JSON equivalent of a value of another type."""
     if isinstance(value, (np.ndarray, np.generic)):
         return _listed(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -103,13 +103,13 @@ def _plain(value: Any) -> Any:
 
 def _listed(array: Any) -> Any:
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
-        # The shortest text of a short float is not that of the same value as a double.
+        # The shortest text of a float32 differs from that of the same value as a double.
         return array.astype(np.float32).astype("U").astype(np.float64).tolist()
     return (array.astype("M8[us]") if array.dtype.kind == "M" else array).tolist()
 
 
 def _finite(value: Any, depth: int) -> Any:
-    """A value in which nothing is NaN or infinite."""
+    """Returns a value with None for NaN and infinities."""
     if depth > _DEEPEST:
         raise ValueError("Circular reference detected")
     if isinstance(value, float):
@@ -131,6 +131,6 @@ def _if_installed(name: str) -> Any:
 _DEEPEST = 200
 orjson = _if_installed("orjson")
 _OPTIONS = 0 if orjson is None else orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-# Made once: `json.dumps` would make it for each call.
+# Created once: `json.dumps` would create them on each call.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode
 _decode = json.JSONDecoder(parse_constant=_no_number).decode

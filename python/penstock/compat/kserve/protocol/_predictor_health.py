@@ -1,4 +1,4 @@
-"""Whether a predictor is ready, for a transformer that is ready only while that is."""
+"""Readiness of a predictor, for a transformer that is ready only while its predictor is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["model", "server"]
 
 
 async def server(config: PredictorConfig) -> bool:
-    """Whether the predictor's server is ready; alive, in the protocol v1, which has no more."""
+    """Returns whether the predictor's server is ready; in protocol v1 whether it is alive."""
     url = config.predictor_base_url
     try:
         if config.predictor_protocol == PredictorProtocol.GRPC_V2.value:
@@ -30,7 +30,7 @@ async def server(config: PredictorConfig) -> bool:
 
 
 async def model(config: PredictorConfig, name: str) -> bool:
-    """Whether the predictor's model of that name is ready."""
+    """Returns whether the predictor's model of that name is ready."""
     url = config.predictor_base_url
     try:
         if config.predictor_protocol == PredictorProtocol.GRPC_V2.value:

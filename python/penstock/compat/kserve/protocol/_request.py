@@ -1,4 +1,4 @@
-"""A request: what a model is asked with."""
+"""`InferRequest`: a request of the Open Inference Protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.compat.kserve.protocol import _grpc, _json
 from penstock.compat.kserve.protocol._arrays import raw_bytes
 from penstock.compat.kserve.protocol._inputs_outputs import InferInput, RequestedOutput
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
-from penstock.compat.kserve.protocol._rest_body import head, listed, refuse_half, split, with_size
+from penstock.compat.kserve.protocol._rest_body import head, listed, refuse_fp16, split, with_size
 from penstock.compat.kserve.protocol._tensor import Parameters
 
 __all__ = ["InferRequest"]
@@ -24,14 +24,14 @@ class InferRequest:
     """A request of the Open Inference Protocol.
 
     Args:
-        model_name: The model that is asked.
-        infer_inputs: Its inputs.
-        request_id: The caller's id of it.
-        raw_inputs: The bytes of the inputs, in their order.
-        from_grpc: Whether it came over gRPC.
+        model_name: The requested model.
+        infer_inputs: The inputs.
+        request_id: The client's id of the request.
+        raw_inputs: The inputs' raw bytes, in their order.
+        from_grpc: Whether the request came over gRPC.
         parameters: Custom parameters; `InferParameter`s of a request that came over gRPC.
-        request_outputs: The outputs that are wanted; None is all.
-        model_version: The version that is asked.
+        request_outputs: The requested outputs; None for all.
+        model_version: The requested version.
     """
 
     def __init__(  # noqa: PLR0917 - the order is KServe's
@@ -58,7 +58,7 @@ class InferRequest:
 
     @property
     def use_binary_outputs(self) -> bool:
-        """Whether outputs are wanted as raw bytes: over gRPC, if the inputs came so; over HTTP, if a parameter says."""
+        """Whether outputs are requested as raw bytes: over gRPC if the inputs are raw, over HTTP by a parameter."""
         if self.from_grpc or dialect.is_old():
             return self._use_raw_outputs
         wanted: bool = (self.parameters or {}).get("binary_data_output", False)
@@ -66,13 +66,13 @@ class InferRequest:
 
     @classmethod
     def _from_message(cls, request: Any) -> InferRequest:
-        """A request of a `ModelInferRequest`.
+        """Returns the request of a `ModelInferRequest`.
 
         Raises:
-            InvalidInput: an input has an unknown datatype.
+            InvalidInput: an input's datatype is unknown.
         """
-        inputs = [InferInput(*_grpc.tensor(one), _arrived(one.parameters)) for one in request.inputs]
-        outputs = [RequestedOutput(one.name, _arrived(one.parameters)) for one in request.outputs]
+        inputs = [InferInput(*_grpc.tensor(one), _received_parameters(one.parameters)) for one in request.inputs]
+        outputs = [RequestedOutput(one.name, _received_parameters(one.parameters)) for one in request.outputs]
         return cls(
             request_id=request.id,
             model_name=request.model_name,
@@ -84,41 +84,41 @@ class InferRequest:
             model_version=request.model_version,
         )
 
-    # One name for the function and for what instances have, as in KServe.
+    # As in KServe, one name for the class method and for the instances' attribute.
     from_grpc: Any = _from_message
 
     @classmethod
     def from_bytes(cls, req_bytes: bytes, json_length: int, model_name: str) -> InferRequest:
-        """A request of an HTTP body: JSON, and the raw bytes of its inputs after it.
+        """Returns the request of an HTTP body: JSON, followed by its inputs' raw bytes.
 
         Args:
             req_bytes: The body.
-            json_length: The bytes of JSON in front.
-            model_name: The model that is asked.
+            json_length: The length of the JSON in bytes.
+            model_name: The requested model.
 
         Raises:
-            InvalidInput: it is no JSON, an input has neither data nor raw bytes, or FP16 in JSON.
+            InvalidInput: the JSON is invalid, or an input has neither data nor raw bytes, or is FP16 in JSON.
         """
-        said, tensors, in_json = split(InferInput, req_bytes, json_length, "inputs", model_name)
+        body, tensors, in_json = split(InferInput, req_bytes, json_length, "inputs", model_name)
         for one, listed_so in zip(tensors, in_json, strict=True):
             if listed_so and not dialect.is_old():
-                refuse_half(one, "Receiving")
-        outputs = None if said.get("outputs") is None else _asked_for(said["outputs"])
+                refuse_fp16(one, "Receiving")
+        outputs = None if body.get("outputs") is None else _requested_outputs(body["outputs"])
         return cls(
             model_name=model_name,
-            request_id=said.get("id"),
-            parameters=said.get("parameters"),
+            request_id=body.get("id"),
+            parameters=body.get("parameters"),
             infer_inputs=tensors,
             request_outputs=outputs,
         )
 
     @classmethod
     def from_inference_request(cls, request: Any, model_name: str) -> InferRequest:
-        """A request of a parsed body.
+        """Returns the request of a parsed body.
 
         Args:
             request: An `InferenceRequest` of `protocol.rest.v2_datamodels`, or a pydantic model with its attributes.
-            model_name: The model that is asked.
+            model_name: The requested model.
 
         Raises:
             InvalidInput: an input is FP16.
@@ -128,7 +128,7 @@ class InferRequest:
         ]
         for one in inputs:
             if not dialect.is_old():
-                refuse_half(one, "Sending")
+                refuse_fp16(one, "Sending")
         outputs = [RequestedOutput(one.name, one.parameters or {}) for one in request.outputs or ()]
         return cls(
             request_id=request.id,
@@ -139,53 +139,53 @@ class InferRequest:
         )
 
     def to_rest(self) -> Any:
-        """The request as an HTTP body.
+        """Returns the request as an HTTP body.
 
         Returns:
-            A dict for JSON, and None; or, if an input has raw bytes, the body's bytes, and how many of them are JSON.
+            A dict for JSON, and None; or, if an input has raw bytes, the body's bytes and the length of their JSON.
             In the dialect of 0.13 the dict alone.
 
         Raises:
             InvalidInput: an input has no data, or is FP16 in JSON.
         """
         if dialect.is_old():
-            return self._to_dict_of_old()
+            return self._to_rest_013()
         heads, tails = [], []
-        for one in map(self._filled, self.inputs):
+        for one in map(self._checked, self.inputs):
             raw = self._raw(one)
             if raw is None:
-                refuse_half(one, "Sending")
+                refuse_fp16(one, "Sending")
                 heads.append({**head(one), "data": listed(one)})
             else:
                 heads.append(with_size(head(one), raw))
                 tails.append(raw)
-        said: dict[str, Any] = {"id": self.id or str(uuid.uuid4()), "model_name": self.model_name, "inputs": heads}
+        body: dict[str, Any] = {"id": self.id or str(uuid.uuid4()), "model_name": self.model_name, "inputs": heads}
         if self.request_outputs:
-            said["outputs"] = [_wanted(one) for one in self.request_outputs]
+            body["outputs"] = [_output_body(one) for one in self.request_outputs]
         if self.parameters:
-            said["parameters"] = to_http_parameters(self.parameters)
+            body["parameters"] = to_http_parameters(self.parameters)
         if not tails:
-            return said, None
-        text = _json.dumps(said)
+            return body, None
+        text = _json.dumps(body)
         return b"".join([text, *tails]), len(text)
 
-    def _to_dict_of_old(self) -> dict[str, Any]:
-        heads = [{**head(self._filled(one)), "data": listed(one)} for one in self.inputs]
-        said: dict[str, Any] = {"id": self.id or str(uuid.uuid4()), "inputs": heads}
+    def _to_rest_013(self) -> dict[str, Any]:
+        heads = [{**head(self._checked(one)), "data": listed(one)} for one in self.inputs]
+        body: dict[str, Any] = {"id": self.id or str(uuid.uuid4()), "inputs": heads}
         if self.parameters:
-            said["parameters"] = to_http_parameters(self.parameters)
-        return said
+            body["parameters"] = to_http_parameters(self.parameters)
+        return body
 
     def to_grpc(self) -> Any:
-        """The request as a `ModelInferRequest`. Arrays travel as raw bytes, lists as typed contents.
+        """Returns the request as a `ModelInferRequest`. Arrays travel as raw bytes, lists as typed contents.
 
         Raises:
-            InvalidInput: an input has no data, or a datatype that has no typed contents.
+            InvalidInput: an input has no data, or a datatype without typed contents.
         """
         return _grpc.request(self)
 
     def as_dataframe(self) -> Any:
-        """The inputs as columns of a pandas DataFrame, by their names; BYTES are text.
+        """Returns the inputs as columns of a pandas DataFrame, by name; BYTES are text.
 
         Raises:
             ImportError: pandas is not installed.
@@ -195,11 +195,11 @@ class InferRequest:
         return frame(self.inputs)
 
     def get_input_by_name(self, name: str) -> InferInput | None:
-        """The first input of that name, or None."""
+        """Returns the first input of that name, or None."""
         return next((one for one in self.inputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Id, model name, inputs, parameters, and whether it came over gRPC."""
+        """Returns id, model name, inputs, parameters, and whether the request came over gRPC."""
         return {
             "id": self.id,
             "model_name": self.model_name,
@@ -219,8 +219,8 @@ class InferRequest:
             f'"parameters": {self.parameters},"from_grpc": {self.from_grpc}'
         )
 
-    def _filled(self, one: InferInput) -> InferInput:
-        """The input, if it has elements, and has them once."""
+    def _checked(self, one: InferInput) -> InferInput:
+        """Returns an input after checking that it has elements, and has them once."""
         if one._array is None:
             if one._value is None and one._raw is None:
                 raise InvalidInput(f"'data' field is missing for input '{one.name}' for model '{self.model_name}'")
@@ -231,7 +231,7 @@ class InferRequest:
         return one
 
     def _raw(self, one: InferInput) -> bytes | None:
-        """The bytes of an input that travels so. FP16 does, unless it was given as a list."""
+        """Returns the raw bytes of an input, or None. FP16 travels raw unless it was given as a list."""
         if one.datatype == "FP16" and (one._array is not None or isinstance(one._value, np.ndarray)):
             return raw_bytes(one._outgoing(), one.datatype)
         raw: bytes | None = one._raw_data
@@ -241,22 +241,22 @@ class InferRequest:
         return (self.model_name, self.id, self.from_grpc, self.parameters, self.inputs, self.request_outputs)
 
 
-def _asked_for(said: Any) -> list[RequestedOutput]:
+def _requested_outputs(body: Any) -> list[RequestedOutput]:
     try:
-        return [RequestedOutput(one["name"], one.get("parameters")) for one in said]
+        return [RequestedOutput(one["name"], one.get("parameters")) for one in body]
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidInput(f"Unrecognized request format: a wanted output needs a name: {error}") from None
 
 
-def _arrived(parameters: Any) -> Parameters:
-    """A tensor's parameters as the dialect shows them."""
+def _received_parameters(parameters: Any) -> Parameters:
+    """Returns a tensor's parameters in the dialect's form."""
     if dialect.is_old():
         return parameters  # type: ignore[no-any-return] # a map of the script's own kind
     return to_http_parameters(parameters) if parameters else None
 
 
-def _wanted(output: RequestedOutput) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": output.name}
+def _output_body(output: RequestedOutput) -> dict[str, Any]:
+    body: dict[str, Any] = {"name": output.name}
     if output.parameters:
-        said["parameters"] = to_http_parameters(output.parameters)
-    return said
+        body["parameters"] = to_http_parameters(output.parameters)
+    return body

@@ -1,4 +1,4 @@
-"""A response: what a model answers."""
+"""`InferResponse`: a response of the Open Inference Protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.compat.kserve.protocol import _grpc, _json
 from penstock.compat.kserve.protocol._arrays import raw_bytes
 from penstock.compat.kserve.protocol._inputs_outputs import InferOutput, RequestedOutput
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
-from penstock.compat.kserve.protocol._rest_body import flat, head, listed, refuse_half, split, with_size
+from penstock.compat.kserve.protocol._rest_body import flat, head, listed, refuse_fp16, split, with_size
 from penstock.compat.kserve.protocol._tensor import Parameters
 
 __all__ = ["InferResponse"]
@@ -21,15 +21,15 @@ class InferResponse:
     """A response of the Open Inference Protocol.
 
     Args:
-        response_id: The id of the request that it answers.
-        model_name: The model that answers.
-        infer_outputs: Its outputs.
-        model_version: The version that answers.
-        raw_outputs: The bytes of the outputs, in their order.
-        from_grpc: Whether it came over gRPC.
+        response_id: The request's id.
+        model_name: The model's name.
+        infer_outputs: The outputs.
+        model_version: The model's version.
+        raw_outputs: The outputs' raw bytes, in their order.
+        from_grpc: Whether the response came over gRPC.
         parameters: Custom parameters; `InferParameter`s of a response that came over gRPC.
-        use_binary_outputs: Whether the outputs shall travel as raw bytes, where the request does not say it of each.
-        requested_outputs: The outputs that the request asks for; None is all.
+        use_binary_outputs: Whether outputs travel as raw bytes, unless the request says so per output.
+        requested_outputs: The requested outputs; None for all.
     """
 
     def __init__(  # noqa: PLR0917 - the order is KServe's
@@ -57,10 +57,10 @@ class InferResponse:
 
     @classmethod
     def _from_message(cls, response: Any) -> InferResponse:
-        """A response of a `ModelInferResponse`.
+        """Returns the response of a `ModelInferResponse`.
 
         Raises:
-            InvalidInput: an output has an unknown datatype.
+            InvalidInput: an output's datatype is unknown.
         """
         return cls(
             model_name=response.model_name,
@@ -72,16 +72,16 @@ class InferResponse:
             from_grpc=True,
         )
 
-    # One name for the function and for what instances have, as in KServe.
+    # As in KServe, one name for the class method and for the instances' attribute.
     from_grpc: Any = _from_message
 
     @classmethod
     def from_rest(cls, model_name: Any = None, response: Any = None) -> InferResponse:
-        """A response of a JSON answer.
+        """Returns the response of a JSON body.
 
         Args:
-            model_name: The model that answers; or the answer, if it is the only argument.
-            response: The answer as a dict.
+            model_name: The model's name; or the body, if it is the only argument.
+            response: The body as a dict.
 
         Raises:
             TypeError: neither is a dict.
@@ -106,65 +106,65 @@ class InferResponse:
 
     @classmethod
     def from_bytes(cls, res_bytes: bytes, json_length: int) -> InferResponse:
-        """A response of an HTTP body: JSON, and the raw bytes of its outputs after it.
+        """Returns the response of an HTTP body: JSON, followed by its outputs' raw bytes.
 
         Args:
             res_bytes: The body.
-            json_length: The bytes of JSON in front.
+            json_length: The length of the JSON in bytes.
 
         Raises:
-            InvalidInput: it is no JSON, or an output has neither data nor raw bytes.
+            InvalidInput: the JSON is invalid, or an output has neither data nor raw bytes.
         """
-        said, outputs, _ = split(InferOutput, res_bytes, json_length, "outputs", None)
+        body, outputs, _ = split(InferOutput, res_bytes, json_length, "outputs", None)
         return cls(
-            model_name=said["model_name"],
-            model_version=said.get("model_version"),
-            response_id=said.get("id"),
-            parameters=said.get("parameters"),
+            model_name=body["model_name"],
+            model_version=body.get("model_version"),
+            response_id=body.get("id"),
+            parameters=body.get("parameters"),
             infer_outputs=outputs,
         )
 
     def to_rest(self) -> Any:
-        """The response as an HTTP body.
+        """Returns the response as an HTTP body.
 
         Returns:
-            A dict for JSON, and None; or, if an output is wanted as raw bytes, the body's bytes, and how many of them
-            are JSON. In the dialect of 0.13 the dict alone.
+            A dict for JSON, and None; or, if an output travels as raw bytes, the body's bytes and the length of their
+            JSON. In the dialect of 0.13 the dict alone.
 
         Raises:
-            InvalidInput: an output has no data or is FP16 in JSON, or one is asked for that is not there.
+            InvalidInput: an output has no data, is FP16 in JSON, or does not exist.
         """
         if dialect.is_old():
-            return self._said([{**head(self._filled(one)), "data": listed(one)} for one in self.outputs])
+            return self._body([{**head(self._checked(one)), "data": listed(one)} for one in self.outputs])
         heads, tails = [], []
-        for output, binary in self._wanted():
+        for output, binary in self._outputs_to_send():
             if binary:
                 raw = raw_bytes(output._outgoing(), output.datatype)
                 heads.append(with_size(head(output), raw))
                 tails.append(raw)
             else:
-                refuse_half(output, "Sending")
+                refuse_fp16(output, "Sending")
                 heads.append({**head(output), "data": flat(output)})
-        said = self._said(heads)
+        body = self._body(heads)
         if not tails:
-            return said, None
-        text = _json.dumps(said)
+            return body, None
+        text = _json.dumps(body)
         return b"".join([text, *tails]), len(text)
 
     def to_grpc(self) -> Any:
-        """The response as a `ModelInferResponse`. Arrays travel as raw bytes, lists as typed contents.
+        """Returns the response as a `ModelInferResponse`. Arrays travel as raw bytes, lists as typed contents.
 
         Raises:
-            InvalidInput: an output has no data, or a datatype that has no typed contents.
+            InvalidInput: an output has no data, or a datatype without typed contents.
         """
         return _grpc.response(self)
 
     def get_output_by_name(self, name: str) -> InferOutput | None:
-        """The first output of that name, or None."""
+        """Returns the first output of that name, or None."""
         return next((one for one in self.outputs if one.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Id, model name, outputs, parameters, and whether it came over gRPC."""
+        """Returns id, model name, outputs, parameters, and whether the response came over gRPC."""
         return {
             "id": self.id,
             "model_name": self.model_name,
@@ -187,30 +187,30 @@ class InferResponse:
     def _compared(self) -> tuple[Any, ...]:
         return (self.model_name, self.model_version, self.id, self.from_grpc, self.parameters, self.outputs)
 
-    def _wanted(self) -> list[tuple[InferOutput, bool]]:
-        """The outputs to send, and whether each goes as raw bytes."""
+    def _outputs_to_send(self) -> list[tuple[InferOutput, bool]]:
+        """Returns the outputs to send, and whether each goes as raw bytes."""
         if not self._requested_outputs:
-            return [(self._filled(one), bool(self._use_binary_outputs)) for one in self.outputs]
+            return [(self._checked(one), bool(self._use_binary_outputs)) for one in self.outputs]
         found = []
         for one in self._requested_outputs:
             output = self.get_output_by_name(one.name)
             if output is None:
                 raise InvalidInput(f"Unexpected inference output '{one.name}' for model '{self.model_name}'")
-            found.append((self._filled(output), bool(one.binary_data)))
+            found.append((self._checked(output), bool(one.binary_data)))
         return found
 
-    def _filled(self, output: InferOutput) -> InferOutput:
+    def _checked(self, output: InferOutput) -> InferOutput:
         if output._array is None and output._value is None and output._raw is None:
             raise InvalidInput(f"'data' field is missing for output '{output.name}' for model '{self.model_name}'")
         return output
 
-    def _said(self, outputs: list[dict[str, Any]]) -> dict[str, Any]:
-        said: dict[str, Any] = {
+    def _body(self, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+        body: dict[str, Any] = {
             "id": self.id,
             "model_name": self.model_name,
             "model_version": self.model_version,
             "outputs": outputs,
         }
         if self.parameters:
-            said["parameters"] = to_http_parameters(self.parameters)
-        return said
+            body["parameters"] = to_http_parameters(self.parameters)
+        return body

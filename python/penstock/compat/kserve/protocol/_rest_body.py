@@ -1,4 +1,4 @@
-"""Requests and responses as HTTP bodies: JSON, with raw bytes after it where they are wanted."""
+"""HTTP bodies of requests and responses: JSON, followed by raw bytes for binary tensors."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from penstock.compat.kserve.protocol._arrays import listed as as_list
 from penstock.compat.kserve.protocol._parameters import to_http_parameters
 from penstock.compat.kserve.protocol._tensor import InferTensor
 
-__all__ = ["flat", "head", "leaves", "listed", "refuse_half", "split", "with_size"]
+__all__ = ["flat", "head", "leaves", "listed", "refuse_fp16", "split", "with_size"]
 
 AnyTensor = TypeVar("AnyTensor", bound=InferTensor)
 
 
 def head(tensor: InferTensor) -> dict[str, Any]:
-    """A tensor in JSON, without its elements."""
-    said: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+    """Returns a tensor's JSON object without its elements."""
+    message: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
     parameters = dict(to_http_parameters(tensor.parameters)) if tensor.parameters else {}
-    # Said of raw bytes that do follow, and of no others.
+    # Set by `with_size` if raw bytes follow, and only then.
     parameters.pop("binary_data_size", None)
     if parameters:
-        said["parameters"] = parameters
-    return said
+        message["parameters"] = parameters
+    return message
 
 
-def with_size(said: dict[str, Any], raw: bytes) -> dict[str, Any]:
-    """A tensor in JSON whose elements follow as raw bytes."""
-    return {**said, "parameters": {**said.get("parameters", {}), "binary_data_size": len(raw)}}
+def with_size(message: dict[str, Any], raw: bytes) -> dict[str, Any]:
+    """Returns a tensor's JSON object whose elements follow as raw bytes."""
+    return {**message, "parameters": {**message.get("parameters", {}), "binary_data_size": len(raw)}}
 
 
 def listed(tensor: InferTensor) -> Any:
-    """A tensor's elements for JSON: lists as they are, nested or not; arrays row by row."""
+    """Returns a tensor's elements for JSON: lists unchanged, nested or not; arrays row by row."""
     if tensor._array is not None:
         return as_list(tensor._array, tensor.datatype, tensor._shown)
     value = tensor._value
@@ -44,7 +44,7 @@ def listed(tensor: InferTensor) -> Any:
 
 
 def flat(tensor: InferTensor) -> list[Any]:
-    """A tensor's elements for JSON, row by row."""
+    """Returns a tensor's elements for JSON, row by row."""
     copy = type(tensor)(tensor.name, tensor.shape, tensor.datatype)
     array = tensor._outgoing()
     copy.set_data_from_numpy(array, binary_data=False)
@@ -53,14 +53,14 @@ def flat(tensor: InferTensor) -> list[Any]:
 
 
 def leaves(values: Any) -> list[Any]:
-    """The elements of lists in lists, in their order."""
+    """Returns the elements of nested lists in order."""
     if not any(isinstance(value, (list, tuple)) for value in values):
         return list(values)
     return [leaf for value in values for leaf in (leaves(value) if isinstance(value, (list, tuple)) else [value])]
 
 
-def refuse_half(tensor: InferTensor, verb: str) -> None:
-    """Refuses FP16 in JSON, where the dialect has no such thing."""
+def refuse_fp16(tensor: InferTensor, verb: str) -> None:
+    """Refuses FP16 in JSON, which the later dialect does not support."""
     if tensor.datatype == "FP16":
         kind = "input" if type(tensor).__name__ == "InferInput" else "output"
         raise InvalidInput(
@@ -71,19 +71,19 @@ def refuse_half(tensor: InferTensor, verb: str) -> None:
 def split(
     kind: type[AnyTensor], body: bytes, json_length: int, field: str, model_name: str | None
 ) -> tuple[dict[str, Any], list[AnyTensor], list[bool]]:
-    """What a body says, its tensors, and which of them had their elements in JSON.
+    """Returns a body's JSON object, its tensors, and for each tensor whether its elements were in the JSON.
 
     Raises:
-        InvalidInput: it is no JSON object of the protocol's, or a tensor has no elements.
+        InvalidInput: the JSON is not an object of the protocol, or a tensor has no elements.
     """
-    said = _json.loads_request(body[:json_length])
-    if not isinstance(said, dict) or not isinstance(said.get(field), list):
+    message = _json.loads_request(body[:json_length])
+    if not isinstance(message, dict) or not isinstance(message.get(field), list):
         raise InvalidInput(f'Expected "{field}" to be a list')
     if model_name is None:
-        model_name = said.get("model_name")
+        model_name = message.get("model_name")
     tensors, in_json, at = [], [], json_length
-    for one in said[field]:
-        tensor = _named(kind, one)
+    for one in message[field]:
+        tensor = _tensor(kind, one)
         size, data = (tensor.parameters or {}).get("binary_data_size"), one.get("data")
         in_json.append(data is not None)
         if data is not None:
@@ -96,12 +96,12 @@ def split(
         else:
             raise InvalidInput(f"'data' field is missing for {field[:-1]} '{tensor.name}' for model '{model_name}'")
         tensors.append(tensor)
-    return said, tensors, in_json
+    return message, tensors, in_json
 
 
-def _named(kind: type[AnyTensor], said: Any) -> AnyTensor:
+def _tensor(kind: type[AnyTensor], message: Any) -> AnyTensor:
     try:
-        tensor = kind(said["name"], said["shape"], said["datatype"], parameters=said.get("parameters"))
+        tensor = kind(message["name"], message["shape"], message["datatype"], parameters=message.get("parameters"))
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidInput(f"Unrecognized request format: a tensor needs name, shape and datatype: {error}") from None
     if not isinstance(tensor.parameters or {}, dict):

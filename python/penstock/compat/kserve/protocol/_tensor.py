@@ -1,4 +1,4 @@
-"""What the inputs of a request and the outputs of a response have in common: a named tensor."""
+"""`InferTensor`: the named tensor that inputs and outputs derive from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
-from penstock.compat.kserve.protocol._arrays import Shown, as_objects, byte_size, kept, listed, raw_bytes, same
+from penstock.compat.kserve.protocol._arrays import Shown, as_objects, byte_size, copied, listed, raw_bytes, same
 from penstock.compat.kserve.protocol._bytes_elements import Array, as_text, deserialize_bytes_tensor
 from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
 
@@ -23,9 +23,9 @@ _RAW, _TYPED = Shown.RAW, Shown.TYPED
 
 
 class InferTensor:
-    """A tensor with a name, in whichever form it came: a list, an array, or raw bytes.
+    """A named tensor in the form in which it came: a list, an array, or raw bytes.
 
-    It is held as it came. Lists of arrays, and raw bytes of arrays, are made when somebody looks at them.
+    Conversions happen on first access: lists from arrays, and raw bytes from arrays.
     """
 
     __slots__ = ("_array", "_datatype", "_name", "_parameters", "_raw", "_shape", "_shown", "_value")
@@ -53,17 +53,17 @@ class InferTensor:
         parameters: Parameters = None,
         shown: Shown = Shown.LIST,
     ) -> AnyTensor:
-        """A tensor of an array that nobody else writes to; nothing is converted, and nothing copied.
+        """Returns a tensor of an array that is not written to elsewhere, without conversion or copy.
 
         Args:
-            name: Its name.
-            datatype: In upper case.
-            array: Of the datatype's numpy type; BYTES are objects.
-            parameters: Its custom parameters.
-            shown: How it looks.
+            name: The name on the wire.
+            datatype: The datatype in upper case.
+            array: An array of the datatype's numpy type; BYTES are objects.
+            parameters: Custom parameters.
+            shown: The form in which a script sees it.
         """
         self = cls.__new__(cls)
-        # One after the other: tuples take longer, and this is done for each tensor that comes.
+        # Separate assignments: this runs per received tensor, and tuple assignment is slower.
         self._name = name
         self._datatype = datatype
         self._parameters = parameters
@@ -79,7 +79,7 @@ class InferTensor:
         self._value = [] if shown is _RAW else None
 
     def _hold_parsed(self) -> None:
-        """Holds what its raw bytes are as an array, looking as if it had come as a list."""
+        """Replaces raw bytes by an array, in the form of a list."""
         array = self.as_numpy()
         self._raw = None
         self._hold(array, Shown.LIST)
@@ -114,7 +114,7 @@ class InferTensor:
 
     @property
     def parameters(self) -> Parameters:
-        """The tensor's custom parameters, if it has any."""
+        """The tensor's custom parameters, or None."""
         return self._parameters
 
     @parameters.setter
@@ -123,9 +123,9 @@ class InferTensor:
 
     @property
     def data(self) -> Any:
-        """The elements as a list, or the array that was given; empty or None where there are raw bytes instead."""
+        """The elements as a list, or the array that was set; empty or None if raw bytes are set instead."""
         if self._array is not None and self._shown < _RAW:
-            # Whoever has the list may change it, so from now on it is what counts.
+            # The script may change the list, so from now on the list is authoritative.
             self._shape, self._value, self._array = self.shape, listed(self._array, self._datatype, self._shown), None
         return self._value
 
@@ -144,7 +144,7 @@ class InferTensor:
 
     @property
     def _raw_data(self) -> Any:
-        """The elements' bytes, where they were given so: little-endian, row by row; BYTES with their lengths."""
+        """The elements' bytes if set: little-endian, row by row; BYTES with their lengths."""
         if self._raw is None and self._array is not None and self._shown >= _RAW:
             self._raw = raw_bytes(self._array, self._datatype)
         return self._raw
@@ -158,12 +158,12 @@ class InferTensor:
         self._array, self._raw = None, raw
 
     def as_numpy(self) -> Array:
-        """The tensor as an array of its datatype and shape; BYTES are objects.
+        """Returns the tensor as an array of its datatype and shape; BYTES are objects.
 
-        Numbers of raw bytes are a view, which cannot be written to; else it is a copy.
+        Numbers of raw bytes are a read-only view, all else is a copy.
 
         Raises:
-            InvalidInput: there is no such datatype, or the elements do not fill the shape.
+            InvalidInput: the datatype is unknown, or the elements do not fill the shape.
         """
         array = self._array
         if array is not None:
@@ -183,7 +183,7 @@ class InferTensor:
         return self._shaped(self._from_value(self.data, dtype))
 
     def _outgoing(self) -> Array:
-        """The tensor as an array to be sent, not to be written to; nothing is copied where there is an array."""
+        """Returns the tensor as an array to be sent, not to be written to; an array is not copied."""
         value = self._value
         if isinstance(value, np.ndarray):
             self._check(value)
@@ -196,22 +196,21 @@ class InferTensor:
         return as_objects(array) if self._datatype == "BYTES" else array
 
     def set_data_from_numpy(self, tensor: Array, binary_data: bool = True) -> None:
-        """Takes the elements of an array. They are copied.
+        """Sets the elements from an array, which is copied.
 
         Args:
-            tensor: Of the datatype and shape that were given before.
-            binary_data: Whether they travel as raw bytes; False is as a list in JSON.
+            tensor: An array of the tensor's datatype and shape.
+            binary_data: Whether they travel as raw bytes; False for a list in JSON.
 
         Raises:
-            InferenceError: it is no array, or one of another datatype or shape; or its bytes shall be in JSON, and are
-                not UTF-8.
+            InferenceError: `tensor` is not an array, its datatype or shape differs, or BYTES for JSON are not UTF-8.
         """
         if not isinstance(tensor, np.ndarray):
             raise InferenceError("input_tensor must be a numpy array")
         self._check(tensor)
         self._raw = None
         if binary_data:
-            array = kept(tensor, self._datatype)
+            array = copied(tensor, self._datatype)
             self._hold(array, Shown.BINARY)
             self._set_parameter("binary_data_size", byte_size(array, self._datatype))
         else:
@@ -220,7 +219,7 @@ class InferTensor:
             if self._datatype == "BYTES":
                 self._value, self._array = as_text(tensor), None
             else:
-                self._hold(kept(tensor, self._datatype), Shown.LIST)
+                self._hold(copied(tensor, self._datatype), Shown.LIST)
 
     def to_dict(self) -> dict[str, Any]:
         """Name, shape, datatype, data and parameters."""
@@ -263,7 +262,7 @@ class InferTensor:
             shaped: Array = array.reshape(self._shape)
             return shaped
         except (TypeError, ValueError) as error:
-            raise self._mistake(error) from None
+            raise self._element_error(error) from None
 
     def _from_bytes(self, raw: bytes, dtype: type) -> Array:
         if self._datatype == "BYTES":
@@ -271,7 +270,7 @@ class InferTensor:
         try:
             return np.frombuffer(raw, dtype=np.dtype(dtype).newbyteorder("<"))
         except ValueError as error:
-            raise self._mistake(error) from None
+            raise self._element_error(error) from None
 
     def _from_value(self, value: Any, dtype: type) -> Array:
         if self._datatype == "BYTES" and isinstance(value, np.ndarray) and value.dtype.kind in "mM":
@@ -279,9 +278,9 @@ class InferTensor:
         try:
             return np.array(value, dtype=dtype)
         except (OverflowError, TypeError, ValueError) as error:
-            raise self._mistake(error) from None
+            raise self._element_error(error) from None
 
-    def _mistake(self, error: Exception) -> Exception:
+    def _element_error(self, error: Exception) -> Exception:
         """What to raise of elements that do not make the tensor."""
         return error
 

@@ -1,4 +1,4 @@
-"""`DataPlane`: what a server says of itself and of its models, and a way to call them without it."""
+"""`DataPlane`: metadata and readiness of a server and its models, and direct calls of models."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["DataPlane"]
 
 
 class DataPlane:
-    """The models of a repository, as the server's routes see them.
+    """The models of a repository, for the server's routes.
 
     Args:
         model_registry: The repository.
-        predictor_config: The predictor of its models; else that of this process.
+        predictor_config: The predictor of the models; by default this process's.
     """
 
     def __init__(self, model_registry: ModelRepository, predictor_config: PredictorConfig | None = None) -> None:
@@ -40,10 +40,10 @@ class DataPlane:
         return self._predictor_config or context.get_predictor_config()
 
     def get_model_from_registry(self, name: str) -> Any:
-        """The model of a name.
+        """Returns the model of a name.
 
         Raises:
-            ModelNotFound: there is none.
+            ModelNotFound: the repository has no such model.
         """
         model = self._model_registry.get_model(name)
         if model is None:
@@ -51,10 +51,10 @@ class DataPlane:
         return model
 
     async def get_model(self, name: str) -> Any:
-        """The model of a name, after a call of its `load` if it is not ready.
+        """Returns the model of a name, after calling its `load` if it is not ready.
 
         Raises:
-            ModelNotFound: there is none.
+            ModelNotFound: the repository has no such model.
         """
         model = self.get_model_from_registry(name)
         if not await is_ready(self._model_registry, name):
@@ -63,11 +63,11 @@ class DataPlane:
 
     @staticmethod
     async def live() -> dict[str, str]:
-        """Whether the server lives: `{"status": "alive"}`."""
+        """Returns `{"status": "alive"}`."""
         return {"status": "alive"}
 
     def metadata(self) -> dict[str, Any]:
-        """The server's name, version and extensions."""
+        """Returns the server's name, version and extensions."""
         return {
             "name": self._server_name,
             "version": self._server_version,
@@ -75,10 +75,10 @@ class DataPlane:
         }
 
     async def model_metadata(self, model_name: str) -> dict[str, Any]:
-        """A model's name, platform, inputs and outputs.
+        """Returns a model's name, platform, inputs and outputs.
 
         Raises:
-            ModelNotFound: there is none.
+            ModelNotFound: the repository has no such model.
         """
         model = self.get_model_from_registry(model_name)
         types = []
@@ -88,7 +88,7 @@ class DataPlane:
         return {"name": model_name, "platform": "", "inputs": types[0], "outputs": types[1]}
 
     async def ready(self) -> bool:
-        """Whether the server is ready: always, unless its predictor is to be asked."""
+        """Returns whether the server is ready: always, unless its predictor is checked."""
         config = self._checked_predictor()
         if config is None:
             return True
@@ -97,14 +97,14 @@ class DataPlane:
         return await _predictor_health.server(config)
 
     async def model_ready(self, model_name: str, disable_predictor_health_check: bool = False) -> bool:
-        """Whether a model is ready.
+        """Returns whether a model is ready.
 
         Args:
-            model_name: The model.
-            disable_predictor_health_check: Whether the predictor is not asked, though it is to be.
+            model_name: The model's name.
+            disable_predictor_health_check: Whether to skip the check of the predictor.
 
         Raises:
-            ModelNotFound: there is none.
+            ModelNotFound: the repository has no such model.
         """
         self.get_model_from_registry(model_name)
         config = self._checked_predictor()
@@ -115,11 +115,11 @@ class DataPlane:
         return await is_ready(self._model_registry, model_name)
 
     async def infer(self, model_name: str, request: Any, headers: dict[str, str] | None = None) -> Any:
-        """Calls a model: its answer, as `Model.__call__` gives it."""
+        """Returns a model's response, as `Model.__call__` does."""
         return await (await self.get_model(model_name))(request, headers=headers)
 
     async def explain(self, model_name: str, request: Any, headers: dict[str, str] | None = None) -> Any:
-        """Has a model explain: its answer, as `Model.__call__` gives it."""
+        """Returns a model's explanation, as `Model.__call__` does."""
         return await (await self.get_model(model_name))(request, headers=headers, verb=InferenceVerb.EXPLAIN)
 
     def _checked_predictor(self) -> PredictorConfig | None:

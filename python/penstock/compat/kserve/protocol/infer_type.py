@@ -1,4 +1,4 @@
-"""Requests, responses and their tensors, as models get and give them."""
+"""Requests, responses and their tensors: KServe's `infer_type`."""
 
 from __future__ import annotations
 

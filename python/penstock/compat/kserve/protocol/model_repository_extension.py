@@ -1,4 +1,4 @@
-"""`ModelRepositoryExtension`: what clients may ask of a repository."""
+"""`ModelRepositoryExtension`: loading, unloading and listing for clients."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ class ModelRepositoryExtension:
         self._model_registry = model_registry
 
     async def index(self, filter_ready: bool | None = False) -> list[dict[str, str]]:
-        """All models with their state.
+        """Returns all models with their state.
 
         Args:
-            filter_ready: Whether only those that are ready are wanted.
+            filter_ready: Whether to return ready models only.
 
         Returns:
-            For each its `name`, its `state`, "Ready" or "NotReady", and an empty `reason`.
+            A dict per model: `name`, `state` ("Ready" or "NotReady"), and an empty `reason`.
         """
-        found = []
+        index_rows = []
         for name in list(self._model_registry.get_models()):
             ready = await is_ready(self._model_registry, name)
             if ready or not filter_ready:
-                found.append({"name": name, "state": "Ready" if ready else "NotReady", "reason": ""})
-        return found
+                index_rows.append({"name": name, "state": "Ready" if ready else "NotReady", "reason": ""})
+        return index_rows
 
     async def load(self, model_name: str) -> None:
-        """Has the repository load a model, or load it anew.
+        """Loads or reloads a model.
 
         Raises:
-            ModelNotReady: it raised, or there is no such model that is ready afterwards.
+            ModelNotReady: loading failed, or the model is not ready afterwards.
         """
         load: Any = self._model_registry.load
         try:
             if inspect.iscoroutinefunction(load):
                 await load(model_name)
             else:
-                # It may take minutes.
+                # On a thread: loading may take minutes.
                 loaded = await asyncio.to_thread(load, model_name)
                 if inspect.isawaitable(loaded):
                     await loaded
@@ -60,10 +60,10 @@ class ModelRepositoryExtension:
             raise ModelNotReady(model_name)
 
     async def unload(self, model_name: str) -> None:
-        """Has the repository unload a model.
+        """Unloads a model.
 
         Raises:
-            ModelNotFound: there is none of that name.
+            ModelNotFound: the repository has no such model.
         """
         unload: Any = self._model_registry.unload
         try:

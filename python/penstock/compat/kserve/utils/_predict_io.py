@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from penstock.compat.kserve.errors import InferenceError, InvalidInput
-from penstock.compat.kserve.protocol._arrays import Shown, byte_size, kept
-from penstock.compat.kserve.protocol._parameters import plain_value
+from penstock.compat.kserve.protocol._arrays import Shown, byte_size, copied
+from penstock.compat.kserve.protocol._parameters import parameter_value
 from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest, InferResponse
 from penstock.compat.kserve.utils._dataframe import is_frame, pandas
 from penstock.compat.kserve.utils.numpy_codec import from_np_dtype
@@ -38,7 +38,7 @@ def get_predict_input(payload: dict[str, Any] | InferRequest, columns: list[Any]
         return _rows(payload["inputs"] if "inputs" in payload else payload["instances"], columns)
     if not isinstance(payload, InferRequest):
         raise InvalidInput(f"unsupported payload type {type(payload)}")
-    if plain_value((payload.parameters or {}).get("content_type")) == "pd":
+    if parameter_value((payload.parameters or {}).get("content_type")) == "pd":
         return payload.as_dataframe()
     first = payload.inputs[0]
     if first.datatype == "BYTES" and first._raw_data is None:
@@ -115,7 +115,7 @@ def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput
     datatype = from_np_dtype(array.dtype)
     if datatype is None or (array.dtype == object and array.ndim == 0):
         raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
-    held = kept(array, datatype)
+    held = copied(array, datatype)
     if not binary:
         # Bytes that are no text may be wanted raw; if not, who writes the JSON says so.
         return InferOutput._holding(name, datatype, held, None, Shown.LIST)

@@ -1,1 +1,1 @@
-"""What travels over gRPC."""
+"""gRPC messages and service."""

@@ -1,40 +1,37 @@
-"""What tools of protocol buffers ask of a message's type: as much of it as they use to read and print messages."""
+"""Descriptors of messages, as far as protobuf's tools use them to read and print messages."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
-
-if TYPE_CHECKING:
-    from penstock.compat.kserve.protocol.grpc._message import Message
+from penstock.compat.kserve.protocol.grpc._fields import Field, FieldMessage, Kind
 
 __all__ = ["field", "message"]
 
 _OPTIONAL, _REPEATED = 1, 3
 
 
-_MADE: dict[str, Any] = {}
+_DESCRIPTORS: dict[str, Any] = {}
 
 
-def message(kind: type[Message]) -> Any:
-    """The descriptor of a message's type."""
-    if kind.FULL_NAME in _MADE:
-        return _MADE[kind.FULL_NAME]
-    made = _MADE[kind.FULL_NAME] = _described(kind.FULL_NAME, is_map=False)
-    made.fields = [_of_message(kind, one) for one in kind.FIELDS]
-    made.fields_by_name = {one.name: one for one in made.fields}
-    made.fields_by_number = {one.number: one for one in made.fields}
-    return made
+def message(kind: type[FieldMessage]) -> Any:
+    """Returns the descriptor of a message type."""
+    if kind.FULL_NAME in _DESCRIPTORS:
+        return _DESCRIPTORS[kind.FULL_NAME]
+    descriptor = _DESCRIPTORS[kind.FULL_NAME] = _described(kind.FULL_NAME, is_map=False)
+    descriptor.fields = [_of_message(kind, one) for one in kind.FIELDS]
+    descriptor.fields_by_name = {one.name: one for one in descriptor.fields}
+    descriptor.fields_by_number = {one.number: one for one in descriptor.fields}
+    return descriptor
 
 
-def field(kind: type[Message], one: Field) -> Any:
-    """The descriptor of one of its fields."""
+def field(kind: type[FieldMessage], one: Field) -> Any:
+    """Returns the descriptor of a field."""
     return message(kind).fields_by_name[one.name]
 
 
-def _of_message(kind: type[Message], one: Field) -> Any:
+def _of_message(kind: type[FieldMessage], one: Field) -> Any:
     inside = None
     if one.is_map:
         inside = _entry(f"{kind.FULL_NAME}.{_camel(one.name, first=True)}Entry", one)
@@ -45,11 +42,11 @@ def _of_message(kind: type[Message], one: Field) -> Any:
 
 def _entry(name: str, one: Field) -> Any:
     assert one.message is not None
-    made = _described(name, is_map=True)
+    descriptor = _described(name, is_map=True)
     key, value = Field(1, "key", Kind.STRING), Field(2, "value", Kind.MESSAGE, message=one.message)
-    made.fields = [_field(f"{name}.key", key, None), _field(f"{name}.value", value, message(one.message))]
-    made.fields_by_name = {one.name: one for one in made.fields}
-    return made
+    descriptor.fields = [_field(f"{name}.key", key, None), _field(f"{name}.value", value, message(one.message))]
+    descriptor.fields_by_name = {one.name: one for one in descriptor.fields}
+    return descriptor
 
 
 def _described(full_name: str, *, is_map: bool) -> Any:

@@ -1,19 +1,16 @@
-"""What a message's fields are: their numbers, names and kinds, and how the protocol buffers' tools see them."""
+"""Field declarations of messages: numbers, names and kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from penstock.compat.kserve.protocol.grpc._message import Message
-
-__all__ = ["Field", "Kind", "choice", "many", "mapped", "one"]
+__all__ = ["Field", "FieldMessage", "Kind", "many", "mapped", "one", "one_of"]
 
 
 class Kind(Enum):
-    """The kinds of values, with the numbers of their type and of their C++ type in descriptors."""
+    """Kinds of values, with their type and C++ type numbers in descriptors."""
 
     DOUBLE = (1, 5)
     FLOAT = (2, 6)
@@ -34,7 +31,24 @@ DEFAULTS: dict[Kind, Any] = {
     Kind.STRING: "",
     Kind.BYTES: b"",
 }
-"""The values of fields that are not set; 0 where there is none."""
+"""Default values of fields; 0 for kinds that are not listed."""
+
+
+class FieldMessage(Protocol):
+    """`Message` as the modules of its fields see it."""
+
+    FIELDS: ClassVar[Any]
+    """A tuple of `Field`."""
+    FULL_NAME: ClassVar[str]
+
+    def __init__(self, **values: Any) -> None: ...
+
+    @classmethod
+    def _of(cls, value: Any) -> Any:
+        """Returns a message of this class, from a dict or another message."""
+
+    def _set_fields(self) -> list[Field]:
+        """Returns the fields that are set."""
 
 
 @dataclass(frozen=True)
@@ -45,41 +59,41 @@ class Field:
     name: str
     kind: Kind
     repeated: bool = False
-    message: type[Message] | None = None
-    """The class of its values, if they are messages."""
+    message: type[FieldMessage] | None = None
+    """The class of values that are messages."""
     is_map: bool = False
-    """Whether it maps texts to those messages."""
+    """Whether the field maps text to those messages."""
     oneof: str | None = None
-    """The choice that it is one of."""
+    """The oneof that the field belongs to."""
 
     @property
     def default(self) -> Any:
-        """Its value where it is not set."""
+        """The value of an unset field."""
         return DEFAULTS.get(self.kind, 0)
 
     @property
     def plain(self) -> bool:
-        """Whether it is one value that is no message."""
+        """Whether the field is a single value that is not a message."""
         return not self.repeated and self.kind is not Kind.MESSAGE
 
 
-def one(number: int, name: str, kind: Kind | type[Message]) -> Field:
-    """A field with one value."""
+def one(number: int, name: str, kind: Kind | type[FieldMessage]) -> Field:
+    """Returns a field with one value."""
     return Field(number, name, kind) if isinstance(kind, Kind) else Field(number, name, Kind.MESSAGE, message=kind)
 
 
-def many(number: int, name: str, kind: Kind | type[Message]) -> Field:
-    """A field with any number of values."""
+def many(number: int, name: str, kind: Kind | type[FieldMessage]) -> Field:
+    """Returns a repeated field."""
     if isinstance(kind, Kind):
         return Field(number, name, kind, repeated=True)
     return Field(number, name, Kind.MESSAGE, repeated=True, message=kind)
 
 
-def mapped(number: int, name: str, kind: type[Message]) -> Field:
-    """A field that maps texts to messages."""
+def mapped(number: int, name: str, kind: type[FieldMessage]) -> Field:
+    """Returns a field that maps text to messages."""
     return Field(number, name, Kind.MESSAGE, repeated=True, message=kind, is_map=True)
 
 
-def choice(oneof: str, *fields: Field) -> tuple[Field, ...]:
-    """Fields of which one is set at most."""
+def one_of(oneof: str, *fields: Field) -> tuple[Field, ...]:
+    """Returns the fields of a oneof."""
     return tuple(Field(field.number, field.name, field.kind, oneof=oneof) for field in fields)

@@ -1,4 +1,4 @@
-"""Messages of protocol buffers, as scripts use them; nothing is registered anywhere, and no package is needed."""
+"""`Message`: protobuf messages, without registration in a descriptor pool."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Message"]
 
 
 class Message:
-    """A message. Its values are its attributes, and its constructor's keywords.
+    """A message. Fields are attributes, and keywords of the constructor.
 
-    Fields that are not set have a default: 0, False, an empty text, list or map, or a message without values.
+    Unset fields have a default: 0, False, empty text, list or map, or a message without values.
     """
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -35,7 +35,7 @@ class Message:
 
     @classmethod
     def _of(cls, value: Any) -> Any:
-        """A message of this class with the values of another, of a dict, or of a message that protobuf generated."""
+        """Returns a message of this class: of a dict, or a copy of a message of this or a generated class."""
         if isinstance(value, dict):
             return cls(**value)
         if not isinstance(value, Message) and not hasattr(value, "SerializeToString"):
@@ -82,10 +82,10 @@ class Message:
         self.__dict__[name] = value
 
     def HasField(self, field_name: str) -> bool:
-        """Whether a message, or one of a choice, or the choice itself, is set.
+        """Returns whether a message field, a field of a oneof, or the oneof is set.
 
         Raises:
-            ValueError: there is no such field, or it is of those that are always there.
+            ValueError: the field is unknown, or has no presence.
         """
         field = self._by_name.get(field_name)
         if field is None:
@@ -97,10 +97,10 @@ class Message:
         return self._is_set(field)
 
     def WhichOneof(self, oneof_group: str) -> str | None:
-        """Which field of a choice is set.
+        """Returns the name of the field of a oneof that is set.
 
         Raises:
-            ValueError: there is no such choice.
+            ValueError: the oneof is unknown.
         """
         fields = [field for field in self.FIELDS if field.oneof == oneof_group]
         if not fields:
@@ -108,11 +108,11 @@ class Message:
         return next((field.name for field in fields if field.name in self.__dict__), None)
 
     def ListFields(self) -> list[tuple[Any, Any]]:
-        """The fields that are set, each with its descriptor, by their numbers."""
+        """Returns descriptor and value of each set field, by field number."""
         return [(_descriptors.field(type(self), one), self.__dict__[one.name]) for one in self._set_fields()]
 
     def ClearField(self, field_name: str) -> None:
-        """Sets a field, or a choice, to its default."""
+        """Sets a field or a oneof to its default."""
         names = [field.name for field in self.FIELDS if field_name in (field.name, field.oneof)]
         if not names:
             raise ValueError(f'Protocol message {type(self).__name__} has no "{field_name}" field.')
@@ -124,62 +124,62 @@ class Message:
         self.__dict__.clear()
 
     def CopyFrom(self, other: Any) -> None:
-        """Takes another message's values, and keeps none of its own."""
+        """Replaces all values by another message's."""
         taken = self._of(other)
         self.Clear()
         self.__dict__.update(taken.__dict__)
 
     def MergeFrom(self, other: Any) -> None:
-        """Takes another message's values; lists go on, maps take more, messages merge."""
+        """Merges another message's values: lists are extended, maps updated, messages merged."""
         _wire.read(self, self._of(other).SerializeToString())
 
     def SerializeToString(self, **_: Any) -> bytes:
-        """The message's bytes."""
+        """Returns the message's bytes."""
         return _wire.written(self)
 
     def SerializePartialToString(self, **_: Any) -> bytes:
-        """The message's bytes; no field is required, so it is the same as `SerializeToString`."""
+        """Returns the message's bytes, as `SerializeToString`: no field is required."""
         return _wire.written(self)
 
     def ParseFromString(self, serialized: bytes) -> int:
-        """Takes the values of a message's bytes, and keeps none of its own. Gives their number.
+        """Replaces all values by those of a message's bytes; returns their length.
 
         Raises:
-            ValueError: they are no such message.
+            ValueError: the bytes are not such a message.
         """
         self.Clear()
         return self.MergeFromString(serialized)
 
     def MergeFromString(self, serialized: bytes) -> int:
-        """Takes the values of a message's bytes. Gives their number.
+        """Merges the values of a message's bytes; returns their length.
 
         Raises:
-            ValueError: they are no such message.
+            ValueError: the bytes are not such a message.
         """
         _wire.read(self, bytes(serialized))
         return len(serialized)
 
     @classmethod
     def FromString(cls, s: bytes) -> Any:
-        """A message of its bytes.
+        """Returns the message of its bytes.
 
         Raises:
-            ValueError: they are no such message.
+            ValueError: the bytes are not such a message.
         """
         message = cls()
         message.MergeFromString(s)
         return message
 
     def ByteSize(self) -> int:
-        """How many bytes `SerializeToString` gives."""
+        """Returns the length of `SerializeToString`."""
         return len(_wire.written(self))
 
     def IsInitialized(self) -> bool:
-        """True: no field is required."""
+        """Returns True: no field is required."""
         return True
 
     def SetInParent(self) -> None:
-        """Has the message that this one is in know it as set, even without values."""
+        """Marks the message as present in its parent, even without values."""
         self.__dict__["_present"] = True
 
     def _set_fields(self) -> list[Field]:
@@ -213,5 +213,5 @@ class Message:
 
     @property
     def DESCRIPTOR(self) -> Any:
-        """What the message's fields are, for tools such as `google.protobuf.json_format`."""
+        """The message's descriptor, for tools such as `google.protobuf.json_format`."""
         return _descriptors.message(type(self))

@@ -1,22 +1,19 @@
-"""Messages as people read them."""
+"""Text format of messages."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
-
-if TYPE_CHECKING:
-    from penstock.compat.kserve.protocol.grpc._message import Message
+from penstock.compat.kserve.protocol.grpc._fields import Field, FieldMessage, Kind
 
 __all__ = ["shown"]
 
 
-def shown(message: Message, indent: str = "") -> str:
-    """A line for each value; messages in braces."""
+def shown(message: FieldMessage, indent: str = "") -> str:
+    """Returns a line per value, with messages in braces."""
     return "".join(_field(field, message.__dict__[field.name], indent) for field in message._set_fields())
 
 
@@ -42,7 +39,7 @@ def _plain(field: Field, value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
     if field.kind is Kind.FLOAT:
-        # As few digits as tell it from its neighbours.
+        # The shortest digits that distinguish a float32.
         return str(np.float32(value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 

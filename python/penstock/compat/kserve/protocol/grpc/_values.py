@@ -1,4 +1,4 @@
-"""The values of fields: which are taken, and the lists and maps that hold several."""
+"""Values of fields: type checks, and containers of repeated fields and maps."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _RANGES = {
 
 
 def checked(field: Field, value: Any) -> Any:
-    """A value as its field holds it.
+    """Returns a value in the form of its field.
 
     Raises:
-        TypeError: it is of another type.
-        ValueError: it is out of the field's range.
+        TypeError: the value has another type.
+        ValueError: the value is out of the field's range.
     """
     kind = field.kind
     if kind in _RANGES:
@@ -56,22 +56,22 @@ def _text(value: Any) -> str:
 
 
 class Repeated(list[Any]):
-    """The values of a repeated field. A list that takes the field's values only."""
+    """The values of a repeated field: a list with type checks."""
 
     def __init__(self, field: Field, values: Iterable[Any] = ()) -> None:
         super().__init__(_all(field, values))
         self._field = field
 
     def append(self, value: Any) -> None:
-        """Adds one value."""
+        """Appends a value."""
         super().append(checked(self._field, value))
 
     def extend(self, values: Iterable[Any]) -> None:
-        """Adds all of these values."""
+        """Appends values."""
         super().extend(_all(self._field, values))
 
     def insert(self, index: Any, value: Any) -> None:
-        """Puts a value before another."""
+        """Inserts a value."""
         super().insert(index, checked(self._field, value))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -83,7 +83,7 @@ class Repeated(list[Any]):
         return self
 
     def MergeFrom(self, other: Iterable[Any]) -> None:
-        """Adds all values of another field."""
+        """Appends the values of another field."""
         self.extend(other)
 
     def __reduce__(self) -> Any:
@@ -99,7 +99,7 @@ def _all(field: Field, values: Iterable[Any]) -> list[Any]:
         rounded: list[Any] = np.array(found, dtype=np.float64).astype(np.float32).astype(np.float64).tolist()
         return rounded
     if field.kind in _RANGES and kinds == {int}:
-        # All are in range if the ends are.
+        # Least and greatest suffice.
         checked(field, min(found)), checked(field, max(found))
         return found
     return [checked(field, value) for value in found]
@@ -114,21 +114,21 @@ class RepeatedMessages(list[Any]):
         super().__init__(self._message._of(value) for value in values)
 
     def add(self, **values: Any) -> Any:
-        """A new message at the end."""
+        """Appends and returns a new message."""
         message = self._message(**values)
         super().append(message)
         return message
 
     def append(self, value: Any) -> None:
-        """Adds a copy of a message."""
+        """Appends a copy of a message."""
         super().append(self._message._of(value))
 
     def extend(self, values: Iterable[Any]) -> None:
-        """Adds copies of these messages."""
+        """Appends copies of messages."""
         super().extend([self._message._of(value) for value in values])
 
     def MergeFrom(self, other: Iterable[Any]) -> None:
-        """Adds copies of another field's messages."""
+        """Appends copies of another field's messages."""
         self.extend(other)
 
     def __reduce__(self) -> Any:
@@ -136,7 +136,7 @@ class RepeatedMessages(list[Any]):
 
 
 class MessageMap(dict[str, Any]):
-    """Messages by name. Asked for one that is not there, it makes one."""
+    """Messages by name; access to a missing key creates its message."""
 
     def __init__(self, field: Field, values: Any = ()) -> None:
         assert field.message is not None
@@ -150,13 +150,13 @@ class MessageMap(dict[str, Any]):
         raise ValueError("Direct assignment of submessage not allowed: change the message that is at the key")
 
     def get_or_create(self, key: str) -> Any:
-        """The message of that name, a new one if there is none."""
+        """Returns the message of a key, created if missing."""
         if key not in self:
             super().__setitem__(_text(key), self._message())
         return self[key]
 
     def MergeFrom(self, other: Any) -> None:
-        """Takes copies of another map's messages."""
+        """Copies another map's messages into this one."""
         for key, value in dict(other).items():
             super().__setitem__(key, self._message._of(value))
 

@@ -1,4 +1,4 @@
-"""Numbers in groups of seven bits, many at once."""
+"""Varints, encoded and decoded in bulk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHIFTS = np.arange(0, 7 * _LONGEST, 7, dtype=np.uint64)
 
 
 def number(value: int) -> bytes:
-    """One number that is not negative."""
+    """Returns the varint of a number that is not negative."""
     if value < 0x80:
         return bytes((value,))
     groups = bytearray()
@@ -26,12 +26,12 @@ def number(value: int) -> bytes:
 
 
 def length_of(data: bytes) -> bytes:
-    """The number of bytes that follow."""
+    """Returns the varint of a length."""
     return number(len(data))
 
 
 def encoded(values: np.ndarray[Any, Any]) -> bytes:
-    """Integers or booleans, one after the other; negative ones as the 64 bits that they have."""
+    """Returns integers or booleans as varints; negative ones as 64 bits in two's complement."""
     flat = values.ravel()
     if flat.size and flat.min() >= 0 and flat.max() < 0x80:
         return flat.astype(np.uint8).tobytes()
@@ -45,10 +45,10 @@ def encoded(values: np.ndarray[Any, Any]) -> bytes:
 
 
 def decoded(data: Any) -> np.ndarray[Any, Any]:
-    """The numbers of such bytes, 64 bits of each without a sign.
+    """Returns the numbers of a sequence of varints, as unsigned 64 bits.
 
     Raises:
-        ValueError: the last one is cut off, or one has more than ten bytes.
+        ValueError: the last varint is truncated, or one has more than ten bytes.
     """
     groups = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(groups < 0x80)

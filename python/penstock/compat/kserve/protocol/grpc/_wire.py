@@ -1,40 +1,37 @@
-"""Messages as bytes: numbers in groups of seven bits, and everything else with its length in front."""
+"""Wire format of messages."""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from penstock.compat.kserve.protocol.grpc._fields import Field, Kind
+from penstock.compat.kserve.protocol.grpc._fields import Field, FieldMessage, Kind
 from penstock.compat.kserve.protocol.grpc._varints import decoded, encoded, number
-
-if TYPE_CHECKING:
-    from penstock.compat.kserve.protocol.grpc._message import Message
 
 __all__ = ["DecodeError", "read", "written"]
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END, _FIXED32 = range(6)
 _FIXED: dict[Kind, tuple[int, str]] = {Kind.DOUBLE: (_FIXED64, "<f8"), Kind.FLOAT: (_FIXED32, "<f4")}
-_MEANT = {
+_CASTS = {
     Kind.BOOL: np.bool_,
     Kind.INT32: np.int32,
     Kind.INT64: np.int64,
     Kind.UINT32: np.uint32,
     Kind.UINT64: np.uint64,
 }
-"""What is kept of the 64 bits of a number."""
+"""The numpy type to which a varint's 64 bits are cut."""
 _DEPTH = 100
-"""Messages in messages, as protocol buffers count them by default."""
+"""Nesting limit of messages, protobuf's default."""
 
 
 class DecodeError(ValueError):
-    """The bytes are no message of the type."""
+    """The bytes are not a message of the type."""
 
 
-def written(message: Message) -> bytes:
-    """A message's bytes."""
+def written(message: FieldMessage) -> bytes:
+    """Returns a message's bytes."""
     parts: list[bytes] = []
     for field in message._set_fields():
         value = message.__dict__[field.name]
@@ -52,7 +49,7 @@ def written(message: Message) -> bytes:
     return b"".join(parts)
 
 
-def _entry(key: str, value: Message) -> bytes:
+def _entry(key: str, value: FieldMessage) -> bytes:
     parts: list[bytes] = []
     for field, data in ((1, key.encode()), (2, written(value))):
         parts += [_varint(field << 3 | _LENGTH), _varint(len(data)), data]
@@ -85,11 +82,11 @@ def _varint(value: int) -> bytes:
     return number(value & 2**64 - 1)
 
 
-def read(message: Message, data: bytes, depth: int = 0) -> None:
-    """Gives a message the values of its bytes, beside those that it has.
+def read(message: FieldMessage, data: bytes, depth: int = 0) -> None:
+    """Merges the values of bytes into a message.
 
     Raises:
-        DecodeError: they are no such message.
+        DecodeError: the bytes are not such a message.
     """
     try:
         _read(message, memoryview(data), depth)
@@ -99,7 +96,7 @@ def read(message: Message, data: bytes, depth: int = 0) -> None:
         raise DecodeError(f"Error parsing message with type '{message.FULL_NAME}': {error}") from None
 
 
-def _read(message: Message, data: memoryview, depth: int) -> None:
+def _read(message: FieldMessage, data: memoryview, depth: int) -> None:
     if depth > _DEPTH:
         raise DecodeError(f"there are messages in messages more than {_DEPTH} deep")
     fields = {field.number: field for field in message.FIELDS}
@@ -108,13 +105,13 @@ def _read(message: Message, data: memoryview, depth: int) -> None:
         name, wire, at = _tag(data, at)
         value, at = _value(data, at, wire, name)
         field = fields.get(name)
-        # A field of another wire type is none that is known here.
+        # A field of another wire type counts as unknown.
         if field is not None and wire in _wires(field):
             _take(message, field, wire, value, depth)
 
 
 def _tag(data: memoryview, at: int) -> tuple[int, int, int]:
-    """The number and wire type of the field that begins there, and where its value begins."""
+    """Returns number and wire type of the field at `at`, and the position of its value."""
     tag, at = _number(data, at)
     if not 0 < tag >> 3 < 2**29:
         raise ValueError(f"there is no field {tag >> 3}")
@@ -129,7 +126,7 @@ def _wires(field: Field) -> tuple[int, ...]:
 
 
 def _value(data: memoryview, at: int, wire: int, field: int) -> tuple[Any, int]:
-    """The value that begins there, and where it ends. Groups, which nobody writes any more, have none."""
+    """Returns the value at `at` and the position after it; None for a group, which is deprecated."""
     if wire == _VARINT:
         return _number(data, at)
     if wire == _GROUP:
@@ -173,7 +170,7 @@ def _number(data: memoryview, at: int) -> tuple[int, int]:
             raise ValueError("a number has more than ten bytes")
 
 
-def _take(message: Message, field: Field, wire: int, value: Any, depth: int) -> None:
+def _take(message: FieldMessage, field: Field, wire: int, value: Any, depth: int) -> None:
     if field.is_map:
         _take_entry(message, field, value, depth)
     elif field.kind is Kind.MESSAGE:
@@ -193,7 +190,7 @@ def _take(message: Message, field: Field, wire: int, value: Any, depth: int) -> 
         setattr(message, field.name, _single(field.kind, wire, value))
 
 
-def _take_entry(message: Message, field: Field, data: memoryview, depth: int) -> None:
+def _take_entry(message: FieldMessage, field: Field, data: memoryview, depth: int) -> None:
     assert field.message is not None
     key, value = "", field.message()
     at = 0
@@ -214,15 +211,15 @@ def _single(kind: Kind, wire: int, value: Any) -> Any:
 
 
 def _several(kind: Kind, wire: int, value: Any) -> list[Any]:
-    """The numbers of one value, packed or alone."""
+    """Returns the numbers of a value, packed or single."""
     if kind in _FIXED:
         numbers: list[Any] = np.frombuffer(value, dtype=_FIXED[kind][1]).tolist()
         return numbers
     if wire == _VARINT:
-        return [_meant(kind, value)]
-    many: list[Any] = decoded(value).astype(_MEANT[kind]).tolist()
+        return [_cast(kind, value)]
+    many: list[Any] = decoded(value).astype(_CASTS[kind]).tolist()
     return many
 
 
-def _meant(kind: Kind, found: int) -> Any:
-    return np.array(found, dtype=np.uint64).astype(_MEANT[kind]).item()
+def _cast(kind: Kind, found: int) -> Any:
+    return np.array(found, dtype=np.uint64).astype(_CASTS[kind]).item()

@@ -1,8 +1,8 @@
-"""The messages of the Open Inference Protocol, under the names that KServe's scripts import."""
+"""Messages of the Open Inference Protocol, by KServe's names."""
 
 from __future__ import annotations
 
-from penstock.compat.kserve.protocol.grpc._fields import Kind, choice, many, mapped, one
+from penstock.compat.kserve.protocol.grpc._fields import Kind, many, mapped, one, one_of
 from penstock.compat.kserve.protocol.grpc._message import Message
 from penstock.compat.kserve.protocol.grpc._values import MessageMap, Repeated, RepeatedMessages
 
@@ -29,13 +29,13 @@ __all__ = [
 
 
 class ServerLiveRequest(Message):
-    """Asks whether the server runs."""
+    """Liveness request."""
 
     FULL_NAME = "inference.ServerLiveRequest"
 
 
 class ServerLiveResponse(Message):
-    """Whether the server runs."""
+    """Liveness response."""
 
     FULL_NAME = "inference.ServerLiveResponse"
     FIELDS = (one(1, "live", Kind.BOOL),)
@@ -43,13 +43,13 @@ class ServerLiveResponse(Message):
 
 
 class ServerReadyRequest(Message):
-    """Asks whether the server can answer."""
+    """Readiness request of the server."""
 
     FULL_NAME = "inference.ServerReadyRequest"
 
 
 class ServerReadyResponse(Message):
-    """Whether the server can answer."""
+    """Readiness response of the server."""
 
     FULL_NAME = "inference.ServerReadyResponse"
     FIELDS = (one(1, "ready", Kind.BOOL),)
@@ -57,7 +57,7 @@ class ServerReadyResponse(Message):
 
 
 class ModelReadyRequest(Message):
-    """Asks whether a model can answer."""
+    """Readiness request of a model."""
 
     FULL_NAME = "inference.ModelReadyRequest"
     FIELDS = (one(1, "name", Kind.STRING), one(2, "version", Kind.STRING))
@@ -66,7 +66,7 @@ class ModelReadyRequest(Message):
 
 
 class ModelReadyResponse(Message):
-    """Whether a model can answer."""
+    """Readiness response of a model."""
 
     FULL_NAME = "inference.ModelReadyResponse"
     FIELDS = (one(1, "ready", Kind.BOOL),)
@@ -74,13 +74,13 @@ class ModelReadyResponse(Message):
 
 
 class ServerMetadataRequest(Message):
-    """Asks what the server is."""
+    """Metadata request of the server."""
 
     FULL_NAME = "inference.ServerMetadataRequest"
 
 
 class ServerMetadataResponse(Message):
-    """What the server is."""
+    """Metadata response of the server."""
 
     FULL_NAME = "inference.ServerMetadataResponse"
     FIELDS = (one(1, "name", Kind.STRING), one(2, "version", Kind.STRING), many(3, "extensions", Kind.STRING))
@@ -90,7 +90,7 @@ class ServerMetadataResponse(Message):
 
 
 class ModelMetadataRequest(Message):
-    """Asks for a model's inputs and outputs."""
+    """Metadata request of a model."""
 
     FULL_NAME = "inference.ModelMetadataRequest"
     FIELDS = (one(1, "name", Kind.STRING), one(2, "version", Kind.STRING))
@@ -99,10 +99,10 @@ class ModelMetadataRequest(Message):
 
 
 class ModelMetadataResponse(Message):
-    """A model's inputs and outputs."""
+    """Metadata response of a model: inputs and outputs."""
 
     class TensorMetadata(Message):
-        """One of them."""
+        """An input or output."""
 
         FULL_NAME = "inference.ModelMetadataResponse.TensorMetadata"
         FIELDS = (one(1, "name", Kind.STRING), one(2, "datatype", Kind.STRING), many(3, "shape", Kind.INT64))
@@ -129,7 +129,7 @@ class InferParameter(Message):
     """The value of a custom parameter."""
 
     FULL_NAME = "inference.InferParameter"
-    FIELDS = choice(
+    FIELDS = one_of(
         "parameter_choice",
         one(1, "bool_param", Kind.BOOL),
         one(2, "int64_param", Kind.INT64),
@@ -165,7 +165,7 @@ class InferTensorContents(Message):
 
 
 class ModelInferRequest(Message):
-    """A request for an inference."""
+    """An inference request."""
 
     class InferInputTensor(Message):
         """One input."""
@@ -185,7 +185,7 @@ class ModelInferRequest(Message):
         contents: InferTensorContents
 
     class InferRequestedOutputTensor(Message):
-        """An output that is asked for."""
+        """A requested output."""
 
         FULL_NAME = "inference.ModelInferRequest.InferRequestedOutputTensor"
         FIELDS = (one(1, "name", Kind.STRING), mapped(2, "parameters", InferParameter))
@@ -212,7 +212,7 @@ class ModelInferRequest(Message):
 
 
 class ModelInferResponse(Message):
-    """What an inference has given."""
+    """An inference response."""
 
     class InferOutputTensor(Message):
         """One output."""
@@ -249,7 +249,7 @@ class ModelInferResponse(Message):
 
 
 class RepositoryModelLoadRequest(Message):
-    """Asks that a model be loaded."""
+    """Load request."""
 
     FULL_NAME = "inference.RepositoryModelLoadRequest"
     FIELDS = (one(1, "model_name", Kind.STRING),)
@@ -257,7 +257,7 @@ class RepositoryModelLoadRequest(Message):
 
 
 class RepositoryModelLoadResponse(Message):
-    """Whether the model is loaded."""
+    """Load response."""
 
     FULL_NAME = "inference.RepositoryModelLoadResponse"
     FIELDS = (one(1, "model_name", Kind.STRING), one(2, "isLoaded", Kind.BOOL))
@@ -266,7 +266,7 @@ class RepositoryModelLoadResponse(Message):
 
 
 class RepositoryModelUnloadRequest(Message):
-    """Asks that a model be unloaded."""
+    """Unload request."""
 
     FULL_NAME = "inference.RepositoryModelUnloadRequest"
     FIELDS = (one(1, "model_name", Kind.STRING),)
@@ -274,7 +274,7 @@ class RepositoryModelUnloadRequest(Message):
 
 
 class RepositoryModelUnloadResponse(Message):
-    """Whether the model is unloaded."""
+    """Unload response."""
 
     FULL_NAME = "inference.RepositoryModelUnloadResponse"
     FIELDS = (one(1, "model_name", Kind.STRING), one(2, "isUnloaded", Kind.BOOL))

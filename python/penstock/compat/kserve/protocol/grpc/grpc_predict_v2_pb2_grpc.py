@@ -1,4 +1,4 @@
-"""The service of the Open Inference Protocol, for scripts that speak gRPC themselves; needs the package grpcio."""
+"""The gRPC service of the Open Inference Protocol, for scripts that use grpcio themselves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CALLS = (
 
 
 class GRPCInferenceServiceStub:
-    """Asks a server; each call is a method of its name.
+    """Client of the service; each call is a method of its name.
 
     Args:
-        channel: Of `grpc` or `grpc.aio`.
+        channel: A channel of `grpc` or `grpc.aio`.
     """
 
     ServerLive: Any
@@ -42,7 +42,7 @@ class GRPCInferenceServiceStub:
 
 
 class GRPCInferenceServiceServicer:
-    """Answers calls; a subclass has a method for each that it answers."""
+    """Base of a service; a subclass has a method per implemented call."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _CALLS:
@@ -59,7 +59,7 @@ class GRPCInferenceServiceServicer:
 
 
 def add_GRPCInferenceServiceServicer_to_server(servicer: Any, server: Any) -> None:
-    """Has a server of `grpc` or `grpc.aio` answer with a servicer."""
+    """Adds a service to a server of `grpc` or `grpc.aio`."""
     import grpc
 
     handlers = {

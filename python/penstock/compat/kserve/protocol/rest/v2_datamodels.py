@@ -1,4 +1,4 @@
-"""The bodies of the Open Inference Protocol over HTTP, as objects; they stand in for KServe's pydantic models."""
+"""HTTP bodies of the Open Inference Protocol as dataclasses, in place of KServe's pydantic models."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 
 class Body:
-    """What all of them have: they are made of dicts, and dicts are made of them."""
+    """Base of all bodies: conversion from and to dicts."""
 
     PARTS: ClassVar[dict[str, type[Body]]] = {}
-    """The fields that are lists of other objects."""
+    """The fields that are lists of bodies."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type] # each that derives is a dataclass
@@ -41,10 +41,10 @@ class Body:
 
     @classmethod
     def model_validate(cls, obj: Any) -> Any:
-        """One of a dict; what is one already is given back.
+        """Returns the body of a dict; a body is returned unchanged.
 
         Raises:
-            ValueError: it is neither, a field that is needed is not there, or one is no list that has to be.
+            ValueError: `obj` is neither, a required field is missing, or a field is not a list that has to be one.
         """
         if isinstance(obj, cls):
             return obj
@@ -57,24 +57,24 @@ class Body:
         return cls(**{one.name: obj[one.name] for one in known if one.name in obj})
 
     def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
-        """A dict of it.
+        """Returns the body as a dict.
 
         Args:
-            exclude_none: Whether fields that are None are left out.
+            exclude_none: Whether to leave out fields that are None.
         """
         dumped: dict[str, Any] = _dumped(self, exclude_none)
         return dumped
 
     def model_dump_json(self, *, exclude_none: bool = False) -> str:
-        """A JSON text of it; as `model_dump`."""
+        """Returns the body as JSON text; arguments as for `model_dump`."""
         return json.dumps(self.model_dump(exclude_none=exclude_none), ensure_ascii=False, separators=(",", ":"))
 
     def dict(self, *, exclude_none: bool = False) -> Any:
-        """As `model_dump`, under the name that older pydantic had for it."""
+        """Returns `model_dump`, under older pydantic's name."""
         return self.model_dump(exclude_none=exclude_none)
 
     def json(self, *, exclude_none: bool = False) -> str:
-        """As `model_dump_json`, under the name that older pydantic had for it."""
+        """Returns `model_dump_json`, under older pydantic's name."""
         return self.model_dump_json(exclude_none=exclude_none)
 
 
@@ -89,21 +89,21 @@ def _dumped(value: Any, exclude_none: bool) -> Any:
 
 @dataclass(kw_only=True)
 class ServerLiveResponse(Body):
-    """Whether the server runs."""
+    """Liveness of the server."""
 
     live: bool
 
 
 @dataclass(kw_only=True)
 class ServerReadyResponse(Body):
-    """Whether the server can answer."""
+    """Readiness of the server."""
 
     ready: bool
 
 
 @dataclass(kw_only=True)
 class ServerMetadataResponse(Body):
-    """What the server is."""
+    """Metadata of the server."""
 
     name: str
     version: str
@@ -121,14 +121,14 @@ class MetadataTensor(Body):
 
 @dataclass(kw_only=True)
 class ListModelsResponse(Body):
-    """The models' names."""
+    """Names of the models."""
 
     models: list[str]
 
 
 @dataclass(kw_only=True)
 class ModelMetadataResponse(Body):
-    """What a model takes and gives."""
+    """Metadata of a model: inputs and outputs."""
 
     PARTS = {"inputs": MetadataTensor, "outputs": MetadataTensor}  # noqa: RUF012 - never changed
     name: str
@@ -140,7 +140,7 @@ class ModelMetadataResponse(Body):
 
 @dataclass(kw_only=True)
 class ModelReadyResponse(Body):
-    """Whether a model can answer."""
+    """Readiness of a model."""
 
     name: str
     ready: bool
@@ -159,7 +159,7 @@ class RequestInput(Body):
 
 @dataclass(kw_only=True)
 class RequestOutput(Body):
-    """An output that a request asks for."""
+    """A requested output."""
 
     name: str
     parameters: dict[str, Any] | None = None
@@ -178,7 +178,7 @@ class ResponseOutput(Body):
 
 @dataclass(kw_only=True)
 class InferenceRequest(Body):
-    """A request for an inference."""
+    """An inference request."""
 
     PARTS = {"inputs": RequestInput, "outputs": RequestOutput}  # noqa: RUF012 - never changed
     id: str | None = None
@@ -189,7 +189,7 @@ class InferenceRequest(Body):
 
 @dataclass(kw_only=True)
 class InferenceResponse(Body):
-    """What an inference has given."""
+    """An inference response."""
 
     PARTS = {"outputs": ResponseOutput}  # noqa: RUF012 - never changed
     model_name: str

@@ -1,4 +1,4 @@
-"""OpenAI's routes: models that answer them, and the types of requests and answers."""
+"""OpenAI's routes: models, and types of requests and responses."""
 
 from __future__ import annotations
 

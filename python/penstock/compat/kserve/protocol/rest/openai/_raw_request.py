@@ -1,4 +1,4 @@
-"""`raw_request` and `context["response"]`: an HTTP request and its answer as handlers of KServe's scripts see them."""
+"""`raw_request` and `context["response"]`: an HTTP request and its response for handlers of KServe's scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Headers", "RawRequest", "RawResponse"]
 
 
 class Headers(MutableMapping[str, str]):
-    """Headers by name, in any case."""
+    """Headers by case-insensitive name."""
 
     def __init__(self, headers: Mapping[str, str] | None = None) -> None:
         self._values = {name.lower(): value for name, value in (headers or {}).items()}
@@ -40,16 +40,16 @@ class Headers(MutableMapping[str, str]):
 
 
 class RawRequest(MutableMapping[str, Any]):
-    """An HTTP request: its head, its body, and as a mapping whatever a script puts into it.
+    """An HTTP request: its head, its body, and a mapping for the script's own values.
 
     Attributes:
-        headers: By name in any case.
-        method: Such as "POST".
-        path_params: What stands in the place of a route's names.
-        query_params: By name; of those that come twice the last.
-        scope: What it holds as a mapping.
-        state: For whatever a script keeps with it.
-        url: With its `path` and `query`.
+        headers: Headers by case-insensitive name.
+        method: The HTTP method.
+        path_params: Path parameters by name.
+        query_params: Query parameters by name; the last value of a repeated one.
+        scope: The mapping's content.
+        state: A namespace for the script's own values.
+        url: An object with `path` and `query`.
     """
 
     def __init__(self, request: Any) -> None:
@@ -62,15 +62,15 @@ class RawRequest(MutableMapping[str, Any]):
         self.scope: dict[str, Any] = {"type": "http", "method": self.method, "path": request.path}
 
     async def body(self) -> bytes:
-        """The body as it came."""
+        """Returns the body's bytes."""
         return bytes(self._request.body)
 
     async def json(self) -> Any:
-        """The body's JSON value."""
+        """Returns the body's JSON value."""
         return json.loads(self._request.body)
 
     async def is_disconnected(self) -> bool:
-        """Whether the client has left."""
+        """Returns whether the client has disconnected."""
         return bool(self._request.cancelled)
 
     def __getitem__(self, name: str) -> Any:
@@ -93,11 +93,11 @@ class RawRequest(MutableMapping[str, Any]):
 
 
 class RawResponse:
-    """What a script may say of the answer before it is sent.
+    """Headers and status that a script sets before the response is sent.
 
     Attributes:
-        headers: Sent with the answer.
-        status_code: Its status; None for the usual one.
+        headers: Headers of the response.
+        status_code: Its status; None for the default.
     """
 
     def __init__(self) -> None:

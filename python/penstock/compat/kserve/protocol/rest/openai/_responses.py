@@ -1,4 +1,4 @@
-"""What handlers give, as bodies and server-sent events."""
+"""Results of handlers as bodies and server-sent events."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["body_of", "events", "is_error", "is_stream"]
 DONE = b"data: [DONE]\n\n"
 
 
-def is_stream(answer: Any) -> bool:
-    """Whether a handler answers piece by piece."""
-    return hasattr(answer, "__aiter__")
+def is_stream(result: Any) -> bool:
+    """Returns whether a result is streamed."""
+    return hasattr(result, "__aiter__")
 
 
-def is_error(answer: Any) -> bool:
-    """Whether an answer is an error in OpenAI's form."""
-    return hasattr(getattr(answer, "error", None), "code")
+def is_error(result: Any) -> bool:
+    """Returns whether a result is an error in OpenAI's form."""
+    return hasattr(getattr(result, "error", None), "code")
 
 
-def body_of(answer: Any) -> bytes:
-    """The JSON of an answer: an object of ours, of pydantic, or what JSON has itself."""
-    if hasattr(answer, "model_dump_json"):
-        text: str = answer.model_dump_json()
+def body_of(result: Any) -> bytes:
+    """Returns a result as JSON: an object of this package, of pydantic, or a plain value."""
+    if hasattr(result, "model_dump_json"):
+        text: str = result.model_dump_json()
         return text.encode()
-    return _json.dumps(answer)
+    return _json.dumps(result)
 
 
-async def events(pieces: Any) -> AsyncGenerator[bytes, None]:
-    """The pieces as server-sent events; text as it is. An error after the first of them is an event too."""
+async def events(chunks: Any) -> AsyncGenerator[bytes, None]:
+    """Yields chunks as server-sent events; text unchanged. An error after the first chunk is an event too."""
     done = False
     sent = False
-    async with aclosing(_closable(pieces)) as items:
+    async with aclosing(_Closable(chunks)) as items:
         try:
             async for item in items:
                 if isinstance(item, str | bytes):
@@ -51,29 +51,29 @@ async def events(pieces: Any) -> AsyncGenerator[bytes, None]:
             if not sent:
                 raise
             logger.error("Exception:", exc_info=raised)
-            yield b"data: " + body_of(_told(raised)) + b"\n\n"
+            yield b"data: " + body_of(_error_of(raised)) + b"\n\n"
             done = True
     if done:
         yield DONE
 
 
-def _told(raised: Exception) -> Any:
+def _error_of(raised: Exception) -> Any:
     if isinstance(raised, OpenAIError):
         return response_of(raised)
     text = f"{type(raised).__name__} : {raised}"
     return create_error_response(text, "InternalServerError", status_code=HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-class _closable:
-    """An async iterator that can be closed, whatever it is."""
+class _Closable:
+    """An async iterator with an `aclose`, whatever it wraps."""
 
-    def __init__(self, pieces: Any) -> None:
-        self._pieces = pieces
+    def __init__(self, chunks: Any) -> None:
+        self._chunks = chunks
 
     def __aiter__(self) -> Any:
-        return self._pieces.__aiter__()
+        return self._chunks.__aiter__()
 
     async def aclose(self) -> None:
-        close = getattr(self._pieces, "aclose", None)
+        close = getattr(self._chunks, "aclose", None)
         if close is not None:
             await close()

@@ -1,4 +1,4 @@
-"""`openai_routes`: OpenAI's routes for KServe's models, as models of Penstock with routes of their own."""
+"""OpenAI's routes for KServe's models, as a Penstock model with raw-request routes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock import Final, Request, Response
 from penstock.compat.kserve._request import errors
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
 from penstock.compat.kserve.logging import logger
-from penstock.compat.kserve.protocol.rest.openai._handler_kind import KINDS
+from penstock.compat.kserve.protocol.rest.openai._endpoints import ENDPOINTS
 from penstock.compat.kserve.protocol.rest.openai._raw_request import RawRequest, RawResponse
 from penstock.compat.kserve.protocol.rest.openai._responses import body_of, events, is_error, is_stream
 from penstock.compat.kserve.protocol.rest.openai._signatures import call, takes_old
@@ -29,58 +29,58 @@ from penstock.compat.kserve.protocol.rest.openai.types._parsing import Validatio
 from penstock.integrations import json_text
 
 if TYPE_CHECKING:
-    from penstock.compat.kserve._server.event_loops import LoopSetUp
+    from penstock.compat.kserve._request.bind_options import LoopHooks
 
 __all__ = ["openai_routes", "route_prefix"]
 
 PREFIX = "KSERVE_OPENAI_ROUTE_PREFIX"
 EVENTS = "text/event-stream; charset=utf-8"
 CONCURRENCY = 1024
-"""Requests that are under way at once."""
+"""The most concurrent requests."""
 
 
 def route_prefix() -> str:
-    """What stands before OpenAI's paths: the environment's KSERVE_OPENAI_ROUTE_PREFIX, else `/openai`."""
+    """Returns the prefix of OpenAI's paths: KSERVE_OPENAI_ROUTE_PREFIX, by default `/openai`."""
     prefix = os.environ.get(PREFIX, "/openai").rstrip("/")
     return prefix if prefix.startswith("/") or not prefix else f"/{prefix}"
 
 
 def openai_routes(
-    models: Iterable[Any] | Mapping[str, Any], *, on_loop: LoopSetUp | None = None
+    models: Iterable[Any] | Mapping[str, Any], *, loop_hooks: LoopHooks | None = None
 ) -> list[penstock.Model[..., Any]]:
-    """What serves OpenAI's routes for those of the models that are OpenAI's; nothing if none is.
+    """Returns the Penstock model of OpenAI's routes; an empty list without OpenAI models.
 
     Args:
-        models: What is registered: models, or models by name. A dictionary of OpenAI's models and no others is looked
-            at for each request, and may change.
-        on_loop: Begins on the event loop of their handlers, where their engines run, and ends with it.
+        models: Registered models, as an iterable or by name. A dictionary of OpenAI models alone is read on each
+            request, and may change.
+        loop_hooks: Callbacks of the handlers' event loop, on which the models' engines run.
     """
     given: Any = models
-    named: Mapping[str, Any] = given if isinstance(given, Mapping) else {one.name: one for one in given}
-    if not all(isinstance(one, OpenAIModel) for one in named.values()):
-        named = {name: one for name, one in named.items() if isinstance(one, OpenAIModel)}
-    ours = named
-    if not ours:
+    by_name: Mapping[str, Any] = given if isinstance(given, Mapping) else {one.name: one for one in given}
+    if not all(isinstance(one, OpenAIModel) for one in by_name.values()):
+        by_name = {name: one for name, one in by_name.items() if isinstance(one, OpenAIModel)}
+    openai_models = by_name
+    if not openai_models:
         return []
     prefix = route_prefix()
-    routes = [f"POST {prefix}/v1/{kind.path}" for kind in KINDS.values()]
+    routes = [f"POST {prefix}/v1/{kind.path}" for kind in ENDPOINTS.values()]
     if prefix:
-        # Without one, KServe's own routes of these paths go before.
+        # Without a prefix, KServe's own routes of these paths win.
         routes += [f"GET {prefix}/v1/models", f"GET {prefix}/v1/models/{{model}}"]
 
     class Routes(_Handler):
         """OpenAI's API for the models of this server."""
 
         def __init__(self) -> None:
-            super().__init__(ours, prefix)
-            if on_loop is not None:
-                on_loop.begin()
+            super().__init__(openai_models, prefix)
+            if loop_hooks is not None:
+                loop_hooks.begin()
 
         async def close(self) -> None:
-            """Ends what runs beside the handlers."""
+            """Closes the models' clients and ends their engines."""
             await super().close()
-            if on_loop is not None:
-                await on_loop.end()
+            if loop_hooks is not None:
+                await loop_hooks.end()
 
     options: Any = {"name": "openai", "routes": routes, "max_concurrency": CONCURRENCY}
     return [penstock.model(**options)(Routes)]
@@ -91,63 +91,66 @@ class _Handler:
         self._models, self._prefix, self._started = models, prefix, int(time.time())
 
     async def __call__(self, request: Request) -> AsyncIterator[Response | Final]:
-        """Answers one request, piece by piece if it is streamed."""
+        """Handles a request; yields chunks if the response is streamed."""
         if request.route is None:
             raise penstock.InvalidInput("this model answers HTTP requests to OpenAI's paths only")
-        told = RawResponse()
+        raw_response = RawResponse()
         try:
-            answer = await self._asked(request, told)
-            if is_stream(answer):
-                # With the first piece, so that a handler that fails at once has its own status.
-                pieces = events(answer)
-                head = await anext(pieces, b"")
+            result = await self._call_handler(request, raw_response)
+            if is_stream(result):
+                # The first chunk is awaited here, so that a handler that fails at once has its own status.
+                chunks = events(result)
+                head = await anext(chunks, b"")
             else:
                 head = None
         except Exception as raised:
-            yield Final(_failed(raised))
+            yield Final(_error_response(raised))
             return
         if head is None:
-            yield Final(_whole(answer, told))
+            yield Final(_full_response(result, raw_response))
             return
-        headers = {"cache-control": "no-cache", **told.headers}
+        headers = {"cache-control": "no-cache", **raw_response.headers}
         yield Response(
-            head, status=told.status_code or 200, headers=headers, content_type="text/event-stream; charset=utf-8"
+            head,
+            status=raw_response.status_code or 200,
+            headers=headers,
+            content_type="text/event-stream; charset=utf-8",
         )
         try:
-            async for piece in pieces:
-                yield Response(piece)
+            async for chunk in chunks:
+                yield Response(chunk)
         finally:
-            await pieces.aclose()
+            await chunks.aclose()
 
     async def close(self) -> None:
-        """Lets connections of the models go, at the end."""
+        """Closes the models' connections."""
         for model in self._models.values():
             close = getattr(model, "close_clients", None)
             if close is not None:
                 await close()
 
-    async def _asked(self, request: Request, told: RawResponse) -> Any:
+    async def _call_handler(self, request: Request, raw_response: RawResponse) -> Any:
         method, path = str(request.route).split(f" {self._prefix}/v1/", 1)
         if method == "GET":
-            return await self._about(request)
-        kind = KINDS[path]
-        said = _object(request.body)
-        if not isinstance(said, Mapping) or said.get("model") is None:
-            raise ValidationError(kind.name, kind.problems(said))
-        model = await self._ready(said["model"])
+            return await self._describe(request)
+        kind = ENDPOINTS[path]
+        body_object = _object(request.body)
+        if not isinstance(body_object, Mapping) or body_object.get("model") is None:
+            raise ValidationError(kind.name, kind.problems(body_object))
+        model = await self._ready(body_object["model"])
         handler = getattr(model, kind.method, None)
         if handler is None:
-            return create_error_response(f"Model {said['model']} does not support {kind.name} API")
-        context = {"headers": dict(request.headers), "response": told}
-        asked = kind.asked(said, context, old=takes_old(model, kind.method))
-        return await call(handler, asked, RawRequest(request), context)
+            return create_error_response(f"Model {body_object['model']} does not support {kind.name} API")
+        context = {"headers": dict(request.headers), "response": raw_response}
+        openai_request = kind.openai_request(body_object, context, old=takes_old(model, kind.method))
+        return await call(handler, openai_request, RawRequest(request), context)
 
-    async def _about(self, request: Request) -> Any:
+    async def _describe(self, request: Request) -> Any:
         name = request.path_params.get("model")
         if name is None:
             return ModelList(data=[Model(id=one, created=self._started) for one in self._models])
         await self._ready(name)
-        # KServe says no more than that it is ready.
+        # KServe's response has no body, only a status.
         return None
 
     async def _ready(self, name: str) -> Any:
@@ -168,34 +171,34 @@ def _object(body: bytes) -> Any:
 
 
 class NotJson(Exception):
-    """A body is no JSON."""
+    """The body is not JSON."""
 
 
-def _whole(answer: Any, told: RawResponse) -> Response:
-    if hasattr(answer, "status_code") and hasattr(answer, "body"):
-        # An answer of a web framework.
-        headers = {name: value for name, value in dict(answer.headers).items() if name.lower() != "content-length"}
-        return Response(bytes(answer.body), status=answer.status_code, headers={**headers, **told.headers})
-    status = status_of(answer) if is_error(answer) else told.status_code or 200
-    return Response(body_of(answer), status=status, headers=told.headers, content_type="application/json")
+def _full_response(result: Any, raw_response: RawResponse) -> Response:
+    if hasattr(result, "status_code") and hasattr(result, "body"):
+        # A web framework's response.
+        headers = {name: value for name, value in dict(result.headers).items() if name.lower() != "content-length"}
+        return Response(bytes(result.body), status=result.status_code, headers={**headers, **raw_response.headers})
+    status = status_of(result) if is_error(result) else raw_response.status_code or 200
+    return Response(body_of(result), status=status, headers=raw_response.headers, content_type="application/json")
 
 
-def _failed(raised: Exception) -> Response:
+def _error_response(raised: Exception) -> Response:
     if isinstance(raised, OpenAIError):
         logger.error("Exception:", exc_info=raised)
-        return _whole(response_of(raised), RawResponse())
+        return _full_response(response_of(raised), RawResponse())
     if isinstance(raised, NotJson):
         (error,) = raised.args
         detail = {"type": "json_invalid", "loc": ["body", getattr(error, "pos", 0)], "msg": "JSON decode error"}
-        return _refused([{**detail, "input": {}, "ctx": {"error": getattr(error, "msg", str(error))}}])
+        return _validation_response([{**detail, "input": {}, "ctx": {"error": getattr(error, "msg", str(error))}}])
     if isinstance(raised, ValidationError):
-        return _refused([one.as_dict(("body",)) for one in raised.problems])
-    answer = errors.failed(raised, over_grpc=False)
-    if isinstance(answer, BaseException):
-        raise answer
-    told: Response = answer
-    return told
+        return _validation_response([one.as_dict(("body",)) for one in raised.problems])
+    result = errors.error_response(raised, over_grpc=False)
+    if isinstance(result, BaseException):
+        raise result
+    raw_response: Response = result
+    return raw_response
 
 
-def _refused(detail: list[dict[str, Any]]) -> Response:
+def _validation_response(detail: list[dict[str, Any]]) -> Response:
     return Response(body_of({"detail": detail}), status=422, content_type="application/json")

@@ -1,4 +1,4 @@
-"""Handlers of either version of KServe, called with what they take."""
+"""Calls of handlers of either KServe version with the arguments that they take."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["call", "hook", "is_old", "takes_old"]
 
 
 def takes_old(model: Any, name: str) -> bool:
-    """Whether a model's handler of that name is to get what those of KServe 0.13 get.
+    """Returns whether a model's handler gets the requests of KServe 0.13.
 
-    A chat that an adapter makes a completion of goes by the handler that the script wrote.
+    For an adapter's chat handler the script's completion handler decides.
     """
     handler = getattr(model, name)
     follows = getattr(handler, "follows", None)
@@ -22,14 +22,14 @@ def takes_old(model: Any, name: str) -> bool:
 
 
 def is_old(handler: Callable[..., Any]) -> bool:
-    """Whether a handler takes the request alone, as those of KServe 0.13 do."""
+    """Returns whether a handler takes the request alone, as in KServe 0.13."""
     parameters = _parameters(handler)
     several = len(parameters) > 1 or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     return not several
 
 
 async def call(handler: Callable[..., Any], request: Any, raw_request: Any, context: dict[str, Any] | None) -> Any:
-    """What a handler gives. A plain one, which might block, runs on a thread."""
+    """Returns a handler's result. A plain handler might block, and runs on a thread."""
     arguments = _arguments(handler, raw_request, context)
     if not inspect.iscoroutinefunction(handler):
         given = await asyncio.to_thread(handler, request, **arguments)
@@ -42,13 +42,13 @@ def _arguments(handler: Callable[..., Any], raw_request: Any, context: dict[str,
     parameters = _parameters(handler)
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return {"raw_request": raw_request, "context": context}
-    # Between the versions, `context` came after `raw_request`.
+    # `context` was added later than `raw_request`: some handlers take only the latter.
     given = {"raw_request": raw_request, "context": context}
     return {name: value for name, value in given.items() if name in parameters}
 
 
 async def hook(method: Callable[..., Any], *given: Any, raw_request: Any) -> None:
-    """Calls a script's hook, plain or async, with the HTTP request if it takes it."""
+    """Calls a script's hook, plain or async, with the HTTP request if it takes that."""
     parameters = _parameters(method)
     named = {"raw_request": raw_request} if "raw_request" in parameters else {}
     result = method(*given, **named)
@@ -57,13 +57,13 @@ async def hook(method: Callable[..., Any], *given: Any, raw_request: Any) -> Non
 
 
 def _parameters(handler: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """A handler's parameters by name, without its object."""
+    """Returns a handler's parameters by name, without `self`."""
     function = getattr(handler, "__func__", None)
     return _of(handler, bound=False) if function is None else _of(function, bound=True)
 
 
 @functools.lru_cache(maxsize=1024)
 def _of(function: Callable[..., Any], *, bound: bool) -> dict[str, inspect.Parameter]:
-    # Asked for at each request, and slow.
+    # Cached: needed on each request, and slow.
     named = list(inspect.signature(function).parameters.items())
     return dict(named[1:] if bound else named)

@@ -1,4 +1,4 @@
-"""Asking another server: by httpx, or by the client that a script brings."""
+"""Clients of another OpenAI server: httpx, or the script's own client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.protocol.rest.openai.errors import OpenAIError, create_error_response
 from penstock.compat.kserve.protocol.rest.openai.types import ErrorResponse, ValidationError
 
-__all__ = ["Clients", "told"]
+__all__ = ["Clients", "with_upstream_errors"]
 
 _FAILURES = (
     # In this order: each of httpx's later classes is a base of one before it.
@@ -25,7 +25,7 @@ _FAILURES = (
 
 
 class Clients:
-    """The client to ask with: the script's own, or one for each event loop, since connections belong to one."""
+    """The client: the script's own, or one per event loop, since connections belong to a loop."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
@@ -33,7 +33,7 @@ class Clients:
         self._of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     def client(self) -> Any:
-        """That of the running event loop."""
+        """Returns the running event loop's client."""
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()
@@ -43,13 +43,13 @@ class Clients:
         return self._of_loops[loop]
 
     async def close(self) -> None:
-        """Closes that of the running event loop, unless it is the script's own."""
+        """Closes the running event loop's client, unless it is the script's own."""
         client = self._of_loops.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
 
     def __reduce__(self) -> Any:
-        # A process that the model is sent to has event loops and connections of its own.
+        # A worker has its own event loops and connections.
         return Clients, (self._given,)
 
 
@@ -62,10 +62,10 @@ def _httpx() -> Any:
     raise ImportError("OpenAIProxyModel asks by httpx: pip install httpx, or pass a client as http_client")
 
 
-def told(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler whose upstream's failures are answered in OpenAI's form.
+def with_upstream_errors(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a handler: upstream failures become errors in OpenAI's form.
 
-    Clients are known by the names of what they raise, whichever of httpx's versions they are of.
+    Exceptions are recognized by class name, so that every version of httpx works.
     """
 
     @functools.wraps(handler)
@@ -75,7 +75,7 @@ def told(handler: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as raised:
             names = {one.__name__ for one in type(raised).__mro__}
             if "HTTPStatusError" in names:
-                raise OpenAIError(await _refused(raised)) from raised
+                raise OpenAIError(await _upstream_error(raised)) from raised
             for name, text, kind, status in _FAILURES:
                 if name in names:
                     raise OpenAIError(create_error_response(f"{text}: {raised}", kind, status_code=status)) from raised
@@ -84,8 +84,8 @@ def told(handler: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-async def _refused(raised: Any) -> ErrorResponse:
-    """What the upstream answered, if it is an error in OpenAI's form."""
+async def _upstream_error(raised: Any) -> ErrorResponse:
+    """Returns the upstream's error, if it is one in OpenAI's form."""
     content: bytes = await raised.response.aread()
     try:
         return ErrorResponse.model_validate_json(content)

@@ -13,10 +13,10 @@ __all__ = ["OpenAIError", "create_error_response", "openai_error_handler"]
 
 
 class OpenAIError(Exception):
-    """An error that is answered in OpenAI's form.
+    """An error whose response has OpenAI's form.
 
     Args:
-        response: What is answered, with its status as `error.code`; or a text, for 500.
+        response: The response, with its status as `error.code`; or a text, for 500.
     """
 
     def __init__(self, response: Any) -> None:
@@ -34,25 +34,25 @@ def create_error_response(
     param: str = "",
     status_code: HTTPStatus = HTTPStatus.BAD_REQUEST,
 ) -> ErrorResponse:
-    """An error as OpenAI's API writes it, with the status as its code."""
+    """Returns an error in OpenAI's form, with the status as its code."""
     return ErrorResponse(error=Error(message=message, type=err_type, param=param, code=str(int(status_code))))
 
 
 def response_of(error: OpenAIError) -> Any:
-    """What such an error answers."""
+    """Returns the response of an error."""
     if hasattr(error.response, "error"):
         return error.response
     return create_error_response(str(error), type(error).__name__, status_code=HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def status_of(response: Any) -> int:
-    """The HTTP status of an error; 500 where its code is none."""
+    """Returns the HTTP status of an error; 500 if its code is not an error status."""
     code = str(response.error.code)
     return int(code) if code.isdecimal() and 400 <= int(code) <= 599 else 500
 
 
 async def openai_error_handler(_: Any, exc: OpenAIError) -> Any:
-    """The answer to an `OpenAIError`, for applications of the script's own."""
+    """Returns the HTTP response of an `OpenAIError`, for the script's own applications."""
     logger.error("Exception:", exc_info=exc)
     response = response_of(exc)
     return json_response(status_of(response), response.model_dump())

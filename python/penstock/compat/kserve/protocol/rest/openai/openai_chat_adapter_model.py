@@ -1,4 +1,4 @@
-"""`OpenAIChatAdapterModel`: chats by a model that only completes."""
+"""`OpenAIChatAdapterModel`: chats with a model that completes prompts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from penstock.compat.kserve.protocol.rest.openai.types import (
 
 __all__ = ["OpenAIChatAdapterModel"]
 
-_SAME = (
+_SHARED = (
     "model",
     "frequency_penalty",
     "logit_bias",
@@ -46,25 +46,25 @@ _SAME = (
     "top_p",
     "user",
 )
-"""What a chat's request has like a completion's."""
+"""Members that a chat's request shares with a completion's."""
 
 
 class OpenAIChatAdapterModel(OpenAIGenerativeModel):
-    """A model whose script writes `create_completion` and `apply_chat_template`: chats follow from these."""
+    """A model of which a script implements `create_completion` and `apply_chat_template`; chats follow from these."""
 
     @abstractmethod
     def apply_chat_template(self, request: Any) -> ChatPrompt:
-        """The messages of a chat as one prompt.
+        """Returns the messages of a chat as one prompt.
 
         Args:
-            request: The chat's request; where the script's `create_completion` is that of KServe 0.13, which takes
-                the request alone, the list of its messages.
+            request: The chat's request; the list of its messages if the script's `create_completion` takes the request
+                alone, as in KServe 0.13.
         """
 
     @classmethod
     def chat_completion_params_to_completion_params(cls, request: Any, prompt: str) -> Any:
-        """A chat's request as that of a completion, of the same version of KServe."""
-        given = {name: getattr(request, name) for name in _SAME}
+        """Returns a chat's request as a completion's, of the same version of KServe."""
+        given = {name: getattr(request, name) for name in _SHARED}
         given.update(prompt=prompt, logprobs=request.top_logprobs)
         if not isinstance(request, ChatCompletionRequest):
             return CreateCompletionRequest(**given)
@@ -72,7 +72,7 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
 
     @classmethod
     def to_choice_logprobs(cls, logprobs: Any) -> ChatCompletionLogProbs:
-        """A completion's log probabilities as a chat has them."""
+        """Returns a completion's log probabilities in a chat's form."""
         tops = logprobs.top_logprobs or [None] * len(logprobs.tokens)
         return ChatCompletionLogProbs(
             content=[
@@ -86,7 +86,7 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
 
     @classmethod
     def to_chat_completion_choice(cls, completion_choice: Any, role: str) -> ChatCompletionChoice:
-        """A completion's text as a message."""
+        """Returns a completion's choice as a message."""
         return ChatCompletionChoice(
             index=0,
             finish_reason=completion_choice.finish_reason,
@@ -96,7 +96,7 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
 
     @classmethod
     def to_chat_completion_chunk_choice(cls, completion_choice: Any, role: str) -> ChunkChoice:
-        """A piece of a completion's text as a piece of a message."""
+        """Returns a completion chunk's choice as a chunk of a message."""
         return ChunkChoice(
             delta=ChoiceDelta(content=completion_choice.text, role=role),
             index=0,
@@ -106,7 +106,7 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
 
     @classmethod
     def completion_to_chat_completion(cls, completion: Any, role: str) -> ChatCompletion:
-        """A completion as the answer to a chat."""
+        """Returns a completion as a chat completion."""
         return ChatCompletion(
             id=completion.id,
             choices=[cls.to_chat_completion_choice(one, role) for one in completion.choices[:1]],
@@ -118,30 +118,32 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
 
     @classmethod
     def completion_to_chat_completion_chunk(cls, completion: Any, role: str) -> ChatCompletionChunk:
-        """A piece of a completion as a piece of the answer to a chat."""
+        """Returns a completion's chunk as a chat completion's chunk."""
         return ChatCompletionChunk(
             id=completion.id,
             choices=[cls.to_chat_completion_chunk_choice(one, role) for one in completion.choices[:1]],
             created=completion.created,
             model=completion.model,
             system_fingerprint=getattr(completion, "system_fingerprint", None),
-            # Of the piece that comes after the text, and has nothing else.
+            # Only the chunk after the text has the usage, and no choices.
             usage=None if completion.choices else getattr(completion, "usage", None),
         )
 
     async def create_chat_completion(
         self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """Completes the prompt that the script makes of the messages."""
+        """Completes the prompt of `apply_chat_template`."""
         params = request.params
         if params.n not in (None, 1):
             raise InvalidInput("n != 1 is not supported")
         old = is_old(self.create_completion)
         prompt = self.apply_chat_template(params.messages if old else request)
-        asked = self.chat_completion_params_to_completion_params(params, prompt.prompt)
+        prompt_request = self.chat_completion_params_to_completion_params(params, prompt.prompt)
         if old:
-            asked = CompletionRequest(params=asked, request_id=request.request_id, context=request.context)
-        completion = await call(self.create_completion, asked, raw_request, context)
+            prompt_request = CompletionRequest(
+                params=prompt_request, request_id=request.request_id, context=request.context
+            )
+        completion = await call(self.create_completion, prompt_request, raw_request, context)
         role = prompt.response_role
         if hasattr(completion, "error"):
             return completion
@@ -157,9 +159,9 @@ class OpenAIChatAdapterModel(OpenAIGenerativeModel):
             text = (chunk if isinstance(chunk, str) else chunk.decode()).removeprefix("data:").strip()
             if text in ("", "[DONE]"):
                 return None
-            if "error" in (said := json.loads(text)):
-                raise InvalidInput(str(said["error"]))
-            chunk = CompletionChunk.model_validate(said)
+            if "error" in (parsed := json.loads(text)):
+                raise InvalidInput(str(parsed["error"]))
+            chunk = CompletionChunk.model_validate(parsed)
         return self.completion_to_chat_completion_chunk(chunk, role)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Models that answer OpenAI's requests."""
+"""Base classes of models with OpenAI's routes."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ __all__ = [
 ]
 
 BaseCompletionRequest = CompletionRequest | ChatCompletionRequest
-"""What KServe 0.13 passes: `params`, `request_id` and `context`."""
+"""KServe 0.13's requests: `params`, `request_id` and `context`."""
 
 
 class ChatPrompt(Fields):
-    """What messages are as one text, and who is to answer."""
+    """Messages as one prompt, and the role of the response."""
 
     response_role: str = "assistant"
     prompt: str
 
 
 class OpenAIModel(BaseKServeModel):
-    """A model with OpenAI's routes. It is ready from the beginning.
+    """A model with OpenAI's routes, ready from the beginning.
 
-    It answers those of `create_completion`, `create_chat_completion`, `create_embedding` and `create_rerank` that it
-    has; as in KServe 0.13, where this is what a script derives from, they may take the request alone.
+    It serves those of `create_completion`, `create_chat_completion`, `create_embedding` and `create_rerank` that it
+    has. For scripts of KServe 0.13, which derive from this class, they may take the request alone.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,7 +51,7 @@ class OpenAIModel(BaseKServeModel):
 
 
 class OpenAIGenerativeModel(OpenAIModel):
-    """A model that makes text.
+    """A model that generates text.
 
     Example:
         >>> class Shout(OpenAIGenerativeModel):
@@ -66,48 +66,48 @@ class OpenAIGenerativeModel(OpenAIModel):
     async def create_completion(
         self, request: CompletionRequest, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """Goes on with a prompt.
+        """Completes a prompt.
 
         Args:
-            request: What is asked.
+            request: The request.
             raw_request: The HTTP request.
-            context: Its `headers`, and the `response`, whose status and headers may be set.
+            context: The request's `headers`, and the `response`, whose status and headers may be set.
 
         Returns:
             A `Completion`, an `ErrorResponse`; or where `request.stream` is set, an async iterator of chunks, or of
-            server-sent events as text, which are sent as they are.
+            server-sent events as text, which are sent unchanged.
         """
 
     @abstractmethod
     async def create_chat_completion(
         self, request: ChatCompletionRequest, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """Answers a chat. As `create_completion`, with a `ChatCompletion`."""
+        """Completes a chat, as `create_completion` a prompt; returns a `ChatCompletion`."""
 
 
 class OpenAIEncoderModel(OpenAIModel):
-    """A model that makes vectors, and puts documents in order."""
+    """A model that computes embeddings and ranks documents."""
 
     @abstractmethod
     async def create_embedding(
         self, request: EmbeddingRequest, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """The vectors of texts: an `Embedding` or an `ErrorResponse`."""
+        """Returns the embeddings of texts: an `Embedding` or an `ErrorResponse`."""
 
     @abstractmethod
     async def create_rerank(
         self, request: RerankRequest, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """How well documents fit: a `Rerank` or an `ErrorResponse`."""
+        """Returns the relevance of documents: a `Rerank` or an `ErrorResponse`."""
 
 
 class AsyncMappingIterator:
-    """What `mapper` makes of each item of an async iterator.
+    """The results of `mapper` for the items of an async iterator.
 
     Args:
         iterator: The items.
-        mapper: What is made of each.
-        skip_none: Whether an item of which it makes None is left out.
+        mapper: Called with each item.
+        skip_none: Whether to leave out results that are None.
         close: Called, and awaited if need be, at the end and when the iterator fails.
     """
 
@@ -134,7 +134,7 @@ class AsyncMappingIterator:
             raise
 
     async def aclose(self) -> None:
-        """Closes what the items come from; a reader that stops early calls it."""
+        """Closes the source of the items; a reader that stops early has to call it."""
         close, self.close = self.close, None
         if close is not None and isawaitable(closing := close()):
             await closing

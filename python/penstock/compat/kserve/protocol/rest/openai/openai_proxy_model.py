@@ -1,4 +1,4 @@
-"""`OpenAIProxyModel`: a model that hands requests on to another server with OpenAI's routes."""
+"""`OpenAIProxyModel`: forwards requests to another server with OpenAI's routes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.protocol.rest.openai._signatures import hook
-from penstock.compat.kserve.protocol.rest.openai._upstream import Clients, told
+from penstock.compat.kserve.protocol.rest.openai._upstream import Clients, with_upstream_errors
 from penstock.compat.kserve.protocol.rest.openai.openai_model import AsyncMappingIterator, OpenAIGenerativeModel
 from penstock.compat.kserve.protocol.rest.openai.types import (
     ChatCompletion,
@@ -25,17 +25,17 @@ CHAT_COMPLETIONS_ENDPOINT = "/v1/chat/completions"
 
 
 class OpenAIProxyModel(OpenAIGenerativeModel):
-    """Hands requests on, and lets a script change them and their answers.
+    """Forwards requests to another server; a script may change requests and responses.
 
-    Its `preprocess_*` methods change requests, its `postprocess_*` methods answers, in place. They may be async, and
+    The `preprocess_*` methods change requests, the `postprocess_*` methods responses, in place. They may be async, and
     may take the request alone, as in KServe 0.13.
 
     Args:
-        name: Its name here.
-        predictor_url: The other server: scheme, host, port, and what stands before `/v1`.
-        http_client: An `httpx.AsyncClient`; else one is made, with 5 s to connect and 30 s between two bytes.
-        skip_upstream_validation: Whether what it answers is taken as it is.
-        health_endpoint: Asked for whether this model is ready; None for always.
+        name: The model's name on this server.
+        predictor_url: The other server: scheme, host, port, and the path before `/v1`.
+        http_client: An `httpx.AsyncClient`; by default one with timeouts of 5 s to connect and 30 s to read.
+        skip_upstream_validation: Whether to use the other server's responses without validation.
+        health_endpoint: The path of the readiness check; None for always ready.
     """
 
     def __init__(
@@ -56,30 +56,30 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         self._health_endpoint = f"{base}{health_endpoint}" if health_endpoint else None
 
     def preprocess_completion_request(self, request: Any, raw_request: Any = None) -> Any:
-        """To be overridden: changes a request for a completion."""
+        """Changes a completion's request. To be overridden."""
 
     def postprocess_completion(self, completion: Any, request: Any, raw_request: Any = None) -> Any:
-        """To be overridden: changes a completion that is not streamed."""
+        """Changes a completion that is not streamed. To be overridden."""
 
     def postprocess_completion_chunk(self, completion: Any, request: Any, raw_request: Any = None) -> Any:
-        """To be overridden: changes each piece of a completion that is streamed."""
+        """Changes each chunk of a streamed completion. To be overridden."""
 
     def preprocess_chat_completion_request(self, request: Any, raw_request: Any = None) -> Any:
-        """To be overridden: changes a chat's request."""
+        """Changes a chat's request. To be overridden."""
 
     def postprocess_chat_completion(self, chat_completion: Any, request: Any, raw_request: Any = None) -> Any:
-        """To be overridden: changes a chat's answer that is not streamed."""
+        """Changes a chat's response that is not streamed. To be overridden."""
 
     def postprocess_chat_completion_chunk(
         self, chat_completion_chunk: Any, request: Any, raw_request: Any = None
     ) -> Any:
-        """To be overridden: changes each piece of a chat's answer that is streamed."""
+        """Changes each chunk of a chat's streamed response. To be overridden."""
 
-    @told
+    @with_upstream_errors
     async def create_completion(
         self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """Has the other server complete a prompt."""
+        """Returns the other server's completion, after the script's hooks."""
         await hook(self.preprocess_completion_request, request, raw_request=raw_request)
         if request.stream:
             after = self.postprocess_completion_chunk
@@ -93,15 +93,15 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
     async def generate_completion(
         self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """The other server's completion."""
+        """Returns the other server's completion."""
         built = self._build_request(self._completions_endpoint, request, raw_request, context)
         return await self._once(built, Completion)
 
-    @told
+    @with_upstream_errors
     async def create_chat_completion(
         self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """Has the other server answer a chat."""
+        """Returns the other server's chat completion, after the script's hooks."""
         await hook(self.preprocess_chat_completion_request, request, raw_request=raw_request)
         if request.stream:
             after = self.postprocess_chat_completion_chunk
@@ -115,12 +115,12 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
     async def generate_chat_completion(
         self, request: Any, raw_request: Any = None, context: dict[str, Any] | None = None
     ) -> Any:
-        """The other server's answer to a chat."""
+        """Returns the other server's chat completion."""
         built = self._build_request(self._chat_completions_endpoint, request, raw_request, context)
         return await self._once(built, ChatCompletion)
 
     async def healthy(self) -> bool:
-        """Whether the other server says that it is."""
+        """Returns whether the other server is healthy."""
         if self._health_endpoint is None:
             return self.ready
         client = self._clients.client()
@@ -132,7 +132,7 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         return bool(response.status_code == 200)
 
     async def close_clients(self) -> None:
-        """Lets the connections go that were made on the running event loop; a client of the script's own stays."""
+        """Closes the client of the running event loop; the script's own client stays open."""
         await self._clients.close()
 
     def _build_request(self, endpoint: str, request: Any, raw_request: Any, context: Any) -> Any:
@@ -140,7 +140,7 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         for place in (getattr(request, "context", None), context, raw_request):
             if place and "upstream_headers" in place:
                 headers = {**dict(place["upstream_headers"]), **headers}
-        # Without members that only this server knows.
+        # Without members that the client did not send.
         content = request.model_dump_json(exclude_unset=True, exclude_none=True)
         return self._clients.client().build_request("POST", endpoint, content=content, headers=headers)
 
@@ -154,7 +154,7 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         try:
             response.raise_for_status()
         except Exception:
-            # Read here: what tells of it must find the connection free.
+            # Read while the stream is open: the error's handler needs the body.
             await response.aread()
             raise
 

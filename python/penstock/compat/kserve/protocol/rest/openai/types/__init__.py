@@ -1,4 +1,4 @@
-"""OpenAI's types, by the names of all versions of KServe; light ones, which need no other package."""
+"""OpenAI's types, by the names of all versions of KServe, without dependencies."""
 
 from __future__ import annotations
 

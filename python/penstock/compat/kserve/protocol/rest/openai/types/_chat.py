@@ -1,11 +1,11 @@
-"""Chats: requests, answers and pieces of answers."""
+"""Chats: requests, responses and chunks."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from penstock.compat.kserve.protocol.rest.openai.types._common import Requesting, UsageInfo, id_of, now
-from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._common import DualRequest, UsageInfo, id_of, now
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, default_factory
 from penstock.compat.kserve.protocol.rest.openai.types._messages import Message
 from penstock.compat.kserve.protocol.rest.openai.types._parsing import Between
 
@@ -29,7 +29,7 @@ _Stop = str | list[str] | None
 
 
 class CreateChatCompletionRequest(Fields):
-    """What a chat is asked for, with the defaults of KServe 0.13."""
+    """A chat's request, with the defaults of KServe 0.13."""
 
     messages: list[Message]
     model: str
@@ -53,8 +53,8 @@ class CreateChatCompletionRequest(Fields):
     functions: list[Any] | None = None
 
 
-class ChatCompletionRequest(Requesting):
-    """What a chat is asked for, with the defaults of later versions; see `Requesting`."""
+class ChatCompletionRequest(DualRequest):
+    """A chat's request, with the defaults of later versions; see `DualRequest`."""
 
     messages: list[Message]
     model: str | None = None
@@ -68,7 +68,7 @@ class ChatCompletionRequest(Requesting):
     presence_penalty: float | None = 0.0
     response_format: dict[str, Any] | None = None
     seed: _Seed = None
-    stop: _Stop = made(list)
+    stop: _Stop = default_factory(list)
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
     temperature: float | None = None
@@ -83,7 +83,7 @@ class ChatCompletionRequest(Requesting):
 
 
 class ChatCompletionLogProb(Fields):
-    """How likely a token was."""
+    """Log probability of a token."""
 
     token: str
     logprob: float = -9999.0
@@ -91,19 +91,19 @@ class ChatCompletionLogProb(Fields):
 
 
 class ChatCompletionLogProbsContent(ChatCompletionLogProb):
-    """The same of a token that was chosen, with what else might have been."""
+    """Log probability of the chosen token and its alternatives."""
 
-    top_logprobs: list[ChatCompletionLogProb] = made(list)
+    top_logprobs: list[ChatCompletionLogProb] = default_factory(list)
 
 
 class ChatCompletionLogProbs(Fields):
-    """How likely each token of the answer was."""
+    """Log probabilities of all tokens."""
 
     content: list[ChatCompletionLogProbsContent] | None = None
 
 
 class ChatMessage(Fields):
-    """What the model says."""
+    """The model's message."""
 
     content: str | None = None
     tool_calls: list[Any] | None = None
@@ -112,7 +112,7 @@ class ChatMessage(Fields):
 
 
 class ChoiceDelta(Fields):
-    """A piece of what the model says."""
+    """A chunk of the model's message."""
 
     content: str | None = None
     function_call: Any = None
@@ -121,7 +121,7 @@ class ChoiceDelta(Fields):
 
 
 class ChatCompletionChoice(Fields):
-    """One of the messages."""
+    """A choice."""
 
     finish_reason: str | None = "stop"
     index: int
@@ -130,7 +130,7 @@ class ChatCompletionChoice(Fields):
 
 
 class ChunkChoice(Fields):
-    """A piece of one of the messages."""
+    """A chunk of a choice."""
 
     delta: ChoiceDelta
     logprobs: ChatCompletionLogProbs | None = None
@@ -139,7 +139,7 @@ class ChunkChoice(Fields):
 
 
 class ChatCompletion(Fields):
-    """The answer as a whole."""
+    """A response that is not streamed."""
 
     id: str = id_of("chatcmpl")
     choices: list[ChatCompletionChoice]
@@ -151,7 +151,7 @@ class ChatCompletion(Fields):
 
 
 class ChatCompletionChunk(Fields):
-    """A piece of the answer."""
+    """A chunk of a streamed response."""
 
     id: str = id_of("chatcmpl")
     choices: list[ChunkChoice]

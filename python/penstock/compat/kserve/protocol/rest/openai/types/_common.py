@@ -1,4 +1,4 @@
-"""What several of OpenAI's answers have."""
+"""Parts that several of OpenAI's responses share."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import time
 import uuid
 from typing import Any
 
-from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, default_factory
 
-__all__ = ["Model", "ModelList", "Requesting", "UsageInfo", "id_of", "now"]
+__all__ = ["DualRequest", "Model", "ModelList", "UsageInfo", "id_of", "now"]
 
 
 def id_of(prefix: str) -> Any:
-    """The default of an `id` with such a beginning."""
-    return made(lambda: f"{prefix}-{uuid.uuid4().hex}")
+    """Returns the default of an `id` with a prefix."""
+    return default_factory(lambda: f"{prefix}-{uuid.uuid4().hex}")
 
 
 def now() -> Any:
-    """The default of a `created`: the seconds of the Unix clock."""
-    return made(lambda: int(time.time()))
+    """Returns the default of a `created`: seconds of the Unix clock."""
+    return default_factory(lambda: int(time.time()))
 
 
 class UsageInfo(Fields):
-    """How many tokens there were."""
+    """Token counts."""
 
     completion_tokens: int | None = 0
     prompt_tokens: int = 0
@@ -30,7 +30,7 @@ class UsageInfo(Fields):
 
 
 class Model(Fields):
-    """A model of the list of models."""
+    """An entry of the list of models."""
 
     id: str
     created: int = now()
@@ -42,13 +42,13 @@ class ModelList(Fields):
     """The list of models."""
 
     object: str = "list"
-    data: list[Model] = made(list)
+    data: list[Model] = default_factory(list)
 
 
-class Requesting(Fields):
-    """A request of a version of KServe: its members are its own (0.14 and later), or those of its `params` (before).
+class DualRequest(Fields):
+    """A request for handlers of either version of KServe: its members are its own (0.14 on) or those of `params`.
 
-    What was made from `params` passes on whatever it has not, so that a script of either version finds its own.
+    A request that was created with `params` forwards other members to it, so that scripts of either version work.
     """
 
     def __init__(self, /, *, params: Any = None, **given: Any) -> None:
@@ -76,7 +76,7 @@ class Requesting(Fields):
         super().__setattr__(name, value)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The members as a dict; of what was made from `params`, those of its own."""
+        """Returns the members as a dict; those of `params` if it was created with them."""
         params = self.__dict__.get("params")
         if params is not None:
             dumped: dict[str, Any] = params.model_dump(**options)

@@ -1,11 +1,11 @@
-"""Completions: requests, answers and pieces of answers."""
+"""Completions: requests, responses and chunks."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from penstock.compat.kserve.protocol.rest.openai.types._common import Requesting, UsageInfo, id_of, now
-from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._common import DualRequest, UsageInfo, id_of, now
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, default_factory
 from penstock.compat.kserve.protocol.rest.openai.types._parsing import Between
 
 __all__ = [
@@ -25,7 +25,7 @@ _Prompt = str | list[str] | list[int] | list[list[int]] | None
 
 
 class CreateCompletionRequest(Fields):
-    """What a completion is asked for, with the defaults of KServe 0.13."""
+    """A completion's request, with the defaults of KServe 0.13."""
 
     model: str
     prompt: _Prompt
@@ -46,8 +46,8 @@ class CreateCompletionRequest(Fields):
     user: str | None = None
 
 
-class CompletionRequest(Requesting):
-    """What a completion is asked for, with the defaults of later versions; see `Requesting`."""
+class CompletionRequest(DualRequest):
+    """A completion's request, with the defaults of later versions; see `DualRequest`."""
 
     model: str | None = None
     prompt: _Prompt = None
@@ -59,7 +59,7 @@ class CompletionRequest(Requesting):
     n: Annotated[int, Between(1, 128)] = 1
     presence_penalty: float | None = 0.0
     seed: _Seed = None
-    stop: _Stop = made(list)
+    stop: _Stop = default_factory(list)
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
     suffix: str | None = None
@@ -70,16 +70,16 @@ class CompletionRequest(Requesting):
 
 
 class CompletionLogProbs(Fields):
-    """How likely each token was."""
+    """Log probabilities of all tokens."""
 
-    text_offset: list[int] | None = made(list)
-    token_logprobs: list[float | None] | None = made(list)
-    tokens: list[str] | None = made(list)
-    top_logprobs: list[dict[str, float] | None] | None = made(list)
+    text_offset: list[int] | None = default_factory(list)
+    token_logprobs: list[float | None] | None = default_factory(list)
+    tokens: list[str] | None = default_factory(list)
+    top_logprobs: list[dict[str, float] | None] | None = default_factory(list)
 
 
 class CompletionChoice(Fields):
-    """One of the texts."""
+    """A choice."""
 
     finish_reason: str | None = None
     index: int
@@ -88,11 +88,11 @@ class CompletionChoice(Fields):
 
 
 class CompletionChunkChoice(CompletionChoice):
-    """A piece of one of the texts."""
+    """A chunk of a choice."""
 
 
 class Completion(Fields):
-    """The answer as a whole."""
+    """A response that is not streamed."""
 
     id: str = id_of("cmpl")
     choices: list[CompletionChoice]
@@ -104,7 +104,7 @@ class Completion(Fields):
 
 
 class CompletionChunk(Fields):
-    """A piece of the answer."""
+    """A chunk of a streamed response."""
 
     id: str = id_of("cmpl")
     choices: list[CompletionChunkChoice]

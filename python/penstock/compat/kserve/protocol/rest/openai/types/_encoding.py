@@ -1,11 +1,11 @@
-"""Embeddings and ranks: requests and answers."""
+"""Embeddings and rankings: requests and responses."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from penstock.compat.kserve.protocol.rest.openai.types._common import UsageInfo, id_of, now
-from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, made
+from penstock.compat.kserve.protocol.rest.openai.types._fields import Fields, default_factory
 
 __all__ = [
     "Embedding",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class EmbeddingRequest(Fields):
-    """What is to be embedded: texts or tokens."""
+    """An embedding's request: texts or tokens."""
 
     model: str | None = None
     input: str | list[str] | list[int] | list[list[int]]
@@ -36,7 +36,7 @@ EmbeddingCompletionRequest = EmbeddingRequest
 
 
 class EmbeddingResponseData(Fields):
-    """One vector: numbers, or the base64 text of their float32."""
+    """One vector: numbers, or the base64 text of their float32 bytes."""
 
     index: int
     object: str = "embedding"
@@ -44,7 +44,7 @@ class EmbeddingResponseData(Fields):
 
 
 class Embedding(Fields):
-    """All vectors."""
+    """An embedding's response."""
 
     id: str = id_of("embd")
     object: str = "list"
@@ -55,7 +55,7 @@ class Embedding(Fields):
 
 
 class RerankRequest(Fields):
-    """What is to be put in order, and for what."""
+    """A ranking's request: documents and a query."""
 
     model: str | None = None
     query: str | dict[str, Any]
@@ -73,7 +73,7 @@ class RerankDocument(Fields):
 
 
 class RerankResult(Fields):
-    """How well a document fits."""
+    """A ranked document."""
 
     index: int
     document: RerankDocument
@@ -81,16 +81,16 @@ class RerankResult(Fields):
 
 
 class RerankUsage(Fields):
-    """How many tokens there were."""
+    """Token counts."""
 
     prompt_tokens: int = 0
     total_tokens: int = 0
 
 
 class Rerank(Fields):
-    """The documents in order."""
+    """A ranking's response: documents in order."""
 
     id: str = id_of("rerank")
     model: str
-    usage: RerankUsage = made(RerankUsage)
+    usage: RerankUsage = default_factory(RerankUsage)
     results: list[RerankResult]

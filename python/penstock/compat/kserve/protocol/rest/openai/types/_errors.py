@@ -8,7 +8,7 @@ __all__ = ["Error", "ErrorResponse"]
 
 
 class Error(Fields):
-    """What went wrong: `code` is the HTTP status as text."""
+    """An error: `code` is the HTTP status as text."""
 
     code: str | None
     message: str
@@ -17,6 +17,6 @@ class Error(Fields):
 
 
 class ErrorResponse(Fields):
-    """The body of an error's answer."""
+    """The body of an error response."""
 
     error: Error

@@ -1,4 +1,4 @@
-"""`Fields`: objects with declared members that come from JSON and go to it, by pydantic's method names."""
+"""`Fields`: objects with declared members, read from and written as JSON by pydantic's method names."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from penstock.compat.kserve.protocol.rest.openai.types._parsing import Problem, 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Fields", "ValidationError", "made"]
+__all__ = ["Fields", "ValidationError", "default_factory"]
 
 _MISSING = object()
 _HIDDEN = "model_fields_set", "_context"
 
 
-class _Made:
-    """A default that is made anew for each object."""
+class _DefaultFactory:
+    """A default that is created per object."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
 
-def made(make: Callable[[], Any]) -> Any:
-    """The default of a member that `make` makes."""
-    return _Made(make)
+def default_factory(make: Callable[[], Any]) -> Any:
+    """Returns a member's default that `make` creates per object."""
+    return _DefaultFactory(make)
 
 
 class Fields:
-    """Members by annotation, with defaults; what is not declared is kept beside them.
+    """Members by annotation, with defaults; undeclared members are retained.
 
     Example:
         >>> class Point(Fields):
@@ -43,7 +43,7 @@ class Fields:
         {'x': 1, 'y': 0}
     """
 
-    # Their annotations are evaluated beside `dict` below, so they name no type of that name.
+    # Annotations of subclasses are evaluated in this class's scope, where `dict` is a method: they must not name it.
     _defaults: ClassVar[Any] = {}
     _hints: ClassVar[Any] = None
     model_fields_set: Any
@@ -56,7 +56,7 @@ class Fields:
                 continue
             own[name] = cls.__dict__.get(name, _MISSING)
             if own[name] is not _MISSING:
-                # An object without the member is to say so, and not to show its class's default.
+                # Removed from the class: an object without the member must raise, not show the class's default.
                 delattr(cls, name)
         cls._defaults, cls._hints = {**cls._defaults, **own}, None
 
@@ -78,7 +78,7 @@ class Fields:
 
     @classmethod
     def _read(cls, value: Any, problems: list[Problem], where: tuple[str | int, ...]) -> Any:
-        """An object of this class, made of what JSON, a script or pydantic has for it."""
+        """Returns an object of this class from a JSON value, a script's object or a pydantic model."""
         if isinstance(value, cls):
             return value
         if hasattr(value, "model_dump"):
@@ -86,9 +86,9 @@ class Fields:
         if not isinstance(value, Mapping):
             problems.append(Problem("model_type", where, "Input should be a valid dictionary", value))
             return None
-        made = cls.__new__(cls)
-        made._fill(value, problems, where)
-        return made
+        found = cls.__new__(cls)
+        found._fill(value, problems, where)
+        return found
 
     def _fill(self, given: Mapping[str, Any], problems: list[Problem], where: tuple[str | int, ...]) -> None:
         members, types = self.__dict__, self._types()
@@ -98,7 +98,7 @@ class Fields:
             elif default is _MISSING:
                 problems.append(Problem("missing", (*where, name), "Field required", dict(given)))
             else:
-                members[name] = default.make() if isinstance(default, _Made) else copy.copy(default)
+                members[name] = default.make() if isinstance(default, _DefaultFactory) else copy.copy(default)
         members.update((name, value) for name, value in given.items() if name not in members)
         members["model_fields_set"] = set(given)
 
@@ -108,11 +108,11 @@ class Fields:
 
     @property
     def model_extra(self) -> dict[str, Any]:
-        """What was given beside the declared members."""
+        """The undeclared members."""
         return {name: value for name, value in self._members() if name not in self._defaults}
 
     def _members(self) -> list[tuple[str, Any]]:
-        """All members: those that are declared first, in that order."""
+        """Returns all members: declared ones first, in order of declaration."""
         there = self.__dict__
         others = (name for name in there if name not in self._defaults and name not in _HIDDEN)
         return [(name, there[name]) for name in (*(one for one in self._defaults if one in there), *others)]
@@ -127,7 +127,7 @@ class Fields:
         exclude_none: bool = False,
         **_: Any,
     ) -> dict[str, Any]:
-        """The members as a dict, those of objects inside of it too."""
+        """Returns the members as a dict, nested objects too."""
         dumped = {}
         how = {"exclude_unset": exclude_unset, "exclude_defaults": exclude_defaults, "exclude_none": exclude_none}
         for name, value in self._members():
@@ -139,16 +139,16 @@ class Fields:
         return dumped
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
-        """The same as JSON text, without spaces unless indented."""
+        """Returns the members as JSON text, without spaces unless indented."""
         separators = (",", ":") if indent is None else None
         return json.dumps(self.model_dump(**options), ensure_ascii=False, indent=indent, separators=separators)
 
     @classmethod
     def model_validate(cls, obj: Any, **_: Any) -> Self:
-        """An object made of a dict, or of another object with such members.
+        """Returns the object of a dict, or of another object with such members.
 
         Raises:
-            ValidationError: a member is missing, or is not what it should be.
+            ValidationError: a member is missing or has another type.
         """
         problems: list[Problem] = []
         found: Self = cls._read(obj, problems, ())
@@ -158,7 +158,7 @@ class Fields:
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes, **_: Any) -> Self:
-        """The same of JSON text."""
+        """Returns the object of a JSON text."""
         try:
             obj = json.loads(json_data)
         except ValueError as error:
@@ -169,17 +169,17 @@ class Fields:
 
     @classmethod
     def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
-        """An object of these members as they are, without a look at them."""
+        """Returns an object of these members, without validation."""
         found = cls.__new__(cls)
         for name, default in cls._defaults.items():
             if name not in values and default is not _MISSING:
-                found.__dict__[name] = default.make() if isinstance(default, _Made) else copy.copy(default)
+                found.__dict__[name] = default.make() if isinstance(default, _DefaultFactory) else copy.copy(default)
         found.__dict__.update(values)
         found.__dict__["model_fields_set"] = set(values) if _fields_set is None else set(_fields_set)
         return found
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, with other values for some members."""
+        """Returns a copy, with other values for some members."""
         found = copy.deepcopy(self) if deep else copy.copy(self)
         found.__dict__["model_fields_set"] = {*self.model_fields_set, *(update or ())}
         found.__dict__.update(update or {})

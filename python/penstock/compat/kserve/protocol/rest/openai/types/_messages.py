@@ -1,4 +1,4 @@
-"""The messages of a chat: dicts whose members are attributes too, as one version of KServe or the other has them."""
+"""Messages of a chat: dicts whose members are attributes too, for scripts of both versions of KServe."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["AssistantMessage", "FunctionMessage", "Message", "SystemMessage", "ToolMessage", "UserMessage"]
 
-# What a message may leave out, and its attributes give as None.
+# Optional members, None as attributes.
 _ABSENT = ("content", "function_call", "name", "tool_call_id", "tool_calls")
 
 
 class Message(dict[str, Any]):
-    """One message: `message["content"]` and `message.content`."""
+    """A message: `message["content"]` and `message.content`."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self or name in _ABSENT:
@@ -33,7 +33,7 @@ class Message(dict[str, Any]):
         return self
 
     def model_dump(self, *, exclude_none: bool = False, **_: Any) -> dict[str, Any]:
-        """The message as a plain dict."""
+        """Returns the message as a plain dict."""
         return {name: value for name, value in self.items() if not (exclude_none and value is None)}
 
     @classmethod
@@ -49,23 +49,23 @@ class Message(dict[str, Any]):
 
 
 class SystemMessage(Message):
-    """What the model is told before anybody asks."""
+    """Instructions for the model."""
 
 
 class UserMessage(Message):
-    """What is asked: text, or a list of parts."""
+    """The user's message: text, or a list of parts."""
 
 
 class AssistantMessage(Message):
-    """What the model said before."""
+    """An earlier message of the model."""
 
 
 class ToolMessage(Message):
-    """What a tool answered."""
+    """The result of a tool."""
 
 
 class FunctionMessage(Message):
-    """What a function answered."""
+    """The result of a function."""
 
 
 _BY_ROLE: dict[str, type[Message]] = {

@@ -1,4 +1,4 @@
-"""Values as JSON has them, read as annotations say."""
+"""JSON values, read according to annotations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TEXTS = {str: "string", int: "integer", float: "number", bool: "boolean", list:
 
 
 class Between(NamedTuple):
-    """The bounds of a number, as `Annotated[int, Between(1, 128)]`."""
+    """Bounds of a number, as `Annotated[int, Between(1, 128)]`."""
 
     least: float
     most: float
 
 
 class Problem(NamedTuple):
-    """What is wrong with a member."""
+    """A problem with a member."""
 
     kind: str
     where: tuple[str | int, ...]
@@ -28,12 +28,12 @@ class Problem(NamedTuple):
     given: Any
 
     def as_dict(self, root: tuple[str | int, ...] = ()) -> dict[str, Any]:
-        """As pydantic's errors are written."""
+        """Returns the problem in pydantic's form."""
         return {"type": self.kind, "loc": [*root, *self.where], "msg": self.message, "input": self.given}
 
 
 class ValidationError(ValueError):
-    """Members are missing, or are not what they should be."""
+    """Members are missing or have other types."""
 
     def __init__(self, title: str, problems: list[Problem]) -> None:
         self.title, self.problems = title, problems
@@ -41,12 +41,12 @@ class ValidationError(ValueError):
         super().__init__(f"{title}: {'; '.join(lines)}")
 
     def errors(self) -> list[dict[str, Any]]:
-        """One dict for each: type, loc, msg and input."""
+        """Returns a dict per problem: type, loc, msg and input."""
         return [one.as_dict() for one in self.problems]
 
 
 def read(value: Any, hint: Any, problems: list[Problem], where: tuple[str | int, ...]) -> Any:
-    """The value as its annotation wants it; what is wrong is added to `problems`."""
+    """Returns the value in the form of its annotation; adds problems to `problems`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
