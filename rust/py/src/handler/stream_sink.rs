@@ -51,7 +51,7 @@ impl Pieces for Streaming {
     }
 
     fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
-        self.send_apart(apart, parameters)
+        self.send_per_request(apart, parameters)
     }
 
     fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
