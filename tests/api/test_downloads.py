@@ -160,7 +160,7 @@ def test_redirects_end(plain: Site, get: Callable[[str], bytes]) -> None:
 
 
 def ask_a_service(url: str) -> Any:
-    return http_client.ask("POST", url, json={}, headers=SECRETS).json()
+    return http_client.send_request("POST", url, json={}, headers=SECRETS).json()
 
 
 def call_an_app(url: str) -> Any:

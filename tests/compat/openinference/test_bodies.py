@@ -57,19 +57,19 @@ def test_one_size_may_be_left_open_as_upstreams_callers_do(served: Served) -> No
         ([X, T, N, {**N, "name": "z"}], "unexpected input 'z': "),
         ([X, T, N, N], "two of 'inputs' have one name"),
         ([{**X, "shape": [1, 4]}, T, N], "input 'x' has shape [1, 4], model 'm' expects [-1, 2]"),
-        ([{**X, "shape": [3, 2]}, T, N], "input 'x' has 4 elements, which do not make the shape [3, 2]"),
-        ([{**X, "shape": [-1, -1]}, T, N], "input 'x' has 4 elements, which do not make the shape [-1, -1]"),
-        ([{**X, "shape": [1] * 33}, T, N], "input 'x': its shape is no array of at most 32 numbers of 0 or more"),
+        ([{**X, "shape": [3, 2]}, T, N], "input 'x' has 4 elements, which do not fit the shape [3, 2]"),
+        ([{**X, "shape": [-1, -1]}, T, N], "input 'x' has 4 elements, which do not fit the shape [-1, -1]"),
+        ([{**X, "shape": [1] * 33}, T, N], "input 'x': its shape is not an array of at most 32 numbers of 0 or more"),
         ([{**X, "datatype": "FP31"}, T, N], "input 'x': unknown datatype 'FP31', expected one of BOOL, "),
         ([{**X, "data": [[1, 2], [3, "4"]]}, T, N], "input 'x' has str where FP32 is expected"),
-        ([{**X, "data": [[1, 2], 3, 4]}, T, N], "input 'x' has 3 elements, which do not make the shape [2, 2]"),
+        ([{**X, "data": [[1, 2], 3, 4]}, T, N], "input 'x' has 3 elements, which do not fit the shape [2, 2]"),
         ([X, {**T, "data": [1]}, N], "input 't' has int where BYTES is expected"),
         ([X, T, {**N, "data": [True]}], "input 'n' has bool where INT8 is expected"),
-        ([X, T, {**N, "data": [128]}], "input 'n' has a number that is out of the range of INT8"),
-        ([X, T, {**N, "datatype": "INT64", "data": [-129]}], "input 'n' has a number that is out of the range of INT8"),
+        ([X, T, {**N, "data": [128]}], "input 'n' has a number outside the range of INT8"),
+        ([X, T, {**N, "datatype": "INT64", "data": [-129]}], "input 'n' has a number outside the range of INT8"),
         ([X, {**T, "datatype": "INT8", "data": [1]}, N], "input 't' has datatype INT8, model 'm' expects BYTES"),
         ([X, T, {"name": "n", "shape": [1], "data": [1]}], "input 'n' has no 'datatype'"),
-        ([X, T, 3], "'inputs[2]' is no object with a 'name'"),
+        ([X, T, 3], "'inputs[2]' is not an object with a 'name'"),
         (3, "request JSON: expected an object with an array 'inputs'"),
     ],
 )
@@ -91,7 +91,7 @@ def test_bodies_that_are_none(served: Served, body: bytes) -> None:
 def test_outputs_that_are_asked_for(served: Served) -> None:
     assert served.infer(X, T, N, outputs=[{"name": "said"}])[0] == 200
     answer = served.infer(X, T, N, outputs=[{"name": "other"}])
-    assert answer == (400, {"error": "there is no output 'other', the answer has said"})
+    assert answer == (400, {"error": "there is no output 'other', the response has said"})
 
 
 def test_raw_bytes_and_grpc_come_flat(served: Served) -> None:

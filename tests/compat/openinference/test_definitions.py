@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from functions import ECHO, entity, written
 
-from penstock.compat.openinference import FunctionSpec, Wrong, check, detect, function_at, read
-from penstock.compat.openinference._definition.requirements import lines_of
+from penstock.compat.openinference import DefinitionError, FunctionSpec, check, detect, parse_definition, read_function
+from penstock.compat.openinference._definition.requirements import requirement_lines
 from penstock.errors import StartupError
 
 
 def test_d01_every_key_is_read() -> None:
-    function = read(
+    function = parse_definition(
         entity(
             source={"code": ECHO, "handler": "pkg.mod:func", "init_function": "init", "lang": "python"},
             requirements=["numpy"],
@@ -29,7 +29,7 @@ def test_d01_every_key_is_read() -> None:
     assert (function.requirements, function.base_image, function.image) == (("numpy",), "python:3.12", "me/it:1")
     assert (function.source.handler, function.source.init_function) == ("pkg.mod:func", "init")
     assert [(one.name, one.datatype, one.shape) for one in function.outputs] == [("y", "BYTES", (2, -1))]
-    assert FunctionSpec.of_json(function.as_json()) == function
+    assert FunctionSpec.from_json(function.as_json()) == function
 
 
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
@@ -52,7 +52,10 @@ TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
             "spec.outputs[1].shape[1]: must be a number of 0 or more",
         ),
         ({"inputs": [{**TENSOR, "shape": [True]}]}, "spec.inputs[0].shape[0]: must be a number"),
-        ({"inputs": [{**TENSOR, "dtype": "FP32"}]}, "spec.inputs[0].dtype: is not known here; there are data_type, "),
+        (
+            {"inputs": [{**TENSOR, "dtype": "FP32"}]},
+            "spec.inputs[0].dtype: is not known here, expected one of data_type, ",
+        ),
         ({"inputs": ["x"]}, "spec.inputs[0]: must be an object, not str"),
         ({"requirements": ["numpy", 3]}, "spec.requirements[1]: must be a line as of a requirements file, not 3"),
         ({"source": None}, "spec.source: is required"),
@@ -74,14 +77,14 @@ TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
     ],
 )
 def test_d01_what_breaks_a_rule_is_told_with_its_path(spec: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Wrong) as raised:
-        read(entity(**spec), Path())
+    with pytest.raises(DefinitionError) as raised:
+        parse_definition(entity(**spec), Path())
     assert any(one.startswith(problem) for one in raised.value.problems), raised.value.problems
 
 
 def test_d01_all_problems_are_told_at_once() -> None:
-    with pytest.raises(Wrong) as raised:
-        read({**entity(model_name=None, python_version="x"), "kind": "python", "name": None}, Path())
+    with pytest.raises(DefinitionError) as raised:
+        parse_definition({**entity(model_name=None, python_version="x"), "kind": "python", "name": None}, Path())
     assert [one.partition(":")[0] for one in raised.value.problems] == [
         *("kind", "name", "spec.model_name", "spec.python_version"),
     ]
@@ -90,7 +93,7 @@ def test_d01_all_problems_are_told_at_once() -> None:
 def test_d01_code_may_be_plain_or_base64() -> None:
     encoded = base64.b64encode(ECHO.encode()).decode()
     for source in ({"code": ECHO}, {"base64": encoded}):
-        assert read(entity(source={**source, "handler": "handler"}), Path()).source.code == ECHO.encode()
+        assert parse_definition(entity(source={**source, "handler": "handler"}), Path()).source.code == ECHO.encode()
 
 
 @pytest.mark.parametrize("name", ["function.yaml", "echo.yml"])
@@ -100,21 +103,21 @@ def test_d01_definitions_are_yaml_too(tmp_path: Path, name: str) -> None:
         "kind: openinference\nname: f\nspec:\n  source: {source: main.py, handler: handler}\n"
         "  python_version: PYTHON3_11\n  model_name: m\n  inputs: [{name: x, shape: [-1]}]\n"
     )
-    assert function_at(tmp_path).model_name == "m"
+    assert read_function(tmp_path).model_name == "m"
     assert check(tmp_path) == []
     found = detect(tmp_path)
     assert found is not None
-    assert (found.integration, found.why) == ("openinference", f"{name} says kind: openinference")
+    assert (found.integration, found.why) == ("openinference", f"{name} has kind: openinference")
 
 
 def test_d01_a_folder_with_two_functions_is_not_guessed(tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / "function.json").rename(tmp_path / "a.json")
     written(tmp_path)
-    assert function_at(tmp_path).name == "f"
+    assert read_function(tmp_path).name == "f"
     (tmp_path / "function.json").rename(tmp_path / "b.json")
     with pytest.raises(StartupError, match=r"has several functions of Open Inference \(a.json, b.json\)"):
-        function_at(tmp_path)
+        read_function(tmp_path)
 
 
 def test_other_folders_are_none(tmp_path: Path) -> None:
@@ -132,14 +135,14 @@ def test_d16_requirements_of_files(tmp_path: Path) -> None:
     (tmp_path / "conda.yaml").write_text(
         "dependencies:\n- python=3.11\n- numpy=1.26=py_0\n- conda-forge::scipy\n- pip:\n  - x==1\n"
     )
-    assert lines_of(("a", "b"), tmp_path) == ("a", "b")
-    assert lines_of("requirements.txt", tmp_path) == ("numpy==1.26", "scipy>=1")
-    assert lines_of("setup.py", tmp_path) == ("a", "b<2")
-    assert lines_of("conda.yaml", tmp_path) == ("numpy==1.26", "scipy", "x==1")
+    assert requirement_lines(("a", "b"), tmp_path) == ("a", "b")
+    assert requirement_lines("requirements.txt", tmp_path) == ("numpy==1.26", "scipy>=1")
+    assert requirement_lines("setup.py", tmp_path) == ("a", "b<2")
+    assert requirement_lines("conda.yaml", tmp_path) == ("numpy==1.26", "scipy", "x==1")
     if __import__("sys").version_info >= (3, 11):
-        assert lines_of("pyproject.toml", tmp_path) == ("torch>=2",)
+        assert requirement_lines("pyproject.toml", tmp_path) == ("torch>=2",)
     with pytest.raises(StartupError, match=r"there is no file other.txt with requirements"):
-        lines_of("other.txt", tmp_path)
+        requirement_lines("other.txt", tmp_path)
 
 
 def test_d23_aliases_and_defaults_of_tensors() -> None:
@@ -147,7 +150,7 @@ def test_d23_aliases_and_defaults_of_tensors() -> None:
         *({"name": "a", "data_type": "INT8", "shape": [1]}, {"name": "b", "datatype": "STRING", "shape": [1]}),
         *({"shape": [1]}, {"name": "d", "datatype": "UINT8", "data_type": "INT8", "shape": [1]}),
     ]
-    found = read(entity(inputs=tensors), Path()).inputs
+    found = parse_definition(entity(inputs=tensors), Path()).inputs
     assert [(one.name, one.datatype, one.named) for one in found] == [
         *(("a", "INT8", True), ("b", "BYTES", True), ("input-2", "FP32", False), ("d", "UINT8", True)),
     ]
@@ -157,7 +160,7 @@ def test_d23_aliases_and_defaults_of_tensors() -> None:
     ("code", "problem"),
     [
         ("def other(): ...", "spec.source.handler: main.py has no function 'handler'"),
-        ("def handler(request, model): ...", "spec.source.handler: 'handler' takes model, which nothing fills"),
+        ("def handler(request, model): ...", "spec.source.handler: 'handler' takes model, without a value"),
         ("def handler(request): ...\ndef init(model): ...", "spec.source.init_function: 'init' must take context"),
         ("def handler(:", "main.py: "),
     ],

@@ -24,10 +24,10 @@ def test_what_is_scaffolded_is_found_checked_and_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"valid": "on"}, "there is no option 'valid'; there are bytes_mode, "),
+        ({"valid": "on"}, "unknown option 'valid', expected one of bytes_mode, "),
         ({"validate": "no"}, "option validate is 'no', expected one of on, off"),
         ({"replicas": "0"}, "option replicas is '0', expected a number of 1 or more"),
-        ({"init_parameters": "{"}, "option init_parameters is no JSON"),
+        ({"init_parameters": "{"}, "option init_parameters is not JSON"),
         ({"init_parameters": "3"}, "option init_parameters is 3, expected an object"),
     ],
 )

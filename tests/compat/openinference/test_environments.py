@@ -72,9 +72,11 @@ def test_in_an_image_nothing_is_installed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_another_version_of_python(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    assert _virtualenv.python_of("3.99", exact=False) == sys.executable
-    assert "the function is for Python 3.99, which is not here" in caplog.text
-    with pytest.raises(StartupError, match=r"the function is for Python 3.99, which is not here: install python3.99"):
-        _virtualenv.python_of("3.99", exact=True)
+    assert _virtualenv.find_interpreter("3.99", exact=False) == sys.executable
+    assert "the function requires Python 3.99, which is not installed" in caplog.text
+    with pytest.raises(
+        StartupError, match=r"the function requires Python 3.99, which is not installed: install python3.99"
+    ):
+        _virtualenv.find_interpreter("3.99", exact=True)
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert _virtualenv.python_of("3.99", exact=True) == "/usr/bin/python3.99"
+    assert _virtualenv.find_interpreter("3.99", exact=True) == "/usr/bin/python3.99"

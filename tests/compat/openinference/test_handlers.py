@@ -32,7 +32,7 @@ def test_d06_handlers_get_what_they_declare(tmp_path: Path, takes: str, expressi
 
 def test_d06_others_are_refused_at_the_start(tmp_path: Path) -> None:
     written(tmp_path, says("1", "request, model"))
-    with pytest.raises(LoadError, match="takes model, which nothing fills; it can take request, context, event"):
+    with pytest.raises(LoadError, match="takes model, without a value; it can take request, context, event"):
         serving(tmp_path).__enter__()
 
 
@@ -173,7 +173,7 @@ def handler(project, run):
         assert served.text() == str(
             (
                 *("p", "store://p/run/openinference+serve:run/f:local", [1, 2]),
-                "project.get_secret needs the platform of DigitalHub, which is not here",
+                "project.get_secret needs the DigitalHub platform, which is not available",
             )
         )
         with urllib.request.urlopen(f"{served.server.http_url}/metrics") as answer:

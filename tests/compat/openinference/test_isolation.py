@@ -90,11 +90,11 @@ def test_code_that_fails_is_told(tmp_path: Path) -> None:
         (
             {"requirements": ["one==1", "two"]},
             {},
-            "function 'f' cannot be in the server's process: it asks for the packages one==1, two. "
+            "function 'f' cannot run in the server's process: it requires the packages one==1, two. "
             "Set isolation=process, or environment=none if the server has them",
         ),
         ({}, {"envs": {"A": "1"}}, "the option envs sets A. Set isolation=process"),
-        ({"python_version": OTHER}, {"python": "exact"}, "it is for Python 3.1[02] exactly. Set isolation=process"),
+        ({"python_version": OTHER}, {"python": "exact"}, "it requires Python 3.1[02] exactly. Set isolation=process"),
         ({}, {"isolation": "thread"}, "option isolation is 'thread', expected one of process, server"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from functions import serving
 
 from penstock import integrations
-from penstock.compat.openinference import Wrong, function_at
+from penstock.compat.openinference import DefinitionError, read_function
 
 CODE = """
 import os
@@ -67,16 +67,18 @@ def test_d26_code_and_packages_of_the_definition(tmp_path: Path, caplog: pytest.
         "baseImage": "python:3.11",
     }
     (tmp_path / "function.json").write_text(json.dumps(function(build=build, handler="sizes:handler")))
-    found = function_at(tmp_path)
+    found = read_function(tmp_path)
     assert (found.name, found.project, found.model_name) == ("sizes-of", "p", "sizes")
     assert (found.source.handler, found.source.source) == ("sizes:handler", "sizes.py")
     assert (found.requirements, found.base_image) == (("one==1", "two<3"), "python:3.11")
-    assert "a command of the function's build is left out: apt-get update" in caplog.text
+    assert "a command of the function's build is ignored: apt-get update" in caplog.text
 
 
 def test_d26_what_is_missing_is_told(tmp_path: Path) -> None:
     (tmp_path / "function.json").write_text(
         json.dumps(function(runtime="golang", triggers={"a": {"kind": "openinference"}}))
     )
-    with pytest.raises(Wrong, match=r"spec.inputs: must have .*; spec.python_version: must be one of .* not 'golang'"):
-        function_at(tmp_path)
+    with pytest.raises(
+        DefinitionError, match=r"spec.inputs: must have .*; spec.python_version: must be one of .* not 'golang'"
+    ):
+        read_function(tmp_path)

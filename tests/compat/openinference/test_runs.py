@@ -18,8 +18,16 @@ from functions import ECHO, says
 import penstock
 from http_by_hand import is_draining
 from penstock import images
-from penstock.compat.openinference import Function, ServeRun, Wrong, describe, function_at, function_of, new_function
-from penstock.compat.openinference._image import image_of
+from penstock.compat.openinference import (
+    DefinitionError,
+    Function,
+    ServeRun,
+    as_function,
+    describe,
+    new_function,
+    read_function,
+)
+from penstock.compat.openinference._image import image_spec
 from penstock.errors import StartupError, Unavailable
 from waiting import PATIENCE, at_once, until
 
@@ -104,7 +112,7 @@ def test_a_run_may_compute_in_the_process_of_its_service() -> None:
     )
     assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["True"]
     run.stop()
-    with pytest.raises(StartupError, match="it asks for the packages one"):
+    with pytest.raises(StartupError, match="it requires the packages one"):
         function(requirements=["one"]).run("serve", wait=True, isolation="server")
 
 
@@ -176,7 +184,7 @@ def test_d22_resources_are_hints_for_libraries(monkeypatch: pytest.MonkeyPatch) 
     [
         (["cpu"], "resources is ['cpu'], expected an object with cpu, mem, gpu or disk"),
         ({"ram": 1}, "resources has no 'ram', only cpu, mem, gpu, disk"),
-        ({"cpu": "two"}, "resources.cpu is 'two', expected digits, and perhaps a unit such as m or Gi"),
+        ({"cpu": "two"}, "resources.cpu is 'two', expected digits, optionally with a unit such as m or Gi"),
         ({"cpu": True}, "resources.cpu is True, expected digits"),
         ({"mem": "-1Gi"}, "resources.mem is '-1Gi', expected digits"),
     ],
@@ -211,15 +219,15 @@ def test_d22_volumes_are_where_they_are_mounted(tmp_path: Path) -> None:
         ([{"volume_type": "image"}], "volumes[0].name is None, expected a text"),
         (
             [{"volume_type": "image", "name": "v", "mount_path": "v"}],
-            "volumes[0].mount_path is 'v', expected a path from",
+            "volumes[0].mount_path is 'v', expected an absolute path",
         ),
         (
             [{"volume_type": "persistent_volume_claim", "name": "v", "mount_path": "/nowhere/at/all"}],
-            "volume 'v' is to be at /nowhere/at/all, where nothing is: a service here has the files of its machine",
+            "volume 'v': /nowhere/at/all does not exist, and local services see the files of their machine",
         ),
         (
             [{"volume_type": "ephemeral", "name": "v", "mount_path": "/proc/v"}],
-            "volume 'v' cannot be made at /proc/v: ",
+            "volume 'v' cannot be created at /proc/v: ",
         ),
     ],
 )
@@ -233,15 +241,17 @@ def test_unknown_parameters_and_actions_are_refused() -> None:
         function().run("serve", replica=2)
     with pytest.raises(StartupError, match="there is no action 'job', only serve and build"):
         function().run("job")
-    with pytest.raises(Wrong, match=r"spec.parameters: is not known .*; spec.inputs: must have at least one tensor"):
+    with pytest.raises(
+        DefinitionError, match=r"spec.parameters: is not known .*; spec.inputs: must have at least one tensor"
+    ):
         new_function("f", code=ECHO, handler="handler", parameters={})
 
 
 def test_functions_are_written_and_read(tmp_path: Path) -> None:
     made = function(requirements=["numpy"], init_function="init", outputs=TENSORS)
-    again = function_at(made.export(tmp_path / "function.json"))
+    again = read_function(made.export(tmp_path / "function.json"))
     assert replace(again, folder=made.spec.folder) == made.spec
-    assert function_of(made.to_dict()).spec == made.spec
+    assert as_function(made.to_dict()).spec == made.spec
 
 
 def test_d15_what_an_image_of_it_needs(tmp_path: Path) -> None:
@@ -259,7 +269,7 @@ def test_d15_what_an_image_of_it_needs(tmp_path: Path) -> None:
     assert spec.env["PENSTOCK_OPENINFERENCE_ENVIRONMENT"] == "none"
     assert spec.record is not None
     spec.record("p-echo:2")
-    assert function_at(file).image == "p-echo:2"
+    assert read_function(file).image == "p-echo:2"
 
 
 def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> None:
@@ -271,7 +281,7 @@ def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> 
         record = describe(tmp_path).record
         assert record is not None
         record(image)
-        assert function_at(file).image == image
+        assert read_function(file).image == image
     assert file.read_text() == text.replace("spec:\n", 'spec:\n  image: "b:2"\n')
 
 
@@ -316,7 +326,7 @@ def test_d15_the_dockerfile_is_the_golden_one(tmp_path: Path) -> None:
         python_version="PYTHON3_12",
     )
     # As upstream: base, environment, instructions, packages, then the code and the user.
-    spec = image_of(made.spec, made.export(tmp_path / "function.json"), ["echo instructions"], {"A": "b c"})
+    spec = image_spec(made.spec, made.export(tmp_path / "function.json"), ["echo instructions"], {"A": "b c"})
     folder = images.write_context(spec, tmp_path / "context")
     text = (folder / "Dockerfile").read_text().replace(f"penstock=={penstock.__version__}", "penstock==VERSION")
     golden = Path(__file__).parent / "golden" / "function.Dockerfile"

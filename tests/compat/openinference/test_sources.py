@@ -17,17 +17,19 @@ from pathlib import Path
 import pytest
 from functions import ECHO, entity, says, serving, written
 
-from penstock.compat.openinference import read
+from penstock.compat.openinference import parse_definition
 from penstock.compat.openinference._sources import git
-from penstock.compat.openinference._sources.fetch import Code, fetched
+from penstock.compat.openinference._sources.fetch import FetchedCode, fetch_code
 from penstock.errors import LoadError, StartupError
 
 
-def got(tmp_path: Path, source: str | None, handler: str = "handler", here: Path | None = None, **more: str) -> Code:
+def got(
+    tmp_path: Path, source: str | None, handler: str = "handler", here: Path | None = None, **more: str
+) -> FetchedCode:
     folder = tmp_path / "got"
     folder.mkdir()
     said = {"handler": handler, **more, **({} if source is None else {"source": source})}
-    return fetched(read(entity(source=said), here or tmp_path), folder)
+    return fetch_code(parse_definition(entity(source=said), here or tmp_path), folder)
 
 
 def zipped(**files: str) -> bytes:
@@ -128,7 +130,7 @@ def test_d02_git_by_branch_tag_and_commit(tmp_path: Path, repository: Path, ref:
 
 
 def test_d02_a_ref_that_is_none(tmp_path: Path, repository: Path) -> None:
-    with pytest.raises(StartupError, match=r"function 'f': git cannot get file://.*: .*nothing"):
+    with pytest.raises(StartupError, match=r"function 'f': git cannot fetch file://.*: .*nothing"):
         got(tmp_path, f"git+file://{repository}#nothing", "infer:handler")
 
 
@@ -168,7 +170,7 @@ def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypat
 
 
 def test_d25_an_address_has_no_credentials(tmp_path: Path) -> None:
-    with pytest.raises(StartupError, match="an address is no place for credentials: set GIT_TOKEN") as raised:
+    with pytest.raises(StartupError, match="the URL contains credentials: set GIT_TOKEN") as raised:
         got(tmp_path, "git+https://{}{}example.com/a".format("me:hush", "@"), "infer:handler")
     assert "hush" not in str(raised.value)
 
@@ -178,11 +180,11 @@ def test_d25_an_address_has_no_credentials(tmp_path: Path) -> None:
     [
         ("none.py", "there is no file or folder none.py"),
         ("s3://bucket/key", "s3:// is for archives only: write zip[+]s3://"),
-        ("ftp://host/a.py", "ftp:// is no source of code; there are git[+]https"),
+        ("ftp://host/a.py", "ftp:// is not supported, expected git[+]https"),
         ("http://127.0.0.1:9/a.zip", r"names no Python file; an archive is zip\+http://"),
-        ("http://127.0.0.1:9/a.py?token=hush", "http://127.0.0.1:9/a.py cannot be got"),
-        ("zip+http://127.0.0.1:9/a.zip", "cannot be got"),
-        ("zip+s3://bucket", "names no bucket or no object"),
+        ("http://127.0.0.1:9/a.py?token=hush", "http://127.0.0.1:9/a.py cannot be fetched"),
+        ("zip+http://127.0.0.1:9/a.zip", "cannot be fetched"),
+        ("zip+s3://bucket", "expected a bucket and an object"),
     ],
 )
 def test_d02_other_sources_are_refused(tmp_path: Path, source: str, error: str) -> None:
@@ -286,7 +288,7 @@ def test_d05_handlers_and_what_they_import(tmp_path: Path, handler: str, said: s
     ("code", "error"),
     [
         ("import nothing_of_that_name", "ModuleNotFoundError"),
-        ("def other(): ...", "has no function 'handler'; there are other"),
+        ("def other(): ...", "has no function 'handler', only other"),
         ("raise SystemExit(3)", "cannot import main: SystemExit: 3"),
     ],
 )

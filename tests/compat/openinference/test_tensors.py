@@ -143,7 +143,7 @@ GOOD = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
         ([{**GOOD, "shape": [1], "data": [1]}], "input 'x' has shape [1], model 'm' expects [2]"),
         ([{**GOOD, "datatype": "INT32"}], "input 'x' has datatype INT32, model 'm' expects FP32"),
         ([{**GOOD, "datatype": "BYTES", "data": ["a", "b"]}], "input 'x' has datatype BYTES, model 'm' expects FP32"),
-        (["n", 300], "input 'n' has a number that is out of the range of INT8"),
+        (["n", 300], "input 'n' has a number outside the range of INT8"),
         (["z", 1], "unexpected input 'z': model 'm' expects"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from functions import ECHO
 
-from penstock.compat.openinference import function_at, function_of
+from penstock.compat.openinference import as_function, read_function
 
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().parents[3] / ".tools").absolute()
 PYTHON = TOOLS / "digitalhub" / "bin" / "python"
@@ -43,7 +43,7 @@ def made(folder: Path, **parameters: Any) -> dict[str, Any]:
 
 def test_d17_a_function_of_the_sdk_is_served(tmp_path: Path) -> None:
     entity = made(tmp_path, code=ECHO)
-    run = function_of(entity).run("serve", wait=True)
+    run = as_function(entity).run("serve", wait=True)
     x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
     answer = run.invoke(json={"inputs": [x, {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})
     run.stop()
@@ -55,7 +55,7 @@ def test_d01_what_the_sdk_exports_is_read(tmp_path: Path) -> None:
     (tmp_path / "src" / "infer.py").write_text(ECHO)
     entity = made(tmp_path, code_src="src/infer.py", init_function="init", requirements=["numpy==1.26.4"])
     (tmp_path / "function.json").write_text(json.dumps(entity))
-    function = function_at(tmp_path)
+    function = read_function(tmp_path)
     assert (function.source.source, function.source.code) == ("src/infer.py", ECHO.encode())
     assert (function.source.init_function, function.requirements) == ("init", ("numpy==1.26.4",))
     assert [(one.name, one.datatype) for one in function.inputs] == [("x", "FP32"), ("t", "BYTES")]
@@ -65,5 +65,5 @@ def test_d01_what_the_sdk_exports_is_read(tmp_path: Path) -> None:
     "source", ["git+https://example.com/a/b#v1", "zip+https://example.com/a.zip", "zip+s3://bucket/a.zip"]
 )
 def test_d02_sources_that_the_sdk_takes_are_taken(tmp_path: Path, source: str) -> None:
-    function = function_of(made(tmp_path, code_src=source, handler="pkg.mod:func")).spec
+    function = as_function(made(tmp_path, code_src=source, handler="pkg.mod:func")).spec
     assert (function.source.source, function.source.handler) == (source, "pkg.mod:func")

@@ -1,4 +1,4 @@
-"""DigitalHub's functions of the kind `openinference`, served by Penstock. See docs/openinference.md.
+"""Integration for DigitalHub's functions of the kind `openinference`. See docs/openinference.md.
 
 Example:
     >>> from penstock.compat.openinference import new_function
@@ -9,24 +9,25 @@ Example:
 
 from __future__ import annotations
 
-from penstock.compat.openinference._bind import bind, made
+from penstock.compat.openinference._bind import bind, create_model
 from penstock.compat.openinference._check import check
-from penstock.compat.openinference._definition.files import function_at
-from penstock.compat.openinference._definition.function_spec import FunctionSpec, Source, TensorSpec, read
-from penstock.compat.openinference._definition.validation import Wrong
+from penstock.compat.openinference._definition.files import read_function
+from penstock.compat.openinference._definition.function_spec import FunctionSpec, Source, TensorSpec, parse_definition
+from penstock.compat.openinference._definition.validation import DefinitionError
 from penstock.compat.openinference._detect import detect
 from penstock.compat.openinference._examples import scaffold
 from penstock.compat.openinference._handler.handler_context import Context, Event, Project, Response, Run
 from penstock.compat.openinference._image import describe
 from penstock.compat.openinference._load import load
 from penstock.compat.openinference._request import InferenceRequest, InputTensor, RequestedOutput
-from penstock.compat.openinference._sdk.functions import Function, function_of, new_function
+from penstock.compat.openinference._sdk.functions import Function, as_function, new_function
 from penstock.compat.openinference._sdk.runs import BuildRun, RunStatus, ServeRun
 from penstock.compat.openinference._settings import Options
 
 __all__ = [
     "BuildRun",
     "Context",
+    "DefinitionError",
     "Event",
     "Function",
     "FunctionSpec",
@@ -41,16 +42,15 @@ __all__ = [
     "ServeRun",
     "Source",
     "TensorSpec",
-    "Wrong",
+    "as_function",
     "bind",
     "check",
+    "create_model",
     "describe",
     "detect",
-    "function_at",
-    "function_of",
     "load",
-    "made",
     "new_function",
-    "read",
+    "parse_definition",
+    "read_function",
     "scaffold",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.compat.openinference._definition.files import definition_in
+from penstock.compat.openinference._definition.files import find_definition
 from penstock.errors import StartupError
 from penstock.integrations import Finding
 
@@ -14,11 +14,11 @@ NAME = "openinference"
 
 
 def detect(path: Path) -> Finding | None:
-    """Whether a file, or one in a folder, is a definition with `kind: openinference`."""
+    """Detects a file with `kind: openinference`, or a folder that contains one."""
     try:
-        file = definition_in(path)
+        file = find_definition(path)
     except StartupError:
         return Finding(NAME, "it has several files with kind: openinference", 90)
     if file is None:
         return None
-    return Finding(NAME, "it says kind: openinference" if file == path else f"{file.name} says kind: openinference", 95)
+    return Finding(NAME, "it has kind: openinference" if file == path else f"{file.name} has kind: openinference", 95)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["scaffold"]
 
-_HANDLER = '''"""A function of Open Inference: how long texts are."""
+_HANDLER = '''"""An Open Inference function that returns the lengths of texts."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _DEFINITION = """{
 
 
 def scaffold(folder: Path) -> list[Path]:
-    """Writes a first function: its definition, and its code."""
+    """Writes an example function: its definition and its code."""
     import sys
 
-    # The newest version that DigitalHub has.
+    # 3.13 is the newest version that DigitalHub supports.
     minor = min(max(sys.version_info.minor, 10), 13)
     files = {"function.json": _DEFINITION % minor, "main.py": _HANDLER}
     for name, text in files.items():

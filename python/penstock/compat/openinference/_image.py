@@ -1,4 +1,4 @@
-"""What an image of a function needs, and the image that was made of it."""
+"""Image of a function: its contents, and the record of the built image."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.openinference._definition.files import definition_in, function_at, parsed
+from penstock.compat.openinference._definition.files import find_definition, parse_file, read_function
 from penstock.compat.openinference._definition.function_spec import FunctionSpec
-from penstock.compat.openinference._definition.requirements import lines_of
+from penstock.compat.openinference._definition.requirements import requirement_lines
 from penstock.images import ImageSpec
 
-__all__ = ["ENVIRONMENT", "describe", "image_of", "record"]
+__all__ = ["ENVIRONMENT", "describe", "image_spec", "record"]
 
 ENVIRONMENT = "PENSTOCK_OPENINFERENCE_ENVIRONMENT"
-"""The environment variable that stands for the option `environment`: an image has the packages already."""
+"""Environment variable for the option `environment`. Images set it, because they contain the packages already."""
 
 _log = logging.getLogger("penstock.openinference")
 
 
 def describe(path: Path) -> ImageSpec:
-    """What an image of the function needs.
+    """Returns the contents of the function's image.
 
     Raises:
-        StartupError: it breaks rules.
+        StartupError: the definition is invalid.
     """
-    file = definition_in(path)
-    return image_of(function_at(path), file or path)
+    file = find_definition(path)
+    return image_spec(read_function(path), file or path)
 
 
-def image_of(
+def image_spec(
     function: FunctionSpec, file: Path, instructions: Sequence[str] = (), envs: Mapping[str, str] | None = None
 ) -> ImageSpec:
-    """What an image needs. It listens where upstream's does: 8080 for REST, 9000 for gRPC.
+    """Returns the contents of a function's image. Its ports are upstream's: 8080 for REST, 9000 for gRPC.
 
     Args:
-        function: Which.
-        file: Its definition, which is served in the image.
-        instructions: Shell lines, run by root before the requirements are installed.
-        envs: Variables of the image.
+        function: Function of the image.
+        file: File of the definition, which the image serves.
+        instructions: Shell commands, run by root before the requirements are installed.
+        envs: Environment variables of the image.
     """
     source, files = function.source, [(file, file.name)]
     if source.code is None and source.source is not None and "://" not in source.source:
         path = function.folder / source.source
-        # A folder that has the definition in it brings it along.
+        # This folder contains the definition as well.
         if path.is_dir() and file.parent.resolve() == path.resolve():
             files = [(path, ".")]
         else:
@@ -58,7 +58,7 @@ def image_of(
         python_version=function.python_version,
         env={**(envs or {}), ENVIRONMENT: "none"},
         commands_before=tuple(instructions),
-        requirements=lines_of(function.requirements, function.folder),
+        requirements=requirement_lines(function.requirements, function.folder),
         files=tuple(files),
         serve=(file.name,),
         http_port=8080,
@@ -68,11 +68,11 @@ def image_of(
 
 
 def record(file: Path, image: str) -> None:
-    """Notes in a function's definition which image was made of it, as upstream does: the next serve uses it.
+    """Writes the name of the built image to the function's definition, same as upstream. The next serve uses it.
 
-    A file in YAML is written anew: its comments are lost, which a line in the log says.
+    A YAML file is rewritten if a one-line change is not possible. Its comments are lost then, and a log line says so.
     """
-    entity: dict[str, Any] = dict(parsed(file))
+    entity: dict[str, Any] = dict(parse_file(file))
     spec = dict(entity.get("spec") or {})
     if spec.get("image") == image:
         return
@@ -85,24 +85,24 @@ def record(file: Path, image: str) -> None:
         text = _with_image(file.read_text(encoding="utf-8"), image) or yaml.safe_dump(entity, sort_keys=False)
         if yaml.safe_load(text) != entity:
             text = yaml.safe_dump(entity, sort_keys=False)
-            _log.warning("%s is written anew, without its comments", file.name)
+            _log.warning("%s is rewritten, without its comments", file.name)
     temporary = file.with_name(f".{file.name}.new")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, file)
 
 
 def _with_image(text: str, image: str) -> str | None:
-    """The same text with the image in `spec`, comments and all; None where that is not plain."""
+    """Returns the text with the image in `spec` and with its comments; None if `spec` has an unusual form."""
     lines = text.splitlines(keepends=True)
     for index, line in enumerate(lines):
         if line.rstrip() != "spec:" or index + 1 >= len(lines):
             continue
         indent = lines[index + 1][: len(lines[index + 1]) - len(lines[index + 1].lstrip())]
-        said = f"{indent}image: {json.dumps(image)}\n"
+        image_line = f"{indent}image: {json.dumps(image)}\n"
         for later in range(index + 1, len(lines)):
             if lines[later].startswith(f"{indent}image:"):
-                return "".join([*lines[:later], said, *lines[later + 1 :]])
+                return "".join([*lines[:later], image_line, *lines[later + 1 :]])
             if lines[later].strip() and not lines[later].startswith(indent):
                 break
-        return "".join([*lines[: index + 1], said, *lines[index + 1 :]]) if indent else None
+        return "".join([*lines[: index + 1], image_line, *lines[index + 1 :]]) if indent else None
     return None

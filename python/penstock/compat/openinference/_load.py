@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock import Model
 from penstock.compat.openinference._bind import bind
-from penstock.compat.openinference._definition.files import function_at
+from penstock.compat.openinference._definition.files import read_function
 from penstock.compat.openinference._image import ENVIRONMENT
 from penstock.compat.openinference._settings import Options
 
@@ -22,6 +22,6 @@ def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
     Raises:
         StartupError: the definition is invalid, or its code or packages cannot be fetched.
     """
-    function = function_at(path)
+    function = read_function(path)
     from_environment = {"environment": os.environ.get(ENVIRONMENT) or None}
     return [bind(function, Options.of(function.settings, from_environment, options))]

@@ -1,4 +1,4 @@
-"""What a handler gets as `request`."""
+"""`InferenceRequest`: the argument `request` of a handler."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ if TYPE_CHECKING:
     from penstock import Request
     from penstock.compat.openinference._settings import Options
 
-__all__ = ["InferenceRequest", "InputTensor", "RequestedOutput", "text_of"]
+__all__ = ["InferenceRequest", "InputTensor", "RequestedOutput", "decode_text"]
 
 
 @dataclass
 class InputTensor:
-    """One tensor of a request."""
+    """Input tensor of a request."""
 
     name: str
     datatype: str
     shape: list[int]
     data: list[Any]
-    """Its elements as JSON has them: flat, row by row; nested by the shape with the option `data: nested`. BYTES are
-    `str` where they are UTF-8, else `bytes`."""
+    """Elements in JSON's types: flat in row-major order, or nested by the shape with the option `data: nested`.
+
+    BYTES are `str` if they are UTF-8, else `bytes`."""
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def dict(self) -> dict[str, Any]:
-        """The same as an object of JSON."""
+        """Returns the tensor as a JSON object."""
         return {
             "name": self.name,
             "shape": list(self.shape),
@@ -43,52 +44,52 @@ class InputTensor:
 
 @dataclass
 class RequestedOutput:
-    """An output that a request asks for."""
+    """An output that a request names."""
 
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def dict(self) -> dict[str, Any]:
-        """The same as an object of JSON."""
+        """Returns the output as a JSON object."""
         return {"name": self.name, "parameters": self.parameters}
 
 
 @dataclass
 class InferenceRequest:
-    """A request for inference."""
+    """Inference request."""
 
     id: str | None
     parameters: dict[str, Any]
     inputs: list[InputTensor]
     outputs: list[RequestedOutput]
-    """The outputs that are asked for; empty for all."""
+    """Requested outputs; empty for all."""
 
     def dict(self) -> dict[str, Any]:
-        """The same as an object of JSON."""
+        """Returns the request as a JSON object."""
         return {
             "id": self.id,
             "parameters": self.parameters,
-            "inputs": [one.dict() for one in self.inputs],
-            "outputs": [one.dict() for one in self.outputs],
+            "inputs": [tensor.dict() for tensor in self.inputs],
+            "outputs": [tensor.dict() for tensor in self.outputs],
         }
 
     def json(self) -> str:
-        """The same as JSON; elements that are no text are base64."""
-        return json.dumps(self.dict(), default=_encoded)
+        """Returns the request as JSON. Elements that are not text become base64."""
+        return json.dumps(self.dict(), default=_encode_bytes)
 
     @classmethod
     def of(
         cls, request: Request, tensors: Mapping[str, npt.NDArray[Any]], datatypes: Mapping[str, str], options: Options
     ) -> InferenceRequest:
-        """What a handler gets of a request whose tensors have been checked."""
-        encoded = options.bytes_mode == "digitalhub" and request.protocol == "grpc"
+        """Builds the handler's argument from a validated request."""
+        base64_bytes = options.bytes_mode == "digitalhub" and request.protocol == "grpc"
         nested, parameters = options.data == "nested", request.tensor_parameters
         inputs = [
             InputTensor(
                 name,
                 datatypes[name],
                 [*array.shape],
-                _elements(array, nested=nested, encoded=encoded),
+                _to_elements(array, nested=nested, base64_bytes=base64_bytes),
                 parameters.get(name) or {},
             )
             for name, array in tensors.items()
@@ -97,31 +98,31 @@ class InferenceRequest:
         return cls(request.id or None, request.parameters, inputs, outputs)
 
 
-def text_of(element: Any) -> str | bytes:
-    """The text of bytes, or the bytes if they are none."""
+def decode_text(element: Any) -> str | bytes:
+    """Returns the text of UTF-8 bytes. Other bytes are returned unchanged."""
     try:
         return str(element, "utf-8") if isinstance(element, bytes) else str(element)
     except UnicodeDecodeError:
         return bytes(element)
 
 
-def _elements(array: npt.NDArray[Any], *, nested: bool, encoded: bool) -> list[Any]:
+def _to_elements(array: npt.NDArray[Any], *, nested: bool, base64_bytes: bool) -> list[Any]:
     if array.dtype == object:
-        read = (lambda one: base64.b64encode(one).decode()) if encoded else text_of
-        flat: list[Any] = [read(one) for one in array.ravel().tolist()]
-        return _nested(flat, array) if nested else flat
+        convert = (lambda tensor: base64.b64encode(tensor).decode()) if base64_bytes else decode_text
+        flat: list[Any] = [convert(tensor) for tensor in array.ravel().tolist()]
+        return _nest(flat, array) if nested else flat
     found: list[Any] = array.tolist() if nested and array.ndim else array.ravel().tolist()
     return found
 
 
-def _nested(flat: list[Any], array: npt.NDArray[np.object_]) -> list[Any]:
-    again = array.copy()
-    again.ravel()[:] = flat
-    found: list[Any] = again.tolist()
+def _nest(flat: list[Any], array: npt.NDArray[np.object_]) -> list[Any]:
+    nested = array.copy()
+    nested.ravel()[:] = flat
+    found: list[Any] = nested.tolist()
     return found
 
 
-def _encoded(value: Any) -> str:
+def _encode_bytes(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is not of JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")

@@ -1,4 +1,4 @@
-"""What can be chosen of how a function is served."""
+"""`Options`: the settings of a served function."""
 
 from __future__ import annotations
 
@@ -24,46 +24,45 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Options:
-    """How a function is served. See docs/openinference.md."""
+    """Settings of a served function. See docs/openinference.md."""
 
     validate: str = "on"
-    """Whether requests and answers must be as the function declares."""
+    """Check requests and responses against the declared tensors: `on` or `off`."""
     data: str = "flat"
-    """Whether handlers get elements flat, nested by the shape, or, of JSON, as they were sent."""
+    """Form of `data` for handlers: `flat`, `nested` by the shape, or `sent`, which keeps the form of a JSON request."""
     bytes_mode: str = "plain"
-    """`digitalhub`: BYTES over gRPC are base64, as upstream."""
+    """BYTES over gRPC: `plain`, or `digitalhub` for base64, same as upstream."""
     nan: str = "keep"
-    """`error`: answers with NaN or infinities are refused."""
+    """Responses with NaN or infinities: `keep`, or `error` to reject them."""
     environment: str = "auto"
-    """`auto`: a function that asks for packages runs in an environment of its own. `none`: in the server's."""
+    """`auto` uses a virtual environment for a function with requirements, `none` the server's environment."""
     isolation: str = "process"
-    """Whether the function is computed in processes of its own, or on threads of the server's."""
+    """Place of the function: `process` for separate processes, `server` for threads of the server's process."""
     python: str = "auto"
-    """`exact`: a function runs with its own version of Python, or not at all. `auto`: with the server's, where the
-    machine does not have that version."""
+    """`exact` requires the function's Python version. `auto` falls back to the server's."""
     version: str = "1"
-    """The model's version."""
+    """Version of the model."""
     replicas: int = 1
-    """How many processes; or threads, with `isolation: server`."""
+    """Number of processes, or of threads with `isolation: server`."""
     project: str | None = None
     init_parameters: Mapping[str, Any] = field(default_factory=dict)
     envs: Mapping[str, str] = field(default_factory=dict)
-    """What is different in the environment of the function's processes."""
+    """Environment variables of the function's processes."""
     run: str | None = None
-    """The run's id."""
+    """Id of the run."""
 
     @classmethod
     def of(cls, *given: Mapping[str, Any]) -> Options:
-        """Reads options; of several, later ones count.
+        """Merges and validates options. Later mappings take precedence.
 
         Raises:
-            StartupError: one is not known, or not one of its values.
+            StartupError: an option is unknown or has an invalid value.
         """
         merged = {name: value for one in given for name, value in one.items() if value is not None}
         known = {one.name for one in fields(cls)}
         for name in merged:
             if name not in known:
-                raise StartupError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
+                raise StartupError(f"unknown option {name!r}, expected one of {', '.join(sorted(known))}")
         for name, choices in _CHOICES.items():
             if name in merged:
                 merged[name] = _chosen(name, merged[name], choices)
@@ -80,7 +79,7 @@ class Options:
 
 
 def _chosen(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    # YAML reads on and off as booleans.
+    # YAML parses on and off as booleans.
     text = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
     if text not in choices:
         raise StartupError(f"option {name} is {value!r}, expected one of {', '.join(choices)}")
@@ -102,7 +101,7 @@ def _object(name: str, value: Any) -> Mapping[str, Any]:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise StartupError(f"option {name} is no JSON: {error}") from None
+            raise StartupError(f"option {name} is not JSON: {error}") from None
     if not isinstance(value, Mapping):
         raise StartupError(f"option {name} is {value!r}, expected an object")
     return value

@@ -1,4 +1,4 @@
-"""Definitions in files: which file of a folder has one, and what it says."""
+"""Files with definitions: discovery and parsing."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.openinference._definition.function_spec import FunctionSpec, read
-from penstock.compat.openinference._definition.nuclio import definition_of, is_nuclio
+from penstock.compat.openinference._definition.function_spec import FunctionSpec, parse_definition
+from penstock.compat.openinference._definition.nuclio import is_nuclio, translate_definition
 from penstock.errors import StartupError
 
-__all__ = ["definition_in", "function_at", "parsed"]
+__all__ = ["find_definition", "parse_file", "read_function"]
 
-_ENDINGS = (".yaml", ".yml", ".json")
-# Read without a parser of YAML: to say what a folder is, none is needed.
+_SUFFIXES = (".yaml", ".yml", ".json")
+# Regular expressions, because detection must work without PyYAML.
 _KIND = re.compile(r"""^\s*["']?kind["']?\s*:\s*["']?openinference["']?\s*(?:[,#}].*)?$""", re.MULTILINE)
 _INLINE = re.compile(r"""["']kind["']\s*:\s*["']openinference["']""")
-_LARGEST = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
-def definition_in(path: Path) -> Path | None:
-    """The file with a definition: the path itself, or one in the folder.
+def find_definition(path: Path) -> Path | None:
+    """Returns the file with a definition: the path itself, or a file of the folder.
 
     Raises:
-        StartupError: a folder has several, and none is called function.yaml or the like.
+        StartupError: a folder has several, and none of them is named function.yaml or function.json.
     """
     if path.is_file():
-        return path if path.suffix.lower() in _ENDINGS and _says_so(path) else None
-    found = [one for one in sorted(path.iterdir()) if one.suffix.lower() in _ENDINGS and _says_so(one)]
+        return path if path.suffix.lower() in _SUFFIXES and _has_definition(path) else None
+    found = [one for one in sorted(path.iterdir()) if one.suffix.lower() in _SUFFIXES and _has_definition(one)]
     named = [one for one in found if one.stem == "function"]
     if len(named or found) > 1:
         names = ", ".join(one.name for one in found)
@@ -37,38 +37,38 @@ def definition_in(path: Path) -> Path | None:
     return next(iter(named or found), None)
 
 
-def function_at(path: Path) -> FunctionSpec:
-    """The function of a file or folder.
+def read_function(path: Path) -> FunctionSpec:
+    """Parses the function of a file or folder.
 
     Raises:
-        StartupError: there is none, or it breaks rules.
+        StartupError: there is no definition, or it is invalid.
     """
-    file = definition_in(path)
+    file = find_definition(path)
     if file is None:
         raise StartupError(f"{path} has no function of Open Inference: a YAML or JSON file with `kind: openinference`")
-    entity = parsed(file)
-    if is_nuclio(entity):
-        entity = definition_of(entity, file.parent)
-    return read(entity, file.parent, file.name)
+    document = parse_file(file)
+    if is_nuclio(document):
+        document = translate_definition(document, file.parent)
+    return parse_definition(document, file.parent, file.name)
 
 
-def parsed(file: Path) -> Mapping[str, Any]:
-    """What a YAML or JSON file says.
+def parse_file(file: Path) -> Mapping[str, Any]:
+    """Parses a YAML or JSON file.
 
     Raises:
-        StartupError: it cannot be read, or is no object.
+        StartupError: the file cannot be read, or it is not an object.
     """
     try:
         text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if file.suffix.lower() == ".json" else _yaml(text, file)
+        found = json.loads(text) if file.suffix.lower() == ".json" else _parse_yaml(text, file)
     except (OSError, ValueError) as error:
         raise StartupError(f"{file.name} cannot be read: {error}") from None
     if not isinstance(found, Mapping):
-        raise StartupError(f"{file.name} is no object with kind and spec")
+        raise StartupError(f"{file.name} is not an object with kind and spec")
     return found
 
 
-def _yaml(text: str, file: Path) -> Any:
+def _parse_yaml(text: str, file: Path) -> Any:
     try:
         import yaml
     except ImportError:
@@ -78,12 +78,12 @@ def _yaml(text: str, file: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise StartupError(f"{file.name} is no YAML: {error}") from None
+        raise StartupError(f"{file.name} is not YAML: {error}") from None
 
 
-def _says_so(file: Path) -> bool:
+def _has_definition(file: Path) -> bool:
     try:
-        if not file.is_file() or file.stat().st_size > _LARGEST:
+        if not file.is_file() or file.stat().st_size > _MAX_BYTES:
             return False
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError):

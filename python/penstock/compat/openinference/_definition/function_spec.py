@@ -1,4 +1,4 @@
-"""What a function is: its source, its tensors, and what it needs. Read from DigitalHub's definitions."""
+"""`FunctionSpec`: source, tensors and requirements of a function, parsed from a DigitalHub definition."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.openinference._definition.validation import Problems, Wrong
+from penstock.compat.openinference._definition.validation import DefinitionError, ProblemList
 
-__all__ = ["DATATYPES", "FunctionSpec", "Source", "TensorSpec", "read"]
+__all__ = ["DATATYPES", "FunctionSpec", "Source", "TensorSpec", "parse_definition"]
 
 DATATYPES = (
     *("BOOL", "FP16", "FP32", "FP64", "INT8", "INT16", "INT32", "INT64"),
@@ -20,7 +20,7 @@ _PYTHONS = {f"PYTHON3_{minor}": f"3.{minor}" for minor in (10, 11, 12, 13)}
 _ENTITY = {"kind", "project", "name", "id", "key", "metadata", "spec", "status", "user", "penstock", "extensions"}
 _SPEC = {
     *("source", "python_version", "requirements", "base_image", "image", "model_name", "inputs", "outputs"),
-    # Beside `source`, as the SDK's keyword arguments are.
+    # Siblings of `source`, same as keyword arguments of the SDK.
     *("code_src", "code", "base64", "handler", "init_function", "lang"),
 }
 _SOURCE = {"handler", "source", "code", "base64", "init_function", "lang"}
@@ -28,18 +28,18 @@ _SOURCE = {"handler", "source", "code", "base64", "init_function", "lang"}
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor that a function declares."""
+    """Declared tensor of a function."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
     named: bool = True
-    """Whether the definition names it: one without a name is known by its place."""
+    """The definition has a name for it. Tensors without one are matched by position."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a function's code is."""
+    """Source code of a function."""
 
     handler: str
     """`func`, or `package.module:func`."""
@@ -59,66 +59,66 @@ class FunctionSpec:
     source: Source
     project: str = "default"
     python_version: str | None = None
-    """`3.12`."""
+    """Version such as `3.12`."""
     requirements: tuple[str, ...] | str = ()
-    """Lines of pip, or a file that has them."""
+    """Lines in pip's format, or the path of a file with requirements."""
     base_image: str | None = None
     image: str | None = None
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """The definition's section `penstock`: defaults of the integration's options."""
+    """Section `penstock` of the definition: defaults of the integration's options."""
     folder: Path = Path()
-    """What paths are relative to."""
+    """Base of relative paths."""
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, of JSON's types."""
-        told = asdict(self)
-        told["folder"] = str(self.folder)
+        """Returns the function in JSON's types."""
+        document = asdict(self)
+        document["folder"] = str(self.folder)
         code = self.source.code
-        told["source"]["code"] = None if code is None else code.decode("utf-8", "surrogateescape")
-        return told
+        document["source"]["code"] = None if code is None else code.decode("utf-8", "surrogateescape")
+        return document
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> FunctionSpec:
-        """What `as_json` has told."""
-        source = dict(told["source"])
+    def from_json(cls, document: Mapping[str, Any]) -> FunctionSpec:
+        """Restores the function from the result of `as_json`."""
+        source = dict(document["source"])
         if source["code"] is not None:
             source["code"] = source["code"].encode("utf-8", "surrogateescape")
-        requirements = told["requirements"]
+        requirements = document["requirements"]
         tensors = {
-            kind: tuple(TensorSpec(**{**one, "shape": tuple(one["shape"])}) for one in told[kind])
-            for kind in ("inputs", "outputs")
+            role: tuple(TensorSpec(**{**one, "shape": tuple(one["shape"])}) for one in document[role])
+            for role in ("inputs", "outputs")
         }
         changed: dict[str, Any] = {
-            **told,
+            **document,
             **tensors,
             "source": Source(**source),
-            "folder": Path(told["folder"]),
+            "folder": Path(document["folder"]),
             "requirements": requirements if isinstance(requirements, str) else tuple(requirements),
         }
         return cls(**changed)
 
 
-def read(entity: Mapping[str, Any], folder: Path, what: str = "this") -> FunctionSpec:
-    """Reads a definition: the whole entity with `kind` and `spec`.
+def parse_definition(entity: Mapping[str, Any], folder: Path, label: str = "this") -> FunctionSpec:
+    """Parses a definition: the entity with `kind` and `spec`.
 
     Args:
-        entity: As in a file, or of the SDK's `to_dict()`.
-        folder: What paths in it are relative to.
-        what: What it is called in messages.
+        entity: Content of a file, or the result of the SDK's `to_dict()`.
+        folder: Base of relative paths.
+        label: Name of the definition in messages.
 
     Raises:
-        Wrong: it breaks rules; all are told, each with its path.
+        DefinitionError: the definition is invalid; the error lists all problems with their paths.
     """
-    problems = Problems()
+    problems = ProblemList()
     problems.known(entity, "", _ENTITY)
     if (kind := entity.get("kind")) != "openinference":
         problems.add("kind", f"must be openinference, not {kind!r}")
     spec = entity.get("spec")
     if not isinstance(spec, Mapping):
         problems.add("spec", "is required, as an object")
-        raise Wrong(what, problems.found)
+        raise DefinitionError(label, problems.found)
     problems.known(spec, "spec", _SPEC)
     name = problems.text(entity, "name", required=True)
     model_name = problems.text(spec, "spec.model_name", required=True)
@@ -131,10 +131,10 @@ def read(entity: Mapping[str, Any], folder: Path, what: str = "this") -> Functio
     if spec.get("inputs") in (None, [], ()):
         problems.add("spec.inputs", "must have at least one tensor")
     outputs = tuple(problems.items(spec, "spec.outputs", lambda one, path: _tensor(one, path, problems)))
-    for kind, tensors in (("inputs", inputs), ("outputs", outputs)):
+    for role, tensors in (("inputs", inputs), ("outputs", outputs)):
         names = [one.name for one in tensors]
         for twice in sorted({one for one in names if names.count(one) > 1}):
-            problems.add(f"spec.{kind}", f"has {twice!r} twice")
+            problems.add(f"spec.{role}", f"has {twice!r} twice")
     python_version = problems.one_of(spec, "spec.python_version", _PYTHONS)
     if spec.get("python_version") is None:
         problems.add("spec.python_version", f"is required: one of {', '.join(_PYTHONS)}")
@@ -145,7 +145,7 @@ def read(entity: Mapping[str, Any], folder: Path, what: str = "this") -> Functio
         problems.text(spec, "spec.image"),
     )
     if problems.found or source is None:
-        raise Wrong(what, problems.found)
+        raise DefinitionError(label, problems.found)
     return FunctionSpec(
         name=name or "",
         model_name=model_name or "",
@@ -162,41 +162,41 @@ def read(entity: Mapping[str, Any], folder: Path, what: str = "this") -> Functio
     )
 
 
-def _source(spec: Mapping[str, Any], problems: Problems) -> Source | None:
-    given, at = spec.get("source"), "spec.source"
+def _source(spec: Mapping[str, Any], problems: ProblemList) -> Source | None:
+    given, path = spec.get("source"), "spec.source"
     if given is None:
-        beside = {"source" if name == "code_src" else name: spec[name] for name in _SPEC - {"source"} if name in spec}
-        given = {name: value for name, value in beside.items() if name in _SOURCE}
+        siblings = {"source" if name == "code_src" else name: spec[name] for name in _SPEC - {"source"} if name in spec}
+        given = {name: value for name, value in siblings.items() if name in _SOURCE}
         if not given:
-            problems.add(at, "is required, as an object")
+            problems.add(path, "is required, as an object")
             return None
     if not isinstance(given, Mapping):
-        problems.add(at, f"must be an object, not {type(given).__name__}")
+        problems.add(path, f"must be an object, not {type(given).__name__}")
         return None
-    problems.known(given, at, _SOURCE)
-    handler = problems.text(given, f"{at}.handler", required=True)
+    problems.known(given, path, _SOURCE)
+    handler = problems.text(given, f"{path}.handler", required=True)
     if handler is not None and not _is_handler(handler):
-        problems.add(f"{at}.handler", f"must be a function's name, or package.module:function, not {handler!r}")
-    init = problems.text(given, f"{at}.init_function")
+        problems.add(f"{path}.handler", f"must be a function's name, or package.module:function, not {handler!r}")
+    init = problems.text(given, f"{path}.init_function")
     if init is not None and not init.isidentifier():
-        problems.add(f"{at}.init_function", f"must be the name of a function in the handler's module, not {init!r}")
-    problems.one_of(given, f"{at}.lang", {"python": "python"})
-    source = problems.text(given, f"{at}.source")
-    code = _code(given, at, problems)
+        problems.add(f"{path}.init_function", f"must be the name of a function in the handler's module, not {init!r}")
+    problems.one_of(given, f"{path}.lang", {"python": "python"})
+    source = problems.text(given, f"{path}.source")
+    code = _code(given, path, problems)
     if source is None and code is None and not any(given.get(name) for name in ("source", "code", "base64")):
-        problems.add(at, "must have source, code or base64")
+        problems.add(path, "must have source, code or base64")
     if source is not None and source.partition(":")[0] in ("file", "local"):
-        problems.add(f"{at}.source", "must be a plain path: the schemes file: and local: are not taken")
+        problems.add(f"{path}.source", "must be a plain path: the schemes file: and local: are not supported")
     return Source(handler or "", source, code, init)
 
 
-def _code(given: Mapping[str, Any], at: str, problems: Problems) -> bytes | None:
-    plain = given.get("code")
-    if plain is not None:
-        if isinstance(plain, str):
-            return plain.encode()
-        problems.add(f"{at}.code", f"must be a text, not {type(plain).__name__}")
-    encoded = problems.text(given, f"{at}.base64")
+def _code(given: Mapping[str, Any], path: str, problems: ProblemList) -> bytes | None:
+    code = given.get("code")
+    if code is not None:
+        if isinstance(code, str):
+            return code.encode()
+        problems.add(f"{path}.code", f"must be a text, not {type(code).__name__}")
+    encoded = problems.text(given, f"{path}.base64")
     if encoded is None:
         return None
     import base64
@@ -205,7 +205,7 @@ def _code(given: Mapping[str, Any], at: str, problems: Problems) -> bytes | None
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        problems.add(f"{at}.base64", "must be base64")
+        problems.add(f"{path}.base64", "must be base64")
         return None
 
 
@@ -215,7 +215,7 @@ def _is_handler(handler: str) -> bool:
     return function.isidentifier() and all(part.isidentifier() for part in modules)
 
 
-def _tensor(given: Any, path: str, problems: Problems) -> TensorSpec | None:
+def _tensor(given: Any, path: str, problems: ProblemList) -> TensorSpec | None:
     if not isinstance(given, Mapping):
         problems.add(path, f"must be an object, not {type(given).__name__}")
         return None
@@ -233,11 +233,11 @@ def _tensor(given: Any, path: str, problems: Problems) -> TensorSpec | None:
     name = problems.text(given, f"{path}.name")
     if len(problems.found) > before:
         return None
-    kind, place = path.rpartition("[")[0].rpartition(".")[2][:-1], path.rpartition("[")[2][:-1]
-    return TensorSpec(name or f"{kind}-{place}", datatype or "FP32", tuple(shape), named=name is not None)
+    role, position = path.rpartition("[")[0].rpartition(".")[2][:-1], path.rpartition("[")[2][:-1]
+    return TensorSpec(name or f"{role}-{position}", datatype or "FP32", tuple(shape), named=name is not None)
 
 
-def _requirements(spec: Mapping[str, Any], problems: Problems) -> tuple[str, ...] | str:
+def _requirements(spec: Mapping[str, Any], problems: ProblemList) -> tuple[str, ...] | str:
     given = spec.get("requirements")
     if isinstance(given, str):
         return given

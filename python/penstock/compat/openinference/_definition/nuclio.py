@@ -1,4 +1,4 @@
-"""Functions that are written for nuclio, with a trigger of the kind `openinference`, as definitions of DigitalHub."""
+"""Translation of nuclio functions with a trigger of the kind `openinference` to definitions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["definition_of", "is_nuclio"]
+__all__ = ["is_nuclio", "translate_definition"]
 
 _log = logging.getLogger("penstock.openinference")
 _INIT = re.compile(r"^(?:async\s+)?def\s+init_context\s*\(", re.MULTILINE)
 
 
 def is_nuclio(entity: Mapping[str, Any]) -> bool:
-    """Whether a file's content is a function of nuclio's."""
+    """True if the content of a file is a nuclio function."""
     return entity.get("kind") == "NuclioFunction" or "nuclio" in str(entity.get("apiVersion"))
 
 
-def definition_of(entity: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The definition that says the same; what is wrong in it is told when that is read.
+def translate_definition(entity: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the equivalent definition. Its problems are reported when it is parsed.
 
     Args:
-        entity: The content of a `function.yaml`.
-        folder: Where it lies, which is where its code does.
+        entity: Content of a `function.yaml`.
+        folder: Folder of the file and of the code.
     """
     metadata, spec = _object(entity, "metadata"), _object(entity, "spec")
     build, trigger = _object(spec, "build"), _trigger(spec)
@@ -35,7 +35,7 @@ def definition_of(entity: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if code := build.get("functionSourceCode"):
         source.update(base64=code, source=f"{module}.py")
     elif _has_init(folder / f"{module.replace('.', '/')}.py"):
-        # By its name alone: nuclio declares it nowhere.
+        # nuclio calls the function by this name, without a declaration.
         source["init_function"] = "init_context"
     labels = _object(metadata, "labels")
     return {
@@ -60,8 +60,8 @@ def definition_of(entity: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _object(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = given.get(name)
+def _object(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = parent.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
@@ -71,20 +71,20 @@ def _trigger(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _python(runtime: Any) -> str | None:
-    """`PYTHON3_11` of `python:3.11`."""
+    """Translates `python:3.11` to `PYTHON3_11`."""
     found = re.fullmatch(r"python:3\.(\d+)", str(runtime))
     return f"PYTHON3_{found[1]}" if found else runtime
 
 
 def _packages(commands: list[Any]) -> list[str]:
-    """What the commands of a build install with pip; others are for images that nuclio builds."""
+    """Returns the packages that build commands install with pip. Other commands are for images of nuclio."""
     found: list[str] = []
     for command in map(str, commands):
         words = command.split()
         if words[:2] == ["pip", "install"] and not any(one.startswith("-") for one in words[2:]):
             found += [one.strip("'\"") for one in words[2:]]
         else:
-            _log.warning("a command of the function's build is left out: %s", command)
+            _log.warning("a command of the function's build is ignored: %s", command)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a function needs to be installed: lines, or a file that has them."""
+"""Requirements of a function: lines, or a file that contains them."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.openinference._definition.files import parsed
+from penstock.compat.openinference._definition.files import parse_file
 from penstock.errors import StartupError
 
-__all__ = ["lines_of"]
+__all__ = ["requirement_lines"]
 
 
-def lines_of(given: tuple[str, ...] | str, folder: Path) -> tuple[str, ...]:
-    """Lines as pip takes them.
+def requirement_lines(requirements: tuple[str, ...] | str, folder: Path) -> tuple[str, ...]:
+    """Returns lines in pip's format.
 
     Args:
-        given: The lines; or the path of a requirements.txt, pyproject.toml, setup.py or conda environment.
-        folder: What the path is relative to.
+        requirements: The lines, or the path of a requirements.txt, pyproject.toml, setup.py or conda environment.
+        folder: Base of the path.
 
     Raises:
         StartupError: the file cannot be read.
     """
-    if not isinstance(given, str):
-        return given
-    path = folder / given
+    if not isinstance(requirements, str):
+        return requirements
+    path = folder / requirements
     if not path.is_file():
-        raise StartupError(f"there is no file {given} with requirements")
+        raise StartupError(f"there is no file {requirements} with requirements")
     if path.name == "pyproject.toml":
-        return tuple(_of_project(path))
+        return tuple(_project_lines(path))
     if path.suffix in (".yaml", ".yml"):
-        return tuple(_of_conda(parsed(path), given))
+        return tuple(_conda_lines(parse_file(path), requirements))
     if path.name == "setup.py":
-        return tuple(_of_setup(path))
-    return tuple(_of_text(path, set()))
+        return tuple(_setup_lines(path))
+    return tuple(_text_lines(path, set()))
 
 
-def _of_text(path: Path, seen: set[Path]) -> Iterator[str]:
-    """Lines without comments; those of other files that they name, too."""
-    seen.add(path.resolve())
-    for written in path.read_text(encoding="utf-8").replace("\\\n", "").splitlines():
-        line = re.sub(r"(^|\s)#.*$", "", written).strip()
-        other = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
-        if other is None:
+def _text_lines(path: Path, visited: set[Path]) -> Iterator[str]:
+    """Yields lines without comments, and the lines of included files."""
+    visited.add(path.resolve())
+    for raw_line in path.read_text(encoding="utf-8").replace("\\\n", "").splitlines():
+        line = re.sub(r"(^|\s)#.*$", "", raw_line).strip()
+        included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
+        if included is None:
             if line:
                 yield line
             continue
-        further = path.parent / other[1]
-        if not further.is_file():
-            raise StartupError(f"there is no file {other[1]} with requirements, which {path.name} names")
-        if further.resolve() not in seen:
-            yield from _of_text(further, seen)
+        included_path = path.parent / included[1]
+        if not included_path.is_file():
+            raise StartupError(f"there is no file {included[1]} with requirements, which {path.name} names")
+        if included_path.resolve() not in visited:
+            yield from _text_lines(included_path, visited)
 
 
-def _of_project(path: Path) -> Iterator[str]:
+def _project_lines(path: Path) -> Iterator[str]:
     try:
         import tomllib
     except ImportError:
@@ -69,8 +69,8 @@ def _of_project(path: Path) -> Iterator[str]:
     yield from found.get("project", {}).get("dependencies", [])
 
 
-def _of_setup(path: Path) -> Iterator[str]:
-    """`install_requires` where it is written out: nothing of the file is run."""
+def _setup_lines(path: Path) -> Iterator[str]:
+    """Yields a literal `install_requires`. The file is parsed, never run."""
     import ast
 
     try:
@@ -87,15 +87,15 @@ def _of_setup(path: Path) -> Iterator[str]:
                 ) from None
 
 
-def _of_conda(found: Any, name: str) -> Iterator[str]:
+def _conda_lines(found: Any, name: str) -> Iterator[str]:
     for one in found.get("dependencies") or []:
         if isinstance(one, dict):
             yield from map(str, one.get("pip") or [])
             continue
         package = re.fullmatch(r"(?:[\w.-]+::)?([\w.-]+)(?:\s*(==?|>=|<=|>|<|~=|!=)\s*([^\s=]+).*)?", str(one))
         if package is None:
-            raise StartupError(f"{name}: {one!r} is no package of conda")
+            raise StartupError(f"{name}: {one!r} is not a conda package")
         if package[1] in ("python", "pip"):
             continue
-        sign = "==" if package[2] == "=" else package[2] or ""
-        yield f"{package[1]}{sign}{package[3] or ''}"
+        operator = "==" if package[2] == "=" else package[2] or ""
+        yield f"{package[1]}{operator}{package[3] or ''}"

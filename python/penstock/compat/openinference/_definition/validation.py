@@ -1,4 +1,4 @@
-"""What is wrong in a function's definition: where, and which rule it breaks."""
+"""Validation of definitions: `DefinitionError`, and the list of problems with their paths."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Any
 
 from penstock.errors import StartupError
 
-__all__ = ["Problems", "Wrong"]
+__all__ = ["DefinitionError", "ProblemList"]
 
 
-class Wrong(StartupError, ValueError):
-    """A definition is not what DigitalHub takes.
+class DefinitionError(StartupError, ValueError):
+    """An invalid definition.
 
     Args:
-        what: What was read, for the message.
+        label: Name of the definition.
         problems: Each as `path: rule`.
     """
 
-    def __init__(self, what: str, problems: list[str]) -> None:
+    def __init__(self, label: str, problems: list[str]) -> None:
         self.problems = problems
-        super().__init__(f"{what} is no function of Open Inference: {'; '.join(problems)}")
+        super().__init__(f"{label} is not a function of Open Inference: {'; '.join(problems)}")
 
 
-class Problems:
-    """Collects all problems of a definition, so that they are told at once."""
+class ProblemList:
+    """List of all problems of a definition, so that one error reports all of them."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
 
     def add(self, path: str, rule: str) -> None:
-        """Notes that a rule is broken at a path."""
+        """Adds a problem at a path."""
         self.found.append(f"{path}: {rule}")
 
-    def text(self, given: Mapping[str, Any], path: str, *, required: bool = False) -> str | None:
-        """A text, by the last part of its path."""
-        value = given.get(path.rpartition(".")[2])
+    def text(self, parent: Mapping[str, Any], path: str, *, required: bool = False) -> str | None:
+        """Returns the text at a path. The last part of the path is its key."""
+        value = parent.get(path.rpartition(".")[2])
         if value is None:
             if required:
                 self.add(path, "is required")
@@ -45,17 +45,17 @@ class Problems:
             return None
         return value
 
-    def one_of(self, given: Mapping[str, Any], path: str, allowed: Mapping[str, Any]) -> Any:
-        """What a text stands for."""
-        value = self.text(given, path)
+    def one_of(self, parent: Mapping[str, Any], path: str, allowed: Mapping[str, Any]) -> Any:
+        """Returns the value of a text in `allowed`."""
+        value = self.text(parent, path)
         if value is not None and value not in allowed:
             self.add(path, f"must be one of {', '.join(allowed)}, not {value!r}")
             return None
         return None if value is None else allowed[value]
 
-    def items(self, given: Mapping[str, Any], path: str, read: Callable[[Any, str], Any]) -> list[Any]:
-        """The items of a list, each as `read` reads it; without those that are wrong."""
-        value = given.get(path.rpartition(".")[2])
+    def items(self, parent: Mapping[str, Any], path: str, read: Callable[[Any, str], Any]) -> list[Any]:
+        """Returns the items of a list, parsed by `read`, without the invalid ones."""
+        value = parent.get(path.rpartition(".")[2])
         if value is None:
             return []
         if not isinstance(value, (list, tuple)):
@@ -64,10 +64,11 @@ class Problems:
         found = [read(item, f"{path}[{index}]") for index, item in enumerate(value)]
         return [one for one in found if one is not None]
 
-    def known(self, given: Mapping[str, Any], path: str, names: set[str]) -> None:
-        """Notes keys that nobody knows, which most likely are misspelled."""
-        for name in given:
+    def known(self, parent: Mapping[str, Any], path: str, names: set[str]) -> None:
+        """Adds a problem for each unknown key, which is probably misspelled."""
+        for name in parent:
             if name not in names:
                 self.add(
-                    f"{path}.{name}" if path else str(name), f"is not known here; there are {', '.join(sorted(names))}"
+                    f"{path}.{name}" if path else str(name),
+                    f"is not known here, expected one of {', '.join(sorted(names))}",
                 )

@@ -1,4 +1,4 @@
-"""How user functions are called: with what they declare, by name."""
+"""Calls of user functions: reserved arguments, init parameters, and coroutines."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from penstock.errors import LoadError
 
-__all__ = ["RESERVED", "Waiting", "call_init", "wanted"]
+__all__ = ["RESERVED", "Caller", "call_init", "reserved_arguments"]
 
 RESERVED = ("request", "context", "event", "project", "run")
-"""What a handler may declare, in whatever order."""
+"""Names of a handler's possible arguments, in any order."""
 
 
-class Waiting:
-    """Calls functions, and waits for those that are async on an event loop that all of them share."""
+class Caller:
+    """Calls functions, and runs coroutines on a shared event loop."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-        """What the function returns."""
+        """Returns the result of the function."""
         returned = function(**arguments)
         if type(returned) is dict or not inspect.iscoroutine(returned):
             return returned
@@ -31,50 +31,54 @@ class Waiting:
         return self._loop.run_until_complete(returned)
 
     def close(self) -> None:
-        """Ends the event loop."""
+        """Closes the event loop."""
         if self._loop is not None:
             self._loop.close()
 
 
-def wanted(handler: Callable[..., Any]) -> tuple[str, ...]:
-    """Which of the reserved arguments a handler takes.
+def reserved_arguments(handler: Callable[..., Any]) -> tuple[str, ...]:
+    """Returns the reserved arguments that a handler declares.
 
     Raises:
-        LoadError: it takes others, which nobody would fill.
+        LoadError: the handler requires other arguments.
     """
-    found, others = [], []
-    for name, one in inspect.signature(handler).parameters.items():
-        if one.kind is one.VAR_KEYWORD:
+    reserved, unknown_names = [], []
+    for name, parameter in inspect.signature(handler).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
             return RESERVED
-        if one.kind is one.VAR_POSITIONAL:
+        if parameter.kind is parameter.VAR_POSITIONAL:
             continue
-        if name in RESERVED and one.kind is not one.POSITIONAL_ONLY:
-            found.append(name)
-        elif one.default is one.empty:
-            others.append(name)
-    if others:
+        if name in RESERVED and parameter.kind is not parameter.POSITIONAL_ONLY:
+            reserved.append(name)
+        elif parameter.default is parameter.empty:
+            unknown_names.append(name)
+    if unknown_names:
         raise LoadError(
-            f"handler {getattr(handler, '__name__', 'handler')!r} takes {', '.join(others)}, which nothing fills; "
+            f"handler {getattr(handler, '__name__', 'handler')!r} takes {', '.join(unknown_names)}, without a value; "
             f"it can take {', '.join(RESERVED)}"
         )
-    return tuple(found)
+    return tuple(reserved)
 
 
-def call_init(init: Callable[..., Any], context: Any, given: Mapping[str, Any], call: Waiting) -> None:
+def call_init(init: Callable[..., Any], context: Any, given: Mapping[str, Any], call: Caller) -> None:
     """Calls the init function with the context and its parameters.
 
     Raises:
-        LoadError: it does not take the context, or not those parameters.
+        LoadError: the function does not take the context, or does not match the parameters.
     """
     name = getattr(init, "__name__", "init")
     parameters = inspect.signature(init).parameters
     if "context" not in parameters:
         raise LoadError(f"init_function {name!r} must take context")
-    named = {key: one for key, one in parameters.items() if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)}
-    rest = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    named = {
+        key: parameter
+        for key, parameter in parameters.items()
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     expected = [key for key in named if key != "context"]
     missing = [key for key in expected if named[key].default is inspect.Parameter.empty and key not in given]
-    unknown = [key for key in given if key not in expected and not rest] + ["context"] * ("context" in given)
+    unknown = [key for key in given if key not in expected and not takes_any] + ["context"] * ("context" in given)
     if missing or unknown:
         raise LoadError(
             f"init_function {name!r} expects the parameters {', '.join(expected) or 'none'}, "

@@ -1,4 +1,4 @@
-"""What handlers get beside the request: context, event, project and run, where there is no platform."""
+"""Arguments of handlers apart from the request: context, event, project and run, for use without a platform."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Context", "Event", "Logger", "Project", "Response", "Run", "Trigger"
 
 
 class Response:
-    """An answer with a status and headers, as nuclio has it."""
+    """nuclio's response, with status and headers."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Response:
 
 
 class Logger:
-    """A logger as nuclio has it: `info("...")`, and `info_with("...", name=value)` for structured lines."""
+    """nuclio's logger: `info("...")`, and `info_with("...", name=value)` for structured lines."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._bound: dict[str, Any] = {}
 
     def bind(self, **values: Any) -> None:
-        """Adds values to every line from now on."""
+        """Adds values to all later lines."""
         self._bound.update(values)
 
     def debug(self, message: Any, *args: Any) -> None:
@@ -82,25 +82,27 @@ class Logger:
         self._log(logging.ERROR, message, args, values)
 
     def _log(self, level: int, message: Any, args: tuple[Any, ...], values: dict[str, Any]) -> None:
-        told = {**values, **self._bound}
+        values_shown = {**values, **self._bound}
         text = str(message)
-        if told and self._logger.isEnabledFor(level):
-            # A percent sign in a value is none of the format's.
-            shown = " ".join(f"{name}={value!r}" for name, value in told.items()).replace("%", "%%" if args else "%")
+        if values_shown and self._logger.isEnabledFor(level):
+            # Percent signs in values must not be read as format characters.
+            shown = " ".join(f"{name}={value!r}" for name, value in values_shown.items()).replace(
+                "%", "%%" if args else "%"
+            )
             text = f"{text} {shown}"
-        self._logger.log(level, text, *args, extra={"with": told}, stacklevel=3)
+        self._logger.log(level, text, *args, extra={"with": values_shown}, stacklevel=3)
 
 
 @dataclass
 class Trigger:
-    """What a request came by."""
+    """Trigger of an event."""
 
     kind: str = "openinference"
     name: str = "openinference"
 
 
 class Context:
-    """What lasts as long as the function: handlers and its init function keep their state on it."""
+    """State of a function for its whole lifetime. Handlers and the init function may add attributes."""
 
     Response = Response
 
@@ -116,7 +118,7 @@ class Context:
 
 @dataclass
 class Event:
-    """A request as nuclio has it."""
+    """nuclio's event of a request."""
 
     body: dict[str, Any]
     headers: dict[str, str]
@@ -130,44 +132,44 @@ class Event:
 
     @property
     def url(self) -> str:
-        """The path."""
+        """Path of the request."""
         return self.path
 
     @property
     def size(self) -> int:
-        """The bytes of the body, where the caller said them; else 0."""
-        said = self.get_header("Content-Length", "0")
-        return int(said) if said and str(said).isdecimal() else 0
+        """Size of the body from the Content-Length header; 0 without it."""
+        length = self.get_header("Content-Length", "0")
+        return int(length) if length and str(length).isdecimal() else 0
 
     def get_header(self, name: str, default: Any = None) -> Any:
-        """A header's value, whatever the case of its name."""
+        """Returns a header's value, without regard to case."""
         wanted = name.lower()
-        return next((value for known, value in self.headers.items() if known.lower() == wanted), default)
+        return next((value for existing, value in self.headers.items() if existing.lower() == wanted), default)
 
 
 @dataclass
 class Project:
-    """A project, where there is no platform that has one."""
+    """Stand-in for a DigitalHub project."""
 
     name: str
     kind: str = "project"
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Same as the name."""
         return self.name
 
     @property
     def key(self) -> str:
-        """Its key, as DigitalHub writes it."""
+        """Key in DigitalHub's format."""
         return f"store://{self.name}"
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"project.{name} needs the platform of DigitalHub, which is not here")
+        raise AttributeError(f"project.{name} needs the DigitalHub platform, which is not available")
 
 
 class Run:
-    """A run, where there is no platform that has one. What it logs as metrics is shown at `/metrics`."""
+    """Stand-in for a DigitalHub run. Its metrics are published at `/metrics`."""
 
     kind = "openinference+serve:run"
 
@@ -175,36 +177,36 @@ class Run:
         self.project, self.name, self.id = project, name, id
         self.metrics: dict[str, Any] = {}
         self._native: NativeContext | None = None
-        self._untold: dict[str, float] = {}
+        self._unpublished: dict[str, float] = {}
 
     @property
     def key(self) -> str:
-        """Its key, as DigitalHub writes it."""
+        """Key in DigitalHub's format."""
         return f"store://{self.project}/run/{self.kind}/{self.name}:{self.id}"
 
     def log_metric(self, key: str, value: Any, overwrite: bool = False, single_value: bool = False) -> None:
-        """Sets a gauge of the model's metrics; of a list, its last value counts."""
+        """Sets a gauge of the model. The last value of a list counts."""
         values = list(value) if isinstance(value, (list, tuple)) else [value]
         if single_value:
             self.metrics[key] = values[-1]
         else:
-            known = [] if overwrite else self.metrics.get(key, [])
-            self.metrics[key] = [*(known if isinstance(known, list) else [known]), *values][-1000:]
-        self._untold[re.sub(r"[^a-zA-Z0-9_]", "_", key)] = float(values[-1])
-        self.tell(self._native)
+            existing = [] if overwrite else self.metrics.get(key, [])
+            self.metrics[key] = [*(existing if isinstance(existing, list) else [existing]), *values][-1000:]
+        self._unpublished[re.sub(r"[^a-zA-Z0-9_]", "_", key)] = float(values[-1])
+        self.publish_metrics(self._native)
 
     def log_metrics(self, metrics: dict[str, Any], overwrite: bool = False, single_value: bool = False) -> None:
-        """Sets several."""
+        """Sets several gauges."""
         for key, value in metrics.items():
             self.log_metric(key, value, overwrite, single_value)
 
-    def tell(self, native: NativeContext | None) -> None:
-        """Hands on what has not been told, now that there is somebody to tell."""
+    def publish_metrics(self, native: NativeContext | None) -> None:
+        """Publishes pending metrics, which init may have logged before the first request."""
         self._native = native
-        if native is not None and self._untold:
-            for key, value in self._untold.items():
+        if native is not None and self._unpublished:
+            for key, value in self._unpublished.items():
                 native.metrics.gauge(key, value)
-            self._untold.clear()
+            self._unpublished.clear()
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"run.{name} needs the platform of DigitalHub, which is not here")
+        raise AttributeError(f"run.{name} needs the DigitalHub platform, which is not available")

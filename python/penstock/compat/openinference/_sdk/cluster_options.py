@@ -1,4 +1,4 @@
-"""What a run says of a cluster: checked, and kept to as far as one machine can."""
+"""Cluster options of a run, applied as far as one machine allows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from penstock.errors import StartupError
 
-__all__ = ["hints_of", "prepare_volumes"]
+__all__ = ["prepare_volumes", "resource_variables"]
 
 _AMOUNT = re.compile(r"(?P<number>\d+)(?P<unit>m|[kKMGTPE]i?)?")
 _KINDS = ("cpu", "mem", "gpu", "disk")
 _VOLUMES = ("shared_volume", "persistent_volume_claim", "ephemeral", "empty_dir", "image")
-_MADE = ("ephemeral", "empty_dir")
-"""Volumes that begin empty: a folder will do."""
-_THREADS = (
+_EMPTY_VOLUMES = ("ephemeral", "empty_dir")
+"""Types of volumes that start empty, for which a new folder is enough."""
+_THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -26,14 +26,14 @@ _THREADS = (
 )
 
 
-def hints_of(resources: Any) -> dict[str, str]:
-    """The variables by which libraries keep to a run's `resources`: how many threads they use, which GPUs they see.
+def resource_variables(resources: Any) -> dict[str, str]:
+    """Returns environment variables that limit libraries to the `resources` of a run: thread counts and visible GPUs.
 
     Args:
-        resources: What each replica has: `cpu`, `mem`, `gpu` and `disk`, as numbers or texts with a unit.
+        resources: `cpu`, `mem`, `gpu` and `disk` of each replica, as numbers or texts with a unit.
 
     Raises:
-        StartupError: it is something else; the message names the part.
+        StartupError: a resource is invalid; the message names it.
     """
     if resources is None:
         return {}
@@ -43,49 +43,51 @@ def hints_of(resources: Any) -> dict[str, str]:
         if name not in _KINDS:
             raise StartupError(f"resources has no {name!r}, only {', '.join(_KINDS)}")
         if amount is not None and (isinstance(amount, bool) or not _AMOUNT.fullmatch(str(amount))):
-            raise StartupError(f"resources.{name} is {amount!r}, expected digits, and perhaps a unit such as m or Gi")
-    hints: dict[str, str] = {}
+            raise StartupError(
+                f"resources.{name} is {amount!r}, expected digits, optionally with a unit such as m or Gi"
+            )
+    variables: dict[str, str] = {}
     if resources.get("cpu") is not None:
-        hints.update(dict.fromkeys(_THREADS, str(max(1, math.ceil(_number(resources["cpu"]))))))
+        variables.update(dict.fromkeys(_THREAD_VARIABLES, str(max(1, math.ceil(_number(resources["cpu"]))))))
     if resources.get("gpu") is not None:
-        hints["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(int(_number(resources["gpu"])))))
-    return hints
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(int(_number(resources["gpu"])))))
+    return variables
 
 
 def prepare_volumes(volumes: Any) -> None:
-    """Sees that what a run mounts is where it says: a service here has the files of its machine.
+    """Checks that the mount paths of a run exist, and creates the folders of empty volumes.
 
     Raises:
-        StartupError: a volume is not described as one, or not there; the message names it.
+        StartupError: the description of a volume is invalid, or its path does not exist; the message names it.
     """
     if volumes is None:
         return
     if isinstance(volumes, (str, bytes, Mapping)) or not isinstance(volumes, Sequence):
         raise StartupError(f"volumes is {volumes!r}, expected a list of objects")
-    for place, one in enumerate(volumes):
-        kind, name, path = _volume(place, one)
-        if kind in _MADE:
+    for index, volume in enumerate(volumes):
+        kind, name, mount = _volume(index, volume)
+        if kind in _EMPTY_VOLUMES:
             try:
-                path.mkdir(parents=True, exist_ok=True)
+                mount.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StartupError(f"volume {name!r} cannot be made at {path}: {error.strerror}") from None
-        elif not path.exists():
+                raise StartupError(f"volume {name!r} cannot be created at {mount}: {error.strerror}") from None
+        elif not mount.exists():
             raise StartupError(
-                f"volume {name!r} is to be at {path}, where nothing is: a service here has the files of its machine"
+                f"volume {name!r}: {mount} does not exist, and local services see the files of their machine"
             )
 
 
-def _volume(place: int, one: Any) -> tuple[str, str, Path]:
-    where = f"volumes[{place}]"
-    if not isinstance(one, Mapping):
-        raise StartupError(f"{where} is {one!r}, expected an object")
-    kind, name, path = (one.get(key) for key in ("volume_type", "name", "mount_path"))
+def _volume(index: int, volume: Any) -> tuple[str, str, Path]:
+    at = f"volumes[{index}]"
+    if not isinstance(volume, Mapping):
+        raise StartupError(f"{at} is {volume!r}, expected an object")
+    kind, name, path = (volume.get(key) for key in ("volume_type", "name", "mount_path"))
     if kind not in _VOLUMES:
-        raise StartupError(f"{where}.volume_type is {kind!r}, expected one of {', '.join(_VOLUMES)}")
+        raise StartupError(f"{at}.volume_type is {kind!r}, expected one of {', '.join(_VOLUMES)}")
     if not isinstance(name, str) or not name:
-        raise StartupError(f"{where}.name is {name!r}, expected a text")
+        raise StartupError(f"{at}.name is {name!r}, expected a text")
     if not isinstance(path, str) or not Path(path).is_absolute():
-        raise StartupError(f"{where}.mount_path is {path!r}, expected a path from the root on")
+        raise StartupError(f"{at}.mount_path is {path!r}, expected an absolute path")
     return str(kind), name, Path(path)
 
 

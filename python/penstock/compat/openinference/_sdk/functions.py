@@ -1,4 +1,4 @@
-"""`new_function(...).run(...)`: functions as DigitalHub's SDK makes them, on this machine and without a platform."""
+"""`new_function(...).run(...)`: local functions with the interface of DigitalHub's SDK, without a platform."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.openinference._definition.function_spec import FunctionSpec, read
-from penstock.compat.openinference._definition.requirements import lines_of
-from penstock.compat.openinference._image import image_of
-from penstock.compat.openinference._sdk.cluster_options import hints_of, prepare_volumes
+from penstock.compat.openinference._definition.function_spec import FunctionSpec, parse_definition
+from penstock.compat.openinference._definition.requirements import requirement_lines
+from penstock.compat.openinference._image import image_spec
+from penstock.compat.openinference._sdk.cluster_options import prepare_volumes, resource_variables
 from penstock.compat.openinference._sdk.runs import BuildRun, Run, ServeRun
 from penstock.compat.openinference._settings import Options
 from penstock.errors import StartupError
 
-__all__ = ["Function", "function_of", "new_function"]
+__all__ = ["Function", "as_function", "new_function"]
 
 _SOURCE = {
     **{name: name for name in ("code", "base64", "handler", "init_function")},
     "code_src": "source",
 }
-_OF_A_CLUSTER = {"service_type", "service_name", "profile", "local_execution", "labels"}
+_CLUSTER_PARAMETERS = {"service_type", "service_name", "profile", "local_execution", "labels"}
 
 
 def new_function(name: str, kind: str = "openinference", *, project: str = "default", **parameters: Any) -> Function:
-    """Makes a function.
+    """Creates a function.
 
     Args:
-        name: Its name.
+        name: Name of the function.
         kind: `openinference`.
-        project: Its project's name.
+        project: Name of the project.
         parameters: `code_src`, `code` or `base64`, `handler`, `init_function`, `python_version`, `model_name`,
-            `inputs`, `outputs`, `requirements`, `base_image`, `image`, as DigitalHub's SDK has them. Without a
-            `model_name` it is the function's; without a `python_version` it is that of this Python.
+            `inputs`, `outputs`, `requirements`, `base_image`, `image`, same as in DigitalHub's SDK. The default of
+            `model_name` is the function's name, the default of `python_version` the version of this Python.
 
     Raises:
-        Wrong: it breaks rules; all are told, each with its path.
+        DefinitionError: the definition is invalid; the error lists all problems with their paths.
 
     Example:
         >>> function = new_function(
@@ -53,40 +53,40 @@ def new_function(name: str, kind: str = "openinference", *, project: str = "defa
     """
     for ignored in ("uuid", "description", "labels", "embedded", "metadata"):
         parameters.pop(ignored, None)
-    source = {there: parameters.pop(here) for here, there in _SOURCE.items() if parameters.get(here) is not None}
+    source = {key: parameters.pop(keyword) for keyword, key in _SOURCE.items() if parameters.get(keyword) is not None}
     spec = {name: value for name, value in parameters.items() if value is not None}
     if source:
         spec["source"] = source
     spec.setdefault("model_name", name)
     spec.setdefault("python_version", _this_python())
-    return function_of({"kind": kind, "project": project, "name": name, "spec": spec})
+    return as_function({"kind": kind, "project": project, "name": name, "spec": spec})
 
 
-def function_of(entity: Mapping[str, Any] | Any, folder: str | Path = ".") -> Function:
-    """The function of a definition: an object as in a file, or one of DigitalHub's SDK, which has `to_dict()`.
+def as_function(entity: Mapping[str, Any] | Any, folder: str | Path = ".") -> Function:
+    """Returns the function of a definition, or of an object of DigitalHub's SDK with `to_dict()`.
 
     Raises:
-        Wrong: it breaks rules.
+        DefinitionError: the definition is invalid.
     """
-    told = entity if isinstance(entity, Mapping) else entity.to_dict()
-    spec = {name: value for name, value in told.get("spec", {}).items() if value is not None}
-    return Function(read({**told, "spec": spec}, Path(folder), f"function {told.get('name')!r}"))
+    document = entity if isinstance(entity, Mapping) else entity.to_dict()
+    spec = {name: value for name, value in document.get("spec", {}).items() if value is not None}
+    return Function(parse_definition({**document, "spec": spec}, Path(folder), f"function {document.get('name')!r}"))
 
 
 class Function:
-    """A function that can be served and built here."""
+    """A function that can be served and built on this machine."""
 
     def __init__(self, spec: FunctionSpec) -> None:
         self.spec = spec
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the function."""
         return self.spec.name
 
     @property
     def key(self) -> str:
-        """Its key, as DigitalHub writes it."""
+        """Key in DigitalHub's format."""
         return f"store://{self.spec.project}/function/openinference/{self.spec.name}"
 
     def run(
@@ -107,91 +107,91 @@ class Function:
         options: Mapping[str, Any] | None = None,
         builder: str | None = None,
         wheel: str | Path | None = None,
-        **others: Any,
+        **cluster_parameters: Any,
     ) -> Any:
         """Runs an action.
 
         Args:
             action: `serve` or `build`.
-            wait: Whether to wait until the service answers. A build is always waited for.
-            replicas: How many processes compute.
-            init_parameters: What the init function is called with, beside the context.
-            instructions: Shell lines of an image, run by root before the requirements are installed.
-            envs: Variables, each as `{"name": ..., "value": ...}`: of the function's processes, or of the image.
-            secrets: Names of variables that are to be in the environment here already.
-            http: Where the service listens.
-            grpc: The same for gRPC; None for nowhere.
-            isolation: `process`, or `server`: whether the service computes in processes of the function's own.
-            resources: What each replica has, as `{"cpu": "2", "mem": "1Gi", "gpu": 1, "disk": "2Gi"}`. Libraries are
-                told to keep to `cpu` and `gpu`, by variables that `envs` or the environment may set otherwise; nothing
-                is enforced.
-            volumes: What is mounted, each as `{"volume_type": ..., "name": ..., "mount_path": ...}`. A service here has
-                the files of its machine: what is not there is refused; an `empty_dir` or `ephemeral` one is made.
+            wait: Wait until the service is ready. Builds are always waited for.
+            replicas: Number of processes.
+            init_parameters: Arguments of the init function, apart from the context.
+            instructions: Shell commands of an image, run by root before the requirements are installed.
+            envs: Environment variables of the processes or the image, each as `{"name": ..., "value": ...}`.
+            secrets: Names of variables that must be set in the environment.
+            http: HTTP address of the service.
+            grpc: gRPC address of the service; None disables gRPC.
+            isolation: `process` for separate processes, `server` for threads of the server's process.
+            resources: Resources of each replica, as `{"cpu": "2", "mem": "1Gi", "gpu": 1, "disk": "2Gi"}`. Environment
+                variables limit libraries to `cpu` and `gpu`, unless `envs` or the environment sets them. Nothing is
+                enforced.
+            volumes: Mounts, each as `{"volume_type": ..., "name": ..., "mount_path": ...}`. The path must exist on this
+                machine, except for `empty_dir` and `ephemeral`, whose folders are created.
             options: Options of the integration, see docs/openinference.md.
-            builder: What builds the image; see `penstock.images.build`.
-            wheel: Penstock's wheel for the image, in place of the package index's.
-            others: `service_type` and so on: of a cluster, kept in the run's spec.
+            builder: Program that builds the image; see `penstock.images.build`.
+            wheel: Penstock's wheel for the image, instead of the package index's.
+            cluster_parameters: `service_type` and other cluster options, which the run's spec stores.
 
         Returns:
-            The run: a `ServeRun` or a `BuildRun`.
+            A `ServeRun` or a `BuildRun`.
 
         Raises:
-            StartupError: it cannot be; the message says why.
-            TypeError: there is no such parameter.
+            StartupError: the action is not possible; the message has the reason.
+            TypeError: a parameter is unknown.
         """
-        if unknown := sorted(set(others) - _OF_A_CLUSTER):
+        if unknown := sorted(set(cluster_parameters) - _CLUSTER_PARAMETERS):
             raise TypeError(f"run() has no parameter {unknown[0]!r}")
         environment = {str(one["name"]): str(one["value"]) for one in envs}
-        hints = hints_of(resources)
+        variables = resource_variables(resources)
         _check_secrets(secrets)
-        of_a_cluster = {"resources": resources, "volumes": volumes}
+        cluster_options = {"resources": resources, "volumes": volumes}
         spec = {
             "function": self.key,
             "action": action,
             "replicas": replicas,
             "init_parameters": dict(init_parameters or {}),
-            **{name: value for name, value in of_a_cluster.items() if value is not None},
-            **others,
+            **{name: value for name, value in cluster_options.items() if value is not None},
+            **cluster_parameters,
         }
         if action == "build":
-            wanted = {"builder": builder, "wheel": wheel}
-            return self._build(instructions, environment, spec, wanted)
+            build_options = {"builder": builder, "wheel": wheel}
+            return self._build(instructions, environment, spec, build_options)
         if action != "serve":
             raise StartupError(f"there is no action {action!r}, only serve and build")
-        # The run's values are over those of the function's file.
-        said = {
+        # Values of the run take precedence over values of the function's file.
+        image = {
             "replicas": replicas,
             "init_parameters": init_parameters,
             "envs": environment or None,
             "isolation": isolation,
         }
-        chosen = Options.of(self.spec.settings, options or {}, said)
+        run_options = Options.of(self.spec.settings, options or {}, image)
         prepare_volumes(volumes)
-        if chosen.isolation == "process":
-            # Whoever set them for this machine knows it better.
-            unset = {name: value for name, value in hints.items() if name not in os.environ}
-            chosen = replace(chosen, envs={**unset, **chosen.envs})
-        run = ServeRun(self.spec, chosen, spec, http, grpc)
+        if run_options.isolation == "process":
+            # Variables of the environment are specific to this machine, so they take precedence.
+            unset = {name: value for name, value in variables.items() if name not in os.environ}
+            run_options = replace(run_options, envs={**unset, **run_options.envs})
+        run = ServeRun(self.spec, run_options, spec, http, grpc)
         if wait:
             try:
                 run.wait()
             except StartupError:
-                # Nobody else can.
+                # The caller has no reference to the run yet.
                 run.stop()
                 raise
         return run
 
     def image_name(self) -> str:
-        """What its image is called: the name that it has, without tag, or project and function."""
-        said = (self.spec.image or "").rpartition("@")[0] or (self.spec.image or "")
-        name, colon, tag = said.rpartition(":")
-        said = name if colon and "/" not in tag else said
-        if len(said) > 3:
-            return said
+        """Returns the name of the image without a tag: the recorded one, or project and function."""
+        image = (self.spec.image or "").rpartition("@")[0] or (self.spec.image or "")
+        name, colon, tag = image.rpartition(":")
+        image = name if colon and "/" not in tag else image
+        if len(image) > 3:
+            return image
         return re.sub(r"[^a-z0-9._-]+", "-", f"{self.spec.project}-{self.spec.name}".lower()).strip("-._")
 
     def to_dict(self) -> dict[str, Any]:
-        """The function as an entity, as a file has it."""
+        """Returns the function as an entity, in the form of a file."""
         function = self.spec
         source: dict[str, Any] = {"handler": function.source.handler, "lang": "python"}
         if function.source.source is not None:
@@ -203,7 +203,7 @@ class Function:
         spec = {
             "source": source,
             "python_version": f"PYTHON{(function.python_version or '').replace('.', '_')}",
-            "requirements": list(lines_of(function.requirements, function.folder)),
+            "requirements": list(requirement_lines(function.requirements, function.folder)),
             "base_image": function.base_image,
             "image": function.image,
             "model_name": function.model_name,
@@ -221,13 +221,13 @@ class Function:
         }
 
     def export(self, file: str | Path) -> Path:
-        """Writes the function as JSON, which `penstock serve` takes."""
+        """Writes the function as JSON, for `penstock serve`."""
         path = Path(file)
         path.write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return path
 
     def _build(
-        self, instructions: Sequence[str], envs: Mapping[str, str], spec: dict[str, Any], how: dict[str, Any]
+        self, instructions: Sequence[str], envs: Mapping[str, str], spec: dict[str, Any], build_options: dict[str, Any]
     ) -> Run:
         from dataclasses import replace
 
@@ -236,16 +236,16 @@ class Function:
         run, name = BuildRun(self.spec, {**spec, "instructions": list(instructions)}), f"{self.image_name()}:latest"
         run.status.state = "BUILDING"
         with tempfile.TemporaryDirectory(prefix="penstock-build-") as folder:
-            wanted = image_of(self.spec, self.export(Path(folder) / "function.json"), instructions, envs)
+            image = image_spec(self.spec, self.export(Path(folder) / "function.json"), instructions, envs)
             try:
-                images.build(replace(wanted, record=self._made), name, **how)
+                images.build(replace(image, record=self._record_image), name, **build_options)
             except StartupError as error:
                 run.status.state, run.status.message = "ERROR", str(error)
                 raise
         run.status.state, run.status.outputs = "COMPLETED", {"image": self.spec.image or name}
         return run
 
-    def _made(self, image: str) -> None:
+    def _record_image(self, image: str) -> None:
         from dataclasses import replace
 
         self.spec = replace(self.spec, image=image)

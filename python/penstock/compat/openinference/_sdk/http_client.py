@@ -1,8 +1,8 @@
-"""Asks a service over HTTP, as `requests` would."""
+"""HTTP requests to a service, with the interface of the package `requests`."""
 
 from __future__ import annotations
 
-import json as formats
+import json as json_format
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,36 +12,36 @@ from typing import Any
 from penstock.errors import PenstockError, Unavailable
 from penstock.integrations.downloads import opened
 
-__all__ = ["Answer", "ask"]
+__all__ = ["HttpResponse", "send_request"]
 
 
-class Answer:
-    """What a service has answered, with the names that `requests` has."""
+class HttpResponse:
+    """Response of a service, with the attribute names of `requests`."""
 
     def __init__(self, url: str, status_code: int, headers: Mapping[str, str], content: bytes) -> None:
         self.url, self.status_code, self.headers, self.content = url, status_code, dict(headers), content
 
     @property
     def ok(self) -> bool:
-        """Whether the status is below 400."""
+        """True if the status is below 400."""
         return self.status_code < 400
 
     @property
     def text(self) -> str:
-        """The body as text."""
+        """Body as text."""
         return self.content.decode(errors="replace")
 
     def json(self) -> Any:
-        """The body's JSON."""
-        return formats.loads(self.content)
+        """Returns the parsed JSON body."""
+        return json_format.loads(self.content)
 
     def raise_for_status(self) -> None:
         """Raises a `PenstockError` if the status is 400 or more."""
         if not self.ok:
-            raise PenstockError(f"{self.url} answered with status {self.status_code}: {self.text}")
+            raise PenstockError(f"{self.url} returned status {self.status_code}: {self.text}")
 
 
-def ask(
+def send_request(
     method: str,
     url: str,
     *,
@@ -50,26 +50,26 @@ def ask(
     headers: Mapping[str, str] | None = None,
     params: Mapping[str, Any] | None = None,
     timeout: float = 60.0,
-) -> Answer:
-    """Sends a request, and waits for the answer whatever its status.
+) -> HttpResponse:
+    """Sends a request, and returns the response for any status.
 
     Raises:
-        Unavailable: nobody answers.
+        Unavailable: the connection fails.
     """
-    sent = dict(headers or {})
+    request_headers = dict(headers or {})
     body = data.encode() if isinstance(data, str) else data
     if json is not None:
-        body = formats.dumps(json).encode()
-        sent.setdefault("Content-Type", "application/json")
+        body = json_format.dumps(json).encode()
+        request_headers.setdefault("Content-Type", "application/json")
     if params:
         url = f"{url}{'&' if '?' in url else '?'}{urllib.parse.urlencode(params)}"
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise Unavailable(f"{url} is no address of the web")
-    request = urllib.request.Request(url, data=body, headers=sent, method=method.upper())  # noqa: S310 - checked
+        raise Unavailable(f"{url} is not an HTTP address")
+    request = urllib.request.Request(url, data=body, headers=request_headers, method=method.upper())  # noqa: S310 - checked
     try:
-        with opened(request, timeout) as answer:
-            return Answer(url, answer.status, answer.headers, answer.read())
+        with opened(request, timeout) as response:
+            return HttpResponse(url, response.status, response.headers, response.read())
     except urllib.error.HTTPError as error:
-        return Answer(url, error.code, dict(error.headers.items()), error.read())
+        return HttpResponse(url, error.code, dict(error.headers.items()), error.read())
     except OSError as error:
         raise Unavailable(f"{url} cannot be reached: {error}") from None

@@ -1,4 +1,4 @@
-"""Runs of a function on this machine: services that are up, and images that were made."""
+"""Runs of a function on this machine: services and built images."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from pathlib import Path
 from typing import Any
 
 from penstock.compat.openinference._definition.function_spec import FunctionSpec
-from penstock.compat.openinference._sdk.http_client import Answer, ask
+from penstock.compat.openinference._sdk.http_client import HttpResponse, send_request
 from penstock.compat.openinference._settings import Options
 from penstock.errors import StartupError, Timeout, Unavailable
 
 __all__ = ["BuildRun", "Run", "RunStatus", "ServeRun"]
 
 _DRAIN = 30.0
-_alive: weakref.WeakSet[ServeRun]
+_running: weakref.WeakSet[ServeRun]
 
 
 @dataclass
 class RunStatus:
-    """How a run stands."""
+    """State of a run."""
 
     state: str = "CREATED"
     """`CREATED`, `BUILDING` or `PENDING`, then `RUNNING` or `COMPLETED`; `ERROR`, `STOPPED`."""
     message: str | None = None
-    """Why it is in error."""
+    """Reason of the state `ERROR`."""
     service: dict[str, Any] | None = None
-    """Of a service: its `url`, and its `urls`."""
+    """`url` and `urls` of a service."""
     inference_v2: dict[str, str] | None = None
-    """Of a service: the URLs of Open Inference, and the model's name."""
+    """Open Inference URLs and model name of a service."""
     outputs: dict[str, Any] = field(default_factory=dict)
-    """Of a build: its `image`."""
+    """`image` of a build."""
 
 
 class Run:
-    """What all runs have."""
+    """Base class of runs."""
 
     kind = "openinference"
 
@@ -54,15 +54,15 @@ class Run:
 
     @property
     def key(self) -> str:
-        """Its key, as DigitalHub writes it."""
+        """Key in DigitalHub's format."""
         return f"store://{self.project}/run/{self.kind}/{self.name}:{self.id}"
 
     def refresh(self) -> Run:
-        """The run as it stands."""
+        """Updates the status, and returns the run."""
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as an entity."""
+        """Returns the run as an entity."""
         return {
             "kind": self.kind,
             "project": self.project,
@@ -75,23 +75,23 @@ class Run:
 
 
 class BuildRun(Run):
-    """The build of an image."""
+    """Build of an image."""
 
     kind = "openinference+build:run"
 
     @property
     def image(self) -> str | None:
-        """The image that was made."""
+        """Name of the built image."""
         return self.status.outputs.get("image")
 
     def wait(self, timeout: float = 300.0) -> BuildRun:
-        """The run: `run("build")` has waited for its end."""
+        """Returns the run. `run("build")` returns after the build has finished."""
         del timeout
         return self
 
 
 class ServeRun(Run):
-    """A service: a server in a process of its own, which ends with this one."""
+    """Service: a server in a child process, which ends with this process."""
 
     kind = "openinference+serve:run"
 
@@ -99,78 +99,78 @@ class ServeRun(Run):
         super().__init__(function, spec)
         self._model = function.model_name
         self._log = Path(tempfile.mkstemp(prefix="penstock-run-", suffix=".log")[1])
-        reads, writes = os.pipe()
+        read_fd, write_fd = os.pipe()
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "penstock.compat.openinference._sdk.server_process"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[writes],
-                env={**os.environ, "PENSTOCK_TOLD": str(writes), "PYTHONUNBUFFERED": "1"},
+                pass_fds=[write_fd],
+                env={**os.environ, "PENSTOCK_STATUS_FD": str(write_fd), "PYTHONUNBUFFERED": "1"},
             )
-        os.close(writes)
-        options_told = {name: getattr(options, name) for name in options.__dataclass_fields__}
-        told = {
+        os.close(write_fd)
+        option_values = {name: getattr(options, name) for name in options.__dataclass_fields__}
+        job = {
             "function": function.as_json(),
-            "options": {**options_told, "run": self.id},
+            "options": {**option_values, "run": self.id},
             "http": http,
             "grpc": grpc,
         }
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+        self._process.stdin.write(json.dumps(job).encode() + b"\n")
         self._process.stdin.flush()
         self.status.state = "PENDING"
-        self._settled = threading.Event()
-        threading.Thread(target=self._hear, args=(reads,), daemon=True).start()
-        _alive.add(self)
+        self._started = threading.Event()
+        threading.Thread(target=self._receive_status, args=(read_fd,), daemon=True).start()
+        _running.add(self)
 
     def wait(self, timeout: float = 300.0) -> ServeRun:
-        """Waits until the service answers.
+        """Waits until the service is ready.
 
         Raises:
-            StartupError: it could not start; the message says why.
-            Timeout: it is not there in time; it goes on all the same.
+            StartupError: the service failed to start; the message has the reason.
+            Timeout: the service was not ready in time. It keeps starting.
         """
-        if not self._settled.wait(timeout):
-            raise Timeout(f"the service of {self.name!r} is not there after {timeout:g} s")
+        if not self._started.wait(timeout):
+            raise Timeout(f"the service of {self.name!r} is not ready after {timeout:g} s")
         if self.status.state == "ERROR":
             raise StartupError(f"the service of {self.name!r} could not start: {self.status.message}")
         return self
 
     def refresh(self) -> ServeRun:
-        """The run as it stands."""
+        """Updates the status, and returns the run."""
         if self.status.state == "RUNNING" and self._process.poll() is not None:
             self.status.state, self.status.message = "ERROR", f"its server ended with {self._process.returncode}"
         return self
 
-    def invoke(self, method: str = "POST", url: str | None = None, **arguments: Any) -> Answer:
-        """Asks the service.
+    def invoke(self, method: str = "POST", url: str | None = None, **arguments: Any) -> HttpResponse:
+        """Sends a request to the service.
 
         Args:
-            method: The HTTP method.
-            url: Another URL than that of inference; one that begins with `/` is of the service.
-            arguments: `json`, `data`, `headers`, `params` and `timeout`, as `requests` has them.
+            method: HTTP method.
+            url: URL, or path of the service that starts with `/`. The default is the inference URL.
+            arguments: `json`, `data`, `headers`, `params` and `timeout`, same as in `requests`.
 
         Raises:
-            Unavailable: nobody answers.
+            Unavailable: the connection fails.
         """
         self.wait()
-        told = self.status.inference_v2
-        if told is None:
+        job = self.status.inference_v2
+        if job is None:
             raise Unavailable(f"the service of {self.name!r} is {self.status.state}")
         if url is None:
-            url = told["inferenceUrl"]
+            url = job["inferenceUrl"]
         elif url.startswith("/"):
-            url = told["baseUrl"] + url
-        return ask(method, url, **arguments)
+            url = job["baseUrl"] + url
+        return send_request(method, url, **arguments)
 
     def logs(self) -> str:
-        """What the server and the function have written so far."""
+        """Returns the output of the server and the function so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def stop(self) -> ServeRun:
-        """Ends the service: requests that it has are finished."""
+        """Stops the service. Its running requests finish."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -183,20 +183,20 @@ class ServeRun(Run):
         if self.status.state != "ERROR":
             self.status.state = "STOPPED"
         self.status.service = self.status.inference_v2 = None
-        _alive.discard(self)
+        _running.discard(self)
         return self
 
-    def _hear(self, reads: int) -> None:
-        with os.fdopen(reads, encoding="utf-8") as there:
-            line = there.readline()
-        told = json.loads(line) if line else {"error": "its server has ended; see logs()"}
-        if "error" in told:
-            self.status.state, self.status.message = "ERROR", told["error"]
+    def _receive_status(self, read_fd: int) -> None:
+        with os.fdopen(read_fd, encoding="utf-8") as pipe:
+            line = pipe.readline()
+        job = json.loads(line) if line else {"error": "its server has ended; see logs()"}
+        if "error" in job:
+            self.status.state, self.status.message = "ERROR", job["error"]
         elif self.status.state == "PENDING":
-            base = f"http://{told['http']}"
+            base = f"http://{job['http']}"
             model = f"{base}/v2/models/{self._model}"
-            urls = [base, *([f"grpc://{told['grpc']}"] if told["grpc"] else [])]
-            self.status.service = {"url": told["http"], "urls": urls, "name": self.name}
+            urls = [base, *([f"grpc://{job['grpc']}"] if job["grpc"] else [])]
+            self.status.service = {"url": job["http"], "urls": urls, "name": self.name}
             self.status.inference_v2 = {
                 "baseUrl": base,
                 "model": self._model,
@@ -207,13 +207,13 @@ class ServeRun(Run):
                 "livenessUrl": f"{base}/v2/health/live",
             }
             self.status.state = "RUNNING"
-        self._settled.set()
+        self._started.set()
 
 
-_alive = weakref.WeakSet()
+_running = weakref.WeakSet()
 
 
 @atexit.register
 def _stop_all() -> None:
-    for one in list(_alive):
-        one.stop()
+    for run in list(_running):
+        run.stop()

@@ -1,7 +1,7 @@
-"""A server for one run, in a process of its own: `python -m penstock.compat.openinference._sdk.server_process`.
+"""Server of a run: `python -m penstock.compat.openinference._sdk.server_process`.
 
-It is told what to serve on standard input, says where it listens on standard output, and ends with SIGTERM or when its
-standard input is closed: when whoever started it is gone.
+The parent process sends the function on standard input, and receives the addresses over the descriptor in
+PENSTOCK_STATUS_FD. The server stops on SIGTERM, and when standard input is closed because the parent has ended.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from penstock.compat.openinference._settings import Options
 
 __all__ = ["main"]
 
-_LOOKS_EVERY = 0.1
-"""Seconds between two looks at whether a signal came."""
+_POLL_INTERVAL = 0.1
+"""Seconds between checks for a signal."""
 
 
 def main() -> int:
-    """Serves until it is told to end."""
-    told = json.loads(sys.stdin.readline())
+    """Serves until a signal, or the end of the parent."""
+    job = json.loads(sys.stdin.readline())
     logs.setup()
-    over = threading.Event()
+    stop = threading.Event()
 
-    # A Ctrl-C comes to this process too, before whoever started it says so.
-    signal.signal(signal.SIGINT, lambda *_: over.set())
+    # Ctrl-C reaches the whole process group, so it may arrive before the parent closes standard input.
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
 
     def watch() -> None:
         os.read(sys.stdin.fileno(), 1)
-        over.set()
+        stop.set()
 
     with Signals([signal.SIGTERM]).caught() as signals:
         try:
-            model = bind(FunctionSpec.of_json(told["function"]), Options.of(told["options"]))
-            with Server(model, http=told["http"], grpc=told["grpc"]) as server:
+            model = bind(FunctionSpec.from_json(job["function"]), Options.of(job["options"]))
+            with Server(model, http=job["http"], grpc=job["grpc"]) as server:
                 signals.heed(server)
                 threading.Thread(target=watch, daemon=True).start()
-                _say({"http": server.http_address, "grpc": server.grpc_address})
-                while not (signals.count or over.wait(_LOOKS_EVERY)):
+                _report({"http": server.http_address, "grpc": server.grpc_address})
+                while not (signals.count or stop.wait(_POLL_INTERVAL)):
                     pass
         except PenstockError as error:
-            _say({"error": str(error)})
+            _report({"error": str(error)})
             return 1
     return 0
 
 
-def _say(told: dict[str, object]) -> None:
-    # Another descriptor than what handlers print to.
-    with os.fdopen(int(os.environ["PENSTOCK_TOLD"]), "w", encoding="utf-8") as there:
-        there.write(json.dumps(told) + "\n")
+def _report(status: dict[str, object]) -> None:
+    # Not standard output, because handlers may print.
+    with os.fdopen(int(os.environ["PENSTOCK_STATUS_FD"]), "w", encoding="utf-8") as pipe:
+        pipe.write(json.dumps(status) + "\n")
 
 
 if __name__ == "__main__":

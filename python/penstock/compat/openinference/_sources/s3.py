@@ -1,4 +1,4 @@
-"""Code in object stores that speak S3."""
+"""Code in S3 object stores."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from penstock.integrations.downloads import saved
 __all__ = ["download"]
 
 
-def download(uri: str, place: Path) -> None:
-    """Gets `s3://bucket/key`.
+def download(uri: str, path: Path) -> None:
+    """Downloads `s3://bucket/key`.
 
-    The environment says where and who: S3_ENDPOINT_URL or AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-    AWS_SESSION_TOKEN, AWS_REGION.
+    Endpoint and credentials come from S3_ENDPOINT_URL or AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    AWS_SESSION_TOKEN and AWS_REGION.
 
     Raises:
-        RuntimeError: s3fs is not installed, or the store does not give it.
+        RuntimeError: s3fs is not installed, or the download fails.
     """
     try:
         import s3fs
     except ImportError:
-        raise RuntimeError("sources of S3 need s3fs: pip install 'penstock[storage]'") from None
+        raise RuntimeError("S3 sources need s3fs: pip install 'penstock[storage]'") from None
     parts = urlsplit(uri)
     if not parts.netloc or not parts.path.strip("/"):
-        raise RuntimeError(f"{uri} names no bucket or no object")
+        raise RuntimeError(f"{uri}: expected a bucket and an object")
     client: dict[str, Any] = {}
     if endpoint := os.environ.get("S3_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT_URL"):
         client["endpoint_url"] = endpoint
@@ -39,10 +39,10 @@ def download(uri: str, place: Path) -> None:
             anon="AWS_ACCESS_KEY_ID" not in os.environ, client_kwargs=client, skip_instance_cache=True
         )
         with store.open(f"{parts.netloc}{parts.path}", "rb") as source:
-            saved(source, place, web.bounds())
+            saved(source, path, web.bounds())
     except RuntimeError:
         raise
     except FileNotFoundError:
         raise RuntimeError(f"there is no {uri}") from None
     except Exception as error:
-        raise RuntimeError(f"{uri} cannot be got: {type(error).__name__}: {error}") from None
+        raise RuntimeError(f"{uri} cannot be fetched: {type(error).__name__}: {error}") from None

@@ -10,35 +10,35 @@ from urllib.parse import urlsplit
 from penstock.integrations.archives import Bounds
 from penstock.integrations.downloads import opened, saved
 
-__all__ = ["bounds", "download", "shown"]
+__all__ = ["bounds", "download", "redact_url"]
 
 _TIMEOUT = 30.0
-_MOST = 4 << 30
+_MAX_BYTES = 4 << 30
 
 
-def shown(url: str) -> str:
-    """An address without what may be secret in it."""
+def redact_url(url: str) -> str:
+    """Returns a URL without query, fragment and credentials, which may be secret."""
     parts = urlsplit(url)
     return parts._replace(query="", fragment="", netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def download(url: str, place: Path) -> None:
-    """Gets a file.
+def download(url: str, path: Path) -> None:
+    """Downloads a file.
 
     Raises:
-        RuntimeError: the server does not give it, or it is too large.
+        RuntimeError: the download fails, or the file is too large.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise RuntimeError(f"{shown(url)} is no address of the web")
+        raise RuntimeError(f"{redact_url(url)} is not an HTTP address")
     try:
-        with opened(url, _TIMEOUT) as answer:
-            saved(answer, place, bounds())
+        with opened(url, _TIMEOUT) as response:
+            saved(response, path, bounds())
     except urllib.error.HTTPError as error:
-        raise RuntimeError(f"{shown(url)} is answered with status {error.code}") from None
+        raise RuntimeError(f"{redact_url(url)} returned status {error.code}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise RuntimeError(f"{shown(url)} cannot be got: {error}") from None
+        raise RuntimeError(f"{redact_url(url)} cannot be fetched: {error}") from None
 
 
 def bounds() -> Bounds:
-    """What a source may have: PENSTOCK_STORAGE_MAX_BYTES, by default 4 GiB."""
-    return Bounds(most=_MOST, what="the source")
+    """Returns the size limit of a source: PENSTOCK_STORAGE_MAX_BYTES, by default 4 GiB."""
+    return Bounds(most=_MAX_BYTES, what="the source")
