@@ -61,8 +61,13 @@ def test_the_architecture_fits_and_its_code_map_names_every_folder() -> None:
     for path in sources(".py", under="python/penstock/"):
         part = relative(path).split("/")[2]
         assert part.startswith("__") or f"`python/penstock/{part}`" in architecture, f"{part} is not in the code map"
+    code_map = architecture.split("## Code map")[1].split("## Invariants")[0]
     for crate in CRATES:
-        assert f"`rust/{crate}/src" in architecture, f"rust/{crate} is not in the code map"
+        assert f"`rust/{crate}/src" in code_map, f"rust/{crate} is not in the code map"
+    for path in sources(".rs", under="rust/"):
+        crate, source, *below = relative(path).split("/")[1:]
+        if crate in {"core", "wire", "process", "server", "py"} and source == "src" and len(below) > 1:
+            assert f"`{below[0]}`" in code_map or below[0] == "generated", f"rust/{crate}/src/{below[0]} is not in it"
 
 
 def test_the_readme_example_answers_its_own_curl() -> None:
