@@ -4,8 +4,8 @@
 //! are as C's `%f` and `%d` have them, because that is what clients parse.
 
 use crate::{
-    Buffer, Datatype, Error, InferResponse, Kind, ModelSpec, RequestedOutput, ResponsePlan, Result, Shape, Tensor,
-    TensorSpec, bytes_tensor,
+    Buffer, Datatype, ElementKind, Error, InferResponse, Kind, ModelSpec, RequestedOutput, ResponsePlan, Result, Shape,
+    Tensor, TensorSpec, bytes_tensor,
 };
 use std::{cmp::Ordering, fmt::Write as _};
 
@@ -17,12 +17,12 @@ pub const MAX_CLASSIFIED: usize = 1_000_000;
 /// # Errors
 /// `InvalidInput` for a datatype whose elements are no integers, FP32 or FP64.
 pub fn check(output: &TensorSpec) -> Result<()> {
-    match output.datatype {
-        Datatype::Bool | Datatype::Fp16 | Datatype::Bf16 | Datatype::Bytes => Err(Error::invalid(format!(
+    match (output.datatype.kind(), output.datatype.size()) {
+        (ElementKind::Int | ElementKind::Uint, _) | (ElementKind::Float, Some(4 | 8)) => Ok(()),
+        _ => Err(Error::invalid(format!(
             "output '{}' cannot be classified: its datatype is {}, expected integers, FP32 or FP64",
             output.name, output.datatype
         ))),
-        _ => Ok(()),
     }
 }
 

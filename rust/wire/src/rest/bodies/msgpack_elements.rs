@@ -128,7 +128,8 @@ fn append_float(datatype: Datatype, value: f64, buffer: &mut AlignedBuffer) -> O
             let narrow = value as f32;
             buffer.extend_from_slice(&same_finiteness(value, narrow.is_finite(), narrow.to_le_bytes())?);
         }
-        _ => buffer.extend_from_slice(&value.to_le_bytes()),
+        Datatype::Fp64 => buffer.extend_from_slice(&value.to_le_bytes()),
+        _ => return None,
     }
     Some(())
 }
