@@ -1,18 +1,18 @@
-//! What a caller asks beside an inference, and how it wants any call made.
+//! Requests about a server or its models other than inference.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-/// A question about a server or a model, or an order to it.
+/// Operation of an [`AdminRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminOperation {
-    /// Whether the server runs. Answered `true` or `false`.
+    /// Server liveness; the result is `true` or `false`.
     Live,
-    /// Whether all of it can answer. Answered `true` or `false`.
+    /// Server readiness; the result is `true` or `false`.
     Ready,
-    /// Whether a model can answer. Answered `true` or `false`.
+    /// Model readiness; the result is `true` or `false`.
     ModelReady,
     /// The server's name, version and extensions.
     ServerMetadata,
@@ -24,16 +24,16 @@ pub enum AdminOperation {
     Statistics,
     /// The models that the server knows.
     Index,
-    /// To load a model.
+    /// Loads a model.
     Load(LoadOverride),
-    /// To unload a model, and perhaps those that only it needs.
+    /// Unloads a model.
     Unload {
-        /// Whether those too.
+        /// Unload the models that only this one needs too.
         dependents: bool,
     },
 }
 
-/// What a load brings along, instead of what the repository has.
+/// Overrides that a load request carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadOverride {
     /// The model's configuration, as JSON.
@@ -42,11 +42,11 @@ pub struct LoadOverride {
     pub files: Vec<(String, Bytes)>,
 }
 
-/// A [`AdminOperation`] and whom it is of.
+/// Operation, and the model that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminRequest {
-    /// What is asked.
-    pub what: AdminOperation,
+    /// The operation.
+    pub operation: AdminOperation,
     /// The model's name; empty where there is none.
     pub model: String,
     /// The model's version; empty where there is none.
@@ -54,21 +54,21 @@ pub struct AdminRequest {
 }
 
 impl AdminRequest {
-    /// Whether it only reads, so that it may be asked twice.
+    /// Returns whether the request only reads, so that it can be repeated.
     pub fn is_idempotent(&self) -> bool {
-        !matches!(self.what, AdminOperation::Load(_) | AdminOperation::Unload { .. })
+        !matches!(self.operation, AdminOperation::Load(_) | AdminOperation::Unload { .. })
     }
 
-    /// Whether the answer's status is all that there is to know.
+    /// Returns whether the response's status is the whole result.
     pub(crate) fn is_health(&self) -> bool {
-        matches!(self.what, AdminOperation::Live | AdminOperation::Ready | AdminOperation::ModelReady)
+        matches!(self.operation, AdminOperation::Live | AdminOperation::Ready | AdminOperation::ModelReady)
     }
 
     /// Its REST method, path and body.
     pub(crate) fn rest(&self) -> (&'static str, String, Vec<u8>) {
         let model = || model_path(&self.model, &self.version);
         let repository = |verb: &str| format!("/v2/repository/models/{}/{verb}", segment(&self.model));
-        let (method, path, body) = match &self.what {
+        let (method, path, body) = match &self.operation {
             AdminOperation::Live => ("GET", "/v2/health/live".to_owned(), None),
             AdminOperation::Ready => ("GET", "/v2/health/ready".to_owned(), None),
             AdminOperation::ModelReady => ("GET", model() + "/ready", None),
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn paths_name_models_of_any_name() {
         assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
-        let ask = |what| AdminRequest { what, model: "m".to_owned(), version: String::new() }.rest();
+        let ask = |operation| AdminRequest { operation, model: "m".to_owned(), version: String::new() }.rest();
         assert_eq!(ask(AdminOperation::Config).1, "/v2/models/m/config");
         assert_eq!(ask(AdminOperation::Load(LoadOverride::default())).2, b"{}");
         let config = Some("{}".to_owned());

@@ -1,7 +1,7 @@
 //! Drives a call on the calling thread, over blocking sockets.
 //!
-//! A blocking socket makes a future's progress by blocking in its poll. So a poll ends when the call
-//! has ended, when a signal came, or when HTTP/2 has to look at what it has read ([`Gate`]).
+//! A blocking socket makes progress inside the poll. A poll therefore ends when the call has ended, when a signal
+//! arrived, or when HTTP/2 must process what it has read ([`Gate`]).
 
 use std::{
     cell::Cell,
@@ -12,23 +12,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What became of a future that was driven.
+/// Result of driving a future.
 #[derive(Debug)]
 pub enum Step<T> {
-    /// It is done.
+    /// The future is done.
     Ready(T),
-    /// A signal came: see to it, and drive on.
+    /// A signal arrived: handle it, and drive on.
     Interrupted,
 }
 
-/// Whether a socket may block in a read.
+/// Permission of a socket to block in a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// It may.
+    /// May block.
     Open,
-    /// Once: then the reader looks at what there is.
+    /// May block once: then the reader processes the bytes.
     Once,
-    /// No: there may be something to send first.
+    /// May not block: there may be something to send first.
     Shut,
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn gated<T>(gate: Gate, poll: impl FnOnce() -> T) -> T {
     polled
 }
 
-/// Polls what reads ahead of need, as encryption does: a second read might block for ever.
+/// Polls TLS, which reads ahead: a second read might block forever.
 #[cfg(feature = "tls")]
 pub(crate) fn with_one_read<T>(poll: impl FnOnce() -> T) -> T {
     if GATE.get() == Gate::Open { gated(Gate::Once, poll) } else { poll() }
 }
 
-/// Whether a read may block now.
+/// Returns whether a read may block now.
 pub(crate) fn may_read() -> bool {
     match GATE.get() {
         Gate::Open => true,
@@ -80,18 +80,18 @@ pub(crate) fn may_read() -> bool {
     }
 }
 
-/// A system call was ended by a signal.
+/// Reports that a signal ended a system call.
 pub(crate) fn interrupt<T>() -> Poll<T> {
     INTERRUPTED.set(true);
     Poll::Pending
 }
 
-/// Whether one was, in this poll.
+/// Returns whether a signal ended a system call in this poll.
 pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.get()
 }
 
-/// How long the call may still take.
+/// Remaining time of the call.
 ///
 /// # Errors
 /// `TimedOut` when its time is over.
@@ -104,7 +104,7 @@ pub(crate) fn time_left() -> io::Result<Option<Duration>> {
     }
 }
 
-/// Sleeps on the calling thread, in naps between which signals are seen to.
+/// Sleeps on the calling thread, in steps between which signals are handled.
 pub(crate) async fn sleep(duration: Duration) {
     const NAP: Duration = Duration::from_millis(50);
     let end = Instant::now() + duration;

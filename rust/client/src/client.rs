@@ -1,4 +1,4 @@
-//! A client: attempts at calls, one after the other or two at once.
+//! A client: attempts at calls, one after the other or hedged.
 
 use crate::{
     AdminRequest, CallOptions, Failure, Mode, Options, RawRequest, RawResponse, Target, blocking,
@@ -55,7 +55,7 @@ impl Client {
         &self.target
     }
 
-    /// Whose thread makes the calls.
+    /// Driver of the calls.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -63,10 +63,10 @@ impl Client {
     /// Runs one inference.
     ///
     /// # Errors
-    /// The server refused, could not be reached, or answered what the protocol does not have.
+    /// The server refused or could not be reached, or its response violates the protocol.
     pub async fn infer(&self, mut call: ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
-        tell_timeout(&mut call, how);
+        add_timeout_parameter(&mut call, how);
         let stateful = call.parameters.iter().any(|(name, _)| name == "sequence_id");
         let attempts = || self.attempts(how, false, || self.infer_once(&call, how));
         match self.options.hedge.filter(|_| self.mode == Mode::Async && how.hedge && !stateful) {
@@ -75,20 +75,20 @@ impl Client {
         }
     }
 
-    /// Asks a question, or gives an order; the answer as JSON.
+    /// Sends an admin request and returns the response as JSON.
     ///
     /// # Errors
-    /// As [`infer`](Self::infer).
-    pub async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
+    /// As for [`infer`](Self::infer).
+    pub async fn admin(&self, request: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
-        let attempts = self.attempts(how, ask.is_idempotent(), || self.ask_once(ask, how));
+        let attempts = self.attempts(how, request.is_idempotent(), || self.admin_once(request, how));
         self.in_time(how, attempts).await
     }
 
-    /// Sends a request as it is. Over HTTP every answer is one, whatever its status; over gRPC only a good one.
+    /// Sends a raw request. Over HTTP every status is a result, over gRPC only OK.
     ///
     /// # Errors
-    /// As [`infer`](Self::infer).
+    /// As for [`infer`](Self::infer).
     pub async fn raw(&self, request: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let grpc = self.target.grpc;
         request.check(grpc).map_err(Failure::not_sent)?;
@@ -98,19 +98,19 @@ impl Client {
         self.in_time(how, attempts).await
     }
 
-    /// Opens a stream of answers. The deadline is for its begin; `CallOptions::timeout` for each piece.
+    /// Opens a stream of responses. The deadline covers the opening, `CallOptions::timeout` each response.
     ///
     /// # Errors
-    /// As [`infer`](Self::infer).
+    /// As for [`infer`](Self::infer).
     pub async fn stream(&self, call: ClientRequest, how: &CallOptions) -> Result<ResponseStream> {
         check_headers(&how.headers).map_err(Failure::not_sent)?;
-        // How long a whole stream may take is not known.
-        let untold = CallOptions { timeout: None, ..how.clone() };
-        let attempts = self.attempts(how, false, || self.stream_once(&call, &untold, how.timeout));
+        // The duration of a whole stream is unknown.
+        let without_timeout = CallOptions { timeout: None, ..how.clone() };
+        let attempts = self.attempts(how, false, || self.stream_once(&call, &without_timeout, how.timeout));
         self.in_time(how, attempts).await
     }
 
-    /// Lets idle connections go. Calls under way finish.
+    /// Drops idle connections. Calls in flight finish.
     pub fn close(&self) {
         match &self.server {
             Server::Rest(rest) => rest.close(),
@@ -125,10 +125,10 @@ impl Client {
         }
     }
 
-    async fn ask_once(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
+    async fn admin_once(&self, request: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
         match &self.server {
-            Server::Rest(rest) => rest.ask(ask, how).await,
-            Server::Grpc(grpc) => grpc.ask(ask, how).await,
+            Server::Rest(rest) => rest.admin(request, how).await,
+            Server::Grpc(grpc) => grpc.admin(request, how).await,
         }
     }
 
@@ -148,7 +148,7 @@ impl Client {
         match &self.server {
             Server::Rest(rest) => {
                 let (connection, head) = rest.stream(call, how).await?;
-                Ok(ResponseStream::rest(connection, head.framing, self.options.max_answer, piece))
+                Ok(ResponseStream::rest(connection, head.framing, self.options.max_response_bytes, piece))
             }
             Server::Grpc(grpc) => {
                 let (own, reply) = grpc.stream(call, how).await?;
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Attempts, until one succeeds or there is nothing more to hope for.
+    /// Repeats attempts until one succeeds or no retry is allowed.
     async fn attempts<T, F: Future<Output = Result<T>>>(
         &self,
         how: &CallOptions,
@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// What comes of `call` before the deadline. A blocking socket keeps to it by itself.
+    /// Bounds `call` by the deadline. Blocking sockets enforce it themselves.
     async fn in_time<T>(&self, how: &CallOptions, call: impl Future<Output = Result<T>>) -> Result<T> {
         match how.deadline.filter(|_| self.mode == Mode::Async) {
             None => call.await,
@@ -206,7 +206,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The first good answer of two attempts, of which the second starts after `delay`.
+/// Returns the first success of two attempts; the second starts after `delay`.
 async fn hedged<T, F: Future<Output = Result<T>>>(delay: Duration, attempts: impl Fn() -> F) -> Result<T> {
     let mut first = pin!(attempts());
     tokio::select! {
@@ -220,8 +220,8 @@ async fn hedged<T, F: Future<Output = Result<T>>>(delay: Duration, attempts: imp
     }
 }
 
-/// Tells the server how long the caller waits, unless the caller tells it something else.
-fn tell_timeout(call: &mut ClientRequest, how: &CallOptions) {
+/// Adds the `timeout` parameter, unless the request has one.
+fn add_timeout_parameter(call: &mut ClientRequest, how: &CallOptions) {
     if let Some(timeout) = how.timeout
         && !call.parameters.iter().any(|(name, _)| name == "timeout")
     {
@@ -230,7 +230,7 @@ fn tell_timeout(call: &mut ClientRequest, how: &CallOptions) {
     }
 }
 
-/// Headers that say what only the client itself can know.
+/// Headers that only the client itself can set.
 const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-encoding",

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use penstock_core::{BodyChunks, Error, Kind, Result};
 use penstock_wire::coding::{self, Coding, InflateLimits, Inflater};
 
-/// What we read, as `Accept-Encoding` has it.
+/// Value of `Accept-Encoding`.
 pub(crate) const ACCEPTED: &str = "zstd, gzip, deflate, br";
 
-/// What we read, as `grpc-accept-encoding` has it.
+/// Value of `grpc-accept-encoding`.
 pub(crate) const ACCEPTED_MESSAGES: &str = "identity,zstd,gzip,deflate";
 
-/// The bytes, compressed.
+/// Compresses the bytes.
 ///
 /// # Errors
 /// `Internal` for a coding that is only read.
@@ -18,10 +18,10 @@ pub(crate) fn compress(coding: Coding, chunks: &[Bytes]) -> Result<BodyChunks> {
     Ok(BodyChunks::from_iter([Bytes::from(coding::compress(coding, chunks)?)]))
 }
 
-/// The bytes as they were, of which there may be at most `most`.
+/// Decompresses the bytes into at most `most` bytes.
 ///
 /// # Errors
-/// `TooLarge` beyond that; `Internal` when they are not what they are said to be.
+/// `TooLarge` beyond `most`; `Internal` for bytes that are not of the coding.
 pub(crate) fn decompress(coding: Coding, mut bytes: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut inflater = Inflater::new(coding, InflateLimits { bytes: most, ratio: usize::MAX });
     let mut inflate = || -> Result<()> {
@@ -39,7 +39,7 @@ pub(crate) fn decompress(coding: Coding, mut bytes: &[u8], most: usize) -> Resul
     })
 }
 
-/// That an answer has more than `most` bytes.
+/// Error for a response of more than `most` bytes.
 pub(crate) fn too_large(most: usize) -> Error {
     Error::new(Kind::TooLarge, format!("the server's answer has more than {most} bytes, the limit 'max_answer_bytes'"))
 }

@@ -1,4 +1,4 @@
-//! Makes connections.
+//! Opens connections.
 
 use crate::{
     Address, Mode, Options, Target, blocking,
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::net::{TcpStream, UnixStream};
 
-/// What makes the connections of a client.
+/// Opens the connections of a client.
 pub(crate) struct Connector {
     mode: Mode,
     target: Target,
@@ -24,7 +24,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Reads certificates, if there are to be any. Connects to nothing.
+    /// Reads the certificates, if any. Does not connect.
     ///
     /// # Errors
     /// `InvalidInput` for certificates that cannot be read, `Unsupported` for a build without TLS.
@@ -43,7 +43,7 @@ impl Connector {
         })
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub(crate) async fn connect(&self) -> Result<Stream> {
         let connected = match self.mode {
             Mode::Blocking => self.stream().await,
@@ -96,18 +96,18 @@ impl Connector {
 
     fn blocking_address(&self, address: SocketAddr) -> io::Result<Socket> {
         let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, None)?;
-        socket.connect_timeout(&address.into(), self.patience()?)?;
+        socket.connect_timeout(&address.into(), self.connect_timeout()?)?;
         socket.set_tcp_nodelay(true)?;
         Ok(Socket::blocking(socket))
     }
 
     fn blocking_unix(&self, path: &Path) -> io::Result<Socket> {
         let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
-        socket.connect_timeout(&SockAddr::unix(path)?, self.patience()?)?;
+        socket.connect_timeout(&SockAddr::unix(path)?, self.connect_timeout()?)?;
         Ok(Socket::blocking(socket))
     }
 
-    fn patience(&self) -> io::Result<Duration> {
+    fn connect_timeout(&self) -> io::Result<Duration> {
         Ok(blocking::time_left()?.map_or(self.timeout, |left| left.min(self.timeout)))
     }
 }

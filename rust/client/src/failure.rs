@@ -1,27 +1,27 @@
-//! Why a call failed, and whether the server may have worked on it.
+//! Failed calls, and whether the server may have processed them.
 
 use penstock_core::{Error, Kind};
 use std::io;
 
-/// How far a call came.
+/// Stage at which a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The server has not worked on it: it can be sent again, whatever it asks.
+    /// The server has not processed the call: it can be sent again.
     NotSent,
-    /// The server answered that it will not.
+    /// The server responded with an error.
     Responded,
-    /// The server may have worked on it.
+    /// The server may have processed the call.
     Unknown,
 }
 
 /// A call that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What to tell the caller.
+    /// The error for the client's user.
     pub error: Error,
-    /// The HTTP status or gRPC code of the answer; `None` if there was none.
+    /// HTTP status or gRPC code of the response; `None` without a response.
     pub status: Option<u16>,
-    /// How far it came.
+    /// Stage at which the call failed.
     pub stage: Stage,
 }
 
@@ -29,32 +29,32 @@ pub struct Failure {
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// The server's own refusal.
+    /// Failure that the server responded with.
     pub(crate) fn responded(error: Error, status: u16) -> Self {
         Self { error, status: Some(status), stage: Stage::Responded }
     }
 
-    /// Before anything was sent.
+    /// Failure before anything was sent.
     pub(crate) fn not_sent(error: Error) -> Self {
         Self { error, status: None, stage: Stage::NotSent }
     }
 
-    /// A connection that broke after the request was sent, or a part of it.
+    /// Connection lost after the request was sent, or a part of it.
     pub(crate) fn lost(what: &str, error: &io::Error) -> Self {
         Self { error: from_io(what, error), status: None, stage: Stage::Unknown }
     }
 
-    /// The deadline passed.
+    /// Deadline exceeded.
     pub(crate) fn timeout(stage: Stage) -> Self {
         Self { error: timed_out(), status: None, stage }
     }
 
-    /// The next piece of a stream did not come in time.
-    pub fn late() -> Self {
+    /// Failure of a stream whose next response did not arrive in time.
+    pub fn stream_timeout() -> Self {
         Self::timeout(Stage::Unknown)
     }
 
-    /// The same, of an earlier stage.
+    /// Replaces the stage.
     #[must_use]
     pub(crate) fn at(self, stage: Stage) -> Self {
         Self { stage, ..self }
@@ -62,7 +62,7 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
-    /// What was answered, and is not what the protocol has.
+    /// A response that violates the protocol.
     fn from(error: Error) -> Self {
         Self { error, status: None, stage: Stage::Unknown }
     }
@@ -72,7 +72,7 @@ fn timed_out() -> Error {
     Error::new(Kind::Timeout, "the deadline passed before the server had answered")
 }
 
-/// An error of a socket; `what` is what failed.
+/// Error of a socket; `what` is the operation that failed.
 pub(crate) fn from_io(what: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::TimedOut => timed_out(),

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection: a request is written, an answer is read. What it asks is not known here.
+//! HTTP/1.1 connection: writes a request, reads a response.
 
 mod head;
 
@@ -19,24 +19,24 @@ use std::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
-/// The most bytes of an answer's head, or of a line within a chunked body.
+/// Maximum size of a response's head, or of a line in a chunked body, in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// How much is read at once, where it is not read in place.
+/// Size of a read into the buffer.
 const READ: usize = 16 << 10;
 
-/// A connection and what was read ahead of need.
+/// Connection, and bytes read ahead.
 #[derive(Debug)]
 pub(crate) struct Http1 {
     stream: Stream,
     buffer: BytesMut,
 }
 
-/// A request that could not be written whole.
+/// A request that was not written completely.
 #[derive(Debug)]
 pub(crate) struct SendError {
-    /// Why.
+    /// Cause.
     pub(crate) error: io::Error,
-    /// Whether any of it was.
+    /// A part of it was written.
     pub(crate) partly: bool,
 }
 
@@ -47,7 +47,7 @@ impl Http1 {
         Self { stream, buffer: BytesMut::new() }
     }
 
-    /// Whether it can take another request.
+    /// Returns whether the connection can take another request.
     pub(crate) fn is_idle(&self) -> bool {
         self.buffer.is_empty() && self.stream.idle() == crate::socket::idle::Idle::Quiet
     }
@@ -77,8 +77,7 @@ impl Http1 {
         flushed.map_err(|error| SendError { error, partly })
     }
 
-    /// Reads the head of the answer, perhaps with `all` its headers; those that are only about progress are
-    /// passed over.
+    /// Reads the head of the response, with `all` its headers if set. Informational responses are skipped.
     pub(crate) async fn head(&mut self, all: bool) -> Result<Head> {
         loop {
             if let Some((head, length)) = parse(&self.buffer, all)? {
@@ -97,7 +96,7 @@ impl Http1 {
         }
     }
 
-    /// The next bytes of the body, as they come; `None` at its end.
+    /// Reads the next bytes of the body; `None` at its end.
     pub(crate) async fn piece(&mut self, framing: &mut Framing) -> Result<Option<Bytes>> {
         loop {
             match *framing {
@@ -128,7 +127,7 @@ impl Http1 {
         }
     }
 
-    /// The whole body, of at most `most` bytes.
+    /// Reads the whole body, of at most `most` bytes.
     pub(crate) async fn body(&mut self, framing: &mut Framing, most: usize) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         while let Some(piece) = self.piece(framing).await? {
@@ -140,7 +139,7 @@ impl Http1 {
         Ok(body)
     }
 
-    /// The first `length` bytes of a body, which are then taken.
+    /// Takes the first `length` bytes of a body.
     pub(crate) async fn prefix(&mut self, length: usize) -> Result<Bytes> {
         while self.buffer.len() < length {
             if self.read().await? == 0 {
@@ -150,7 +149,7 @@ impl Http1 {
         Ok(self.buffer.split_to(length).freeze())
     }
 
-    /// Fills `room` with the next bytes of a body, as far as they come; how many.
+    /// Reads the next bytes of a body into `room` and returns their count.
     pub(crate) async fn read_into(&mut self, room: &mut [u8]) -> Result<usize> {
         if !self.buffer.is_empty() {
             let count = room.len().min(self.buffer.len());

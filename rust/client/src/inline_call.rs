@@ -1,9 +1,8 @@
-//! A call that its asker carries on itself: an event loop, which can watch the call's socket with its own.
+//! A call on the thread of an event loop, which watches the call's socket itself.
 //!
-//! The way through the runtime wakes two threads, one to send and one to take the answer, which is most of what
-//! a small call takes. A call that goes through idle connections needs neither: its first step sends the request,
-//! the next reads the answer. What takes anything else (a connection to be made, a socket that is full, a pause
-//! before another attempt) goes on elsewhere.
+//! A small call through the runtime spends most of its time on waking two threads. A call over an idle connection needs
+//! none: its first step sends the request, the next reads the response. Anything else (connecting, a full socket, a
+//! pause before a retry) is handed to the runtime.
 
 use crate::runtime;
 use std::{
@@ -15,19 +14,19 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// The most steps: a longer answer is left to the runtime, which takes nobody's time with it.
+/// Maximum of steps. Longer responses are handed to the runtime, which does not block the event loop.
 const STEPS: usize = 4;
 
-/// A future that any thread may carry on.
+/// A future that any thread can poll.
 pub type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How far a step came.
+/// Result of a step.
 pub enum Progress<T> {
-    /// To the end.
+    /// The call is done.
     Done(T),
-    /// Another step makes sense once this descriptor is readable, or when the asker is told so.
+    /// Step again once this descriptor is readable, or when `again` is called.
     Readable(RawFd),
-    /// As far as steps lead: the runtime can carry this on ([`runtime::spawn`]).
+    /// Not doable in steps: spawn this on the runtime ([`runtime::spawn`]).
     HandOff(Work<T>),
 }
 
@@ -41,22 +40,22 @@ pub enum Progress<T> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct InlineCall<T> {
-    /// `None` once it is done or elsewhere.
+    /// `None` once done or handed off.
     work: Option<Work<T>>,
     waker: Waker,
     taken: usize,
 }
 
-/// What sockets have to wait for in the step that this thread takes.
+/// Event that the sockets of the current step wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// No step is being taken: sockets belong to the runtime.
+    /// No step is running: sockets belong to the runtime.
     OfRuntime,
-    /// Nothing yet.
+    /// None yet.
     Nothing,
-    /// That this is readable.
+    /// This descriptor becomes readable.
     Readable(RawFd),
-    /// More than a descriptor that is to be readable.
+    /// Anything else.
     Other,
 }
 
@@ -73,19 +72,19 @@ impl<F: Fn() + Send + Sync> Wake for Again<F> {
 }
 
 impl<T> InlineCall<T> {
-    /// Begins nothing yet. `again` is called, on any thread, when another step makes sense though the descriptor is not
-    /// readable: a deadline has passed.
+    /// Creates the call without starting it. `again` is called, on any thread, when another step makes sense though the
+    /// descriptor is not readable: a deadline has passed.
     pub fn new(work: Work<T>, again: impl Fn() + Send + Sync + 'static) -> Self {
         Self { work: Some(work), waker: Waker::from(Arc::new(Again(again))), taken: 0 }
     }
 
-    /// Goes as far as it can without waiting.
+    /// Runs as far as possible without waiting.
     ///
     /// # Errors
-    /// The runtime's thread, which keeps deadlines, cannot be made.
+    /// The thread of the runtime, which drives deadlines, cannot be started.
     ///
     /// # Panics
-    /// There is no more to do: it is done, or elsewhere.
+    /// The call is done or handed off.
     pub fn step(&mut self) -> io::Result<Progress<T>> {
         let mut work = self.work.take().expect("a step after the last");
         let runtime = runtime::handle()?;
@@ -121,13 +120,13 @@ impl<T> fmt::Debug for Progress<T> {
     }
 }
 
-/// Whether this thread takes a step now: sockets must not wait in the runtime.
-pub(crate) fn is_taken() -> bool {
+/// Returns whether this thread runs a step: its sockets must not register with the runtime.
+pub(crate) fn is_active() -> bool {
     WAIT.get() != Wait::OfRuntime
 }
 
-/// A socket of the step has nothing to read.
-pub(crate) fn awaits_bytes(descriptor: RawFd) {
+/// Records that a socket of the step has nothing to read.
+pub(crate) fn await_readable(descriptor: RawFd) {
     WAIT.set(match WAIT.get() {
         Wait::Nothing => Wait::Readable(descriptor),
         Wait::Readable(same) if same == descriptor => Wait::Readable(same),
@@ -135,8 +134,8 @@ pub(crate) fn awaits_bytes(descriptor: RawFd) {
     });
 }
 
-/// A socket of the step has no room for what is to be written.
-pub(crate) fn awaits_room() {
+/// Records that a socket of the step has no room to write.
+pub(crate) fn await_writable() {
     WAIT.set(Wait::Other);
 }
 

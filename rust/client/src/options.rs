@@ -1,4 +1,4 @@
-//! What a client is told when it is made.
+//! Options of a client and of a call.
 
 use penstock_wire::coding::Coding;
 use std::{
@@ -6,26 +6,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// All choices of a client.
+/// Options of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Headers (gRPC: metadata) of every call.
     pub headers: Vec<(String, String)>,
-    /// How long a connection may take to be made.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// When to try again.
+    /// Retry policy.
     pub retries: Retries,
-    /// After how long a second attempt starts beside the first; `None` for never.
+    /// Delay of a hedged second attempt; `None` disables hedging.
     pub hedge: Option<Duration>,
-    /// How requests are compressed.
+    /// Compression of requests.
     pub compression: Option<Coding>,
-    /// Whether answers may be compressed.
+    /// Accept compressed responses.
     pub accept_compression: bool,
-    /// REST only: whether tensors travel as they lie in memory; else as JSON.
+    /// REST only: send tensors as binary data, else as JSON.
     pub binary: bool,
-    /// The most bytes of one answer.
-    pub max_answer: usize,
-    /// The most idle connections that are kept.
+    /// Maximum size of a response, in bytes.
+    pub max_response_bytes: usize,
+    /// Maximum number of idle connections.
     pub max_idle: usize,
     /// Certificates.
     pub tls: TlsOptions,
@@ -41,21 +41,21 @@ impl Default for Options {
             compression: None,
             accept_compression: false,
             binary: true,
-            max_answer: 1 << 30,
+            max_response_bytes: 1 << 30,
             max_idle: 64,
             tls: TlsOptions::default(),
         }
     }
 }
 
-/// When and how often a call is tried again.
+/// Retry policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Retries {
-    /// How many more attempts there are.
+    /// Maximum number of retries.
     pub attempts: u32,
-    /// The wait before the first of them; it doubles from one to the next.
+    /// Delay before the first retry; it doubles with each.
     pub backoff: Duration,
-    /// The longest wait, also where the server asks for more.
+    /// Maximum delay, also where the server requests more.
     pub max_backoff: Duration,
 }
 
@@ -65,43 +65,43 @@ impl Default for Retries {
     }
 }
 
-/// Which certificates count.
+/// Certificates.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
-    /// A PEM file of authorities to trust, instead of the platform's.
+    /// PEM file of trusted authorities, instead of the platform's.
     pub ca_file: Option<PathBuf>,
-    /// A PEM file of the client's own certificate and its chain.
+    /// PEM file of the client's certificate and its chain.
     pub certificate: Option<PathBuf>,
-    /// A PEM file of the key to [`certificate`](Self::certificate).
+    /// PEM file of the key of [`certificate`](Self::certificate).
     pub key: Option<PathBuf>,
-    /// The name that the server's certificate must have, instead of the URL's host.
+    /// Expected name in the server's certificate, instead of the URL's host.
     pub server_name: Option<String>,
 }
 
-/// Whose thread makes the calls.
+/// Driver of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The caller's, with [`crate::blocking::drive`].
+    /// The calling thread, with [`crate::blocking::drive`].
     Blocking,
-    /// The runtime's, with [`crate::runtime::spawn`], or an event loop's, with [`crate::InlineCall`].
+    /// The runtime, with [`crate::runtime::spawn`], or an event loop, with [`crate::InlineCall`].
     Async,
 }
 
-/// How one call is to be made.
+/// Options of one call.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
-    /// Headers (gRPC: metadata), beside the client's own.
+    /// Headers (gRPC: metadata), in addition to the client's.
     pub headers: Vec<(String, String)>,
-    /// How long the caller waits, which the server is told.
+    /// Timeout, which is sent to the server.
     pub timeout: Option<Duration>,
-    /// When that is over.
+    /// End of the timeout.
     pub deadline: Option<Instant>,
-    /// Whether there may be a second attempt beside the first.
+    /// Allow a hedged second attempt.
     pub hedge: bool,
 }
 
 impl CallOptions {
-    /// From now on.
+    /// Options whose deadline counts from now.
     pub fn new(headers: Vec<(String, String)>, timeout: Option<Duration>) -> Self {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         Self { headers, timeout, deadline, hedge: true }

@@ -1,38 +1,38 @@
-//! Requests that are sent as they are: of other protocols, other routes, other services.
+//! Raw requests: other protocols, routes and services.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use penstock_core::{Error, Result};
 
-/// A request as it is.
+/// A raw request.
 #[derive(Clone, Debug)]
 pub struct RawRequest {
-    /// HTTP only: the method.
+    /// HTTP only: method.
     pub method: String,
-    /// The path after the target's own, with its query; of gRPC `/package.Service/Method`.
+    /// Path after the target's prefix, with its query; for gRPC `/package.Service/Method`.
     pub path: String,
-    /// The body, or the message.
+    /// Body, or message.
     pub body: Bytes,
-    /// Whether it may be sent again although the server may have worked on it.
+    /// The request may be repeated although the server may have processed it.
     pub repeatable: bool,
 }
 
-/// An answer as it is; of gRPC only the message.
+/// Response to a raw request; for gRPC only the message.
 #[derive(Clone, Debug, Default)]
 pub struct RawResponse {
-    /// The HTTP status, whatever it is.
+    /// HTTP status.
     pub status: u16,
-    /// The headers as they came, their names in lower case.
+    /// Headers in order of arrival, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body before it was compressed, or the message.
+    /// Decompressed body, or message.
     pub body: Vec<u8>,
 }
 
 impl RawRequest {
-    /// That it can be written as one request.
+    /// Checks that it can be written as one request.
     ///
     /// # Errors
-    /// `InvalidInput` that says what cannot be sent.
+    /// `InvalidInput` with the part that cannot be sent.
     pub(crate) fn check(&self, grpc: bool) -> Result<()> {
         let path = self.path.as_str();
         if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte >= 0x7f || byte == b'#') {
@@ -49,18 +49,18 @@ impl RawRequest {
     }
 }
 
-/// Headers that are the client's own: of framing, which it alone knows.
+/// Framing headers, which only the client can set.
 const FRAMING: [&str; 4] = ["connection", "content-length", "te", "transfer-encoding"];
 
-/// Headers that are the client's own also where the body is the caller's.
+/// Returns whether only the client can set a header of raw requests.
 pub(crate) fn is_framing(name: &str, grpc: bool) -> bool {
     FRAMING.contains(&name) || (grpc && (name.starts_with("grpc-") || name == "content-type"))
 }
 
-/// That headers can be sent, and are not the client's own.
+/// Checks that headers can be sent, and that the user may set them.
 ///
 /// # Errors
-/// `InvalidInput` that names the header.
+/// `InvalidInput` with the header's name.
 pub(crate) fn check_headers(headers: &[(String, String)], is_own: impl Fn(&str) -> bool) -> Result<()> {
     for (name, value) in headers {
         let known = name.to_ascii_lowercase();

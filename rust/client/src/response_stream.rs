@@ -1,4 +1,4 @@
-//! A stream of answers, piece by piece.
+//! A stream of responses.
 
 use crate::{
     failure::{Failure, Result, Stage},
@@ -13,7 +13,7 @@ use penstock_wire::{
 };
 use std::{fmt, time::Duration};
 
-/// The answers of a stream. Letting it go ends the stream, also on the server's side.
+/// Responses of a stream. Dropping it ends the stream, on the server too.
 pub struct ResponseStream {
     source: Source,
     timeout: Option<Duration>,
@@ -26,8 +26,13 @@ enum Source {
 }
 
 impl ResponseStream {
-    pub(crate) fn rest(connection: Http1, framing: Framing, max_answer: usize, timeout: Option<Duration>) -> Self {
-        let events = EventDecoder::new(max_answer);
+    pub(crate) fn rest(
+        connection: Http1,
+        framing: Framing,
+        max_response_bytes: usize,
+        timeout: Option<Duration>,
+    ) -> Self {
+        let events = EventDecoder::new(max_response_bytes);
         let source = Source::Rest { connection: Box::new(connection), framing, events };
         Self { source, timeout, ended: false }
     }
@@ -36,20 +41,20 @@ impl ResponseStream {
         Self { source: Source::Grpc { own, reply }, timeout, ended: false }
     }
 
-    /// How long a caller waits for each piece.
+    /// Timeout of each response.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The next piece; `None` at a good end. After a failure there are no more.
+    /// Reads the next response; `None` at a regular end. Nothing follows a failure.
     ///
     /// # Errors
-    /// The model failed, the connection was lost, or an answer is not the protocol's.
+    /// The model failed, the connection was lost, or the response violates the protocol.
     pub async fn next(&mut self) -> Option<Result<ClientResponse>> {
         if self.ended {
             return None;
         }
-        // A caller that gives up in the middle of a piece must not get half of it.
+        // A cancelled read leaves half a response behind: the stream cannot continue.
         self.ended = true;
         let piece = match &mut self.source {
             Source::Rest { connection, framing, events } => next_event(connection, framing, events).await,
@@ -75,7 +80,7 @@ async fn next_event(
 ) -> Result<Option<ClientResponse>> {
     loop {
         while let Some(event) = events.next() {
-            // What some servers end their streams with.
+            // Some servers end their streams so.
             if event == b"[DONE]" {
                 return Ok(None);
             }
@@ -96,7 +101,7 @@ fn read_event(event: &[u8]) -> Result<ClientResponse> {
     match begin_response(event, 0, &Limits::default()).and_then(|decoder| decoder.finish()) {
         Ok(answer) => Ok(answer),
         Err(wrong) => {
-            // The status was sent long ago: what went wrong since is said in an event.
+            // The status was sent with the head: later errors are events.
             let said = serde_json::from_slice::<serde_json::Value>(event).ok();
             if said.is_some_and(|said| said.get("outputs").is_none() && said.get("error").is_some()) {
                 let error = Error::new(Kind::Handler, error::said(event));
@@ -120,7 +125,7 @@ async fn next_message(reply: &mut ResponseReader) -> Result<Option<ClientRespons
     }
 }
 
-/// Whether it only says that there are no more.
+/// Returns whether the response only marks the end.
 fn is_end(answer: &ClientResponse) -> bool {
     answer.outputs.is_empty() && answer.flag("triton_final_response") == Some(true)
 }

@@ -1,4 +1,4 @@
-//! REST over HTTP/1.1: requests out, answers in, connections kept.
+//! REST over HTTP/1.1, with a pool of connections.
 
 use crate::{
     AdminRequest, CallOptions, Options, Target,
@@ -19,21 +19,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 mod raw;
 
-/// The most bytes of a refusal that are read.
+/// Maximum size of an error's body, in bytes.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// A REST server, as a client knows it.
+/// A REST server.
 pub(crate) struct Rest {
     connector: Arc<Connector>,
     options: Arc<Options>,
     target: Target,
-    /// `Host` and the client's own headers, as they are written.
+    /// `Host` and the client's headers, as written.
     common: Vec<u8>,
     has_host: bool,
     idle: Mutex<Vec<Http1>>,
 }
 
-/// A request, as HTTP has it.
+/// A request over HTTP.
 struct Outgoing<'a> {
     method: &'a str,
     path: &'a str,
@@ -43,9 +43,9 @@ struct Outgoing<'a> {
     json_len: Option<usize>,
     compression: Option<Coding>,
     body: BodyChunks,
-    /// Whether it may be sent again after a connection was lost.
+    /// The request may be repeated after a lost connection.
     idempotent: bool,
-    /// Whether the caller wants all of the answer's headers.
+    /// Collect all headers of the response.
     all_headers: bool,
 }
 
@@ -61,11 +61,11 @@ impl Rest {
         Self { connector, options, target, common, has_host, idle: Mutex::new(Vec::new()) }
     }
 
-    /// One attempt at an inference.
+    /// Makes one attempt at an inference.
     pub(crate) async fn infer(&self, call: &ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         let (connection, head) = self.post(call, how, "infer").await?;
         let (mut connection, mut head) = self.accepted(connection, head).await?;
-        let most = self.options.max_answer;
+        let most = self.options.max_response_bytes;
         let answer = match (head.json_len, head.encoding, head.framing) {
             (Some(json_len), None, Framing::Length(total)) => {
                 if total > most {
@@ -94,11 +94,11 @@ impl Rest {
                 decoder.finish()?
             }
         };
-        self.give_back(connection, &head);
+        self.release(connection, &head);
         Ok(answer)
     }
 
-    /// Asks for a stream of answers; the connection, from which events are to be read.
+    /// Opens a stream and returns the connection to read events from.
     pub(crate) async fn stream(&self, call: &ClientRequest, how: &CallOptions) -> Result<(Http1, Head)> {
         let (connection, head) = self.post(call, how, "infer_stream").await?;
         let (connection, head) = self.accepted(connection, head).await?;
@@ -108,9 +108,9 @@ impl Rest {
         }
     }
 
-    /// One attempt at a question or an order.
-    pub(crate) async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
-        let (method, path, body) = ask.rest();
+    /// Makes one attempt at an admin request.
+    pub(crate) async fn admin(&self, request: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
+        let (method, path, body) = request.rest();
         let outgoing = Outgoing {
             method,
             path: &path,
@@ -119,19 +119,19 @@ impl Rest {
             json_len: None,
             compression: None,
             body: BodyChunks::from_iter([Bytes::from(body)]),
-            idempotent: ask.is_idempotent(),
+            idempotent: request.is_idempotent(),
             all_headers: false,
         };
         let (mut connection, mut head) = self.exchange(&outgoing).await?;
-        if ask.is_health() && matches!(head.status, 200 | 400 | 503) {
+        if request.is_health() && matches!(head.status, 200 | 400 | 503) {
             let ready = head.status == 200;
             let body = connection.body(&mut head.framing, MAX_REFUSAL).await?;
-            self.give_back(connection, &head);
+            self.release(connection, &head);
             return Ok(healthy(ready, &body));
         }
         let (mut connection, mut head) = self.accepted(connection, head).await?;
         let body = self.body(&mut connection, &mut head).await?;
-        self.give_back(connection, &head);
+        self.release(connection, &head);
         Ok(body)
     }
 
@@ -161,7 +161,7 @@ impl Rest {
         self.exchange(&outgoing).await
     }
 
-    /// Sends a request and reads the answer's head.
+    /// Sends a request and reads the response's head.
     async fn exchange(&self, outgoing: &Outgoing<'_>) -> Result<(Http1, Head)> {
         let head = self.head(outgoing);
         loop {
@@ -175,9 +175,9 @@ impl Rest {
                 if !unsent.partly && !fresh {
                     continue;
                 }
-                // The server may have refused before it had read all.
+                // The server may have refused before it had read the whole request.
                 return match connection.head(outgoing.all_headers).await {
-                    Ok(head) if head.status >= 400 => Ok((connection, Head { keep: false, ..head })),
+                    Ok(head) if head.status >= 400 => Ok((connection, Head { keep_alive: false, ..head })),
                     _ => Err(unsent.into()),
                 };
             }
@@ -216,9 +216,9 @@ impl Rest {
         out
     }
 
-    /// The body as it was before it was compressed.
+    /// Reads and decompresses the body.
     async fn body(&self, connection: &mut Http1, head: &mut Head) -> Result<Vec<u8>> {
-        let most = self.options.max_answer;
+        let most = self.options.max_response_bytes;
         let body = connection.body(&mut head.framing, most).await?;
         Ok(match head.encoding {
             Some(coding) => compression::decompress(coding, &body, most)?,
@@ -226,7 +226,7 @@ impl Rest {
         })
     }
 
-    /// The connection, if the server has accepted the request. Its model may have said how, with a status of its own.
+    /// Passes successful responses through. Models may set any 2xx status.
     async fn accepted(&self, mut connection: Http1, mut head: Head) -> Result<(Http1, Head)> {
         if matches!(head.status, 200..300) {
             return Ok((connection, head));
@@ -234,7 +234,7 @@ impl Rest {
         let read = connection.body(&mut head.framing, MAX_REFUSAL).await;
         let body = match (read, head.encoding) {
             (Ok(body), Some(coding)) => compression::decompress(coding, &body, MAX_REFUSAL).unwrap_or_default(),
-            // The status says enough.
+            // The status suffices.
             (read, _) => read.unwrap_or_default(),
         };
         let mut said = error::said(&body);
@@ -246,7 +246,7 @@ impl Rest {
             error = error.retry_after(after);
         }
         let status = head.status;
-        self.give_back(connection, &head);
+        self.release(connection, &head);
         Err(Failure::responded(error, status))
     }
 
@@ -259,8 +259,8 @@ impl Rest {
         }
     }
 
-    fn give_back(&self, connection: Http1, head: &Head) {
-        if head.keep && matches!(head.framing, Framing::Done | Framing::Length(0)) {
+    fn release(&self, connection: Http1, head: &Head) {
+        if head.keep_alive && matches!(head.framing, Framing::Done | Framing::Length(0)) {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < self.options.max_idle {
                 idle.push(connection);
@@ -268,13 +268,13 @@ impl Rest {
         }
     }
 
-    /// Lets all idle connections go.
+    /// Drops all idle connections.
     pub(crate) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// `true` or `false`: what the status says, unless the body says otherwise.
+/// `true` or `false`: the status, unless the body contradicts it.
 fn healthy(status: bool, body: &[u8]) -> Vec<u8> {
     let said = serde_json::from_slice::<serde_json::Value>(body).ok();
     let said =

@@ -1,13 +1,13 @@
-//! When a call may be tried again. A pure function, without a clock.
+//! Retry policy: a pure function, without a clock.
 
 use crate::{Failure, Retries, Stage};
 use std::time::Duration;
 
-/// How long to wait before attempt `attempt` (the first retry is 1), or `None` if there is to be none.
+/// Delay before attempt `attempt` (the first retry is 1); `None` if there is none.
 ///
-/// An inference is tried again only if the server has surely not computed it: it could not be reached,
-/// or it answered that it is full and said when to come back. What only reads (`idempotent`) may also
-/// be tried again after a lost connection, or an answer that the server cannot answer now.
+/// An inference is repeated only if the server has not computed it: it could not be reached, or it reported overload
+/// with a `Retry-After`. Requests that only read (`idempotent`) are also repeated after a lost connection, and when the
+/// server is unavailable.
 pub(crate) fn wait(retries: &Retries, attempt: u32, failure: &Failure, idempotent: bool) -> Option<Duration> {
     use penstock_core::Kind;
     if attempt > retries.attempts {

@@ -1,4 +1,4 @@
-//! The one runtime of the process, on a thread of its own, made when it is first needed.
+//! The runtime of the process, on its own thread, started on first use.
 
 use std::{
     future::Future,
@@ -13,37 +13,37 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// The most generations of processes, each the child of the one before, that use a client.
+/// Maximum number of generations of processes, each forked from the one before, that use a client.
 const GENERATIONS: usize = 64;
 
-/// One place for each generation: a child of `fork` has its parent's memory and none of its threads, so
-/// it must neither use nor wait for what the parent made.
+/// One slot per generation: a forked child has its parent's memory and none of its threads, so it must not use or await
+/// anything of the parent.
 static RUNTIMES: [OnceLock<Handle>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 
-/// To be called in the child after a `fork`, before it makes a client.
+/// Starts a new generation. Call it in the child after a `fork`, before creating a client.
 pub fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Runs `future` on the runtime. The handle gives it up; without that it runs to its end.
+/// Spawns `future` on the runtime. The handle can abort it; without that it runs to its end.
 ///
 /// # Errors
-/// The thread cannot be made.
+/// The thread cannot be started.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> io::Result<AbortHandle> {
     Ok(handle()?.spawn(future).abort_handle())
 }
 
-/// The runtime.
+/// Handle of the runtime.
 ///
 /// # Errors
-/// Its thread cannot be made.
+/// Its thread cannot be started.
 pub(crate) fn handle() -> io::Result<&'static Handle> {
     let place = &RUNTIMES[GENERATION.load(Ordering::Relaxed).min(GENERATIONS - 1)];
     if let Some(handle) = place.get() {
         return Ok(handle);
     }
-    // Two first callers may both make one; the thread of the one that is not kept ends at once.
+    // Two concurrent first callers may both build one; the thread of the unused one ends at once.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let kept = place.get_or_init(|| handle.clone());

@@ -24,19 +24,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    /// Its reads and writes block.
+    /// Blocking.
     Blocking(BlockingSocket),
-    /// They do not.
+    /// Nonblocking.
     Async(AsyncSocket),
 }
 
 impl Socket {
-    /// A blocking socket of `socket`.
+    /// Creates a blocking socket.
     pub(crate) fn blocking(socket: RawSocket) -> Self {
         Self::Blocking(BlockingSocket::new(socket))
     }
 
-    /// Looks at an idle connection without waiting.
+    /// Checks an idle connection without waiting.
     pub(crate) fn idle(&self) -> Idle {
         match self {
             Self::Blocking(blocking) => idle(blocking.raw()),
@@ -89,7 +89,7 @@ impl AsyncWrite for Socket {
 /// A connection: a socket, perhaps encrypted.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// As it is.
+    /// Unencrypted.
     Plain(Socket),
     /// Encrypted.
     #[cfg(feature = "tls")]
@@ -97,7 +97,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The socket itself, if it is a blocking one.
+    /// Returns the socket itself, if it is blocking.
     pub(crate) fn raw(&self) -> Option<Arc<RawSocket>> {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -110,13 +110,13 @@ impl Stream {
         }
     }
 
-    /// As [`Socket::idle`]; an encrypted connection may have something to say at any time.
+    /// As [`Socket::idle`]; an encrypted connection may have bytes to read at any time.
     pub(crate) fn idle(&self) -> Idle {
         match self {
             Self::Plain(socket) => socket.idle(),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => match stream.get_ref().0.idle() {
-                Idle::Speaks => Idle::Quiet,
+                Idle::Readable => Idle::Quiet,
                 idle => idle,
             },
         }

@@ -1,14 +1,14 @@
-//! Where a server is, and how it is spoken to.
+//! URL of a server.
 
 use penstock_core::{Error, Result};
 use std::{fmt, path::PathBuf};
 
-/// A server's address.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A host's name or number, and a port.
+    /// Host name or IP address, and port.
     Tcp(String, u16),
-    /// The path of a Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -27,11 +27,11 @@ pub enum Address {
 pub struct Target {
     /// gRPC; else REST.
     pub grpc: bool,
-    /// Whether the connection is encrypted.
+    /// Encrypt the connection.
     pub tls: bool,
-    /// Where to connect to.
+    /// Address to connect to.
     pub address: Address,
-    /// REST only: what every path begins with; empty or `/...` without a slash at its end.
+    /// REST only: prefix of every path; empty, or `/...` without a slash at its end.
     pub prefix: String,
 }
 
@@ -39,10 +39,10 @@ const FORMS: &str =
     "http://HOST:PORT, https://HOST, grpc://HOST:PORT, grpcs://HOST:PORT, unix:/PATH or grpc+unix:/PATH";
 
 impl Target {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// `InvalidInput` that says what may be written.
+    /// `InvalidInput` with the accepted forms.
     pub fn parse(url: &str) -> Result<Self> {
         let wrong = |why: &str| Error::invalid(format!("the URL '{url}' {why}, expected {FORMS}"));
         let (scheme, rest) = url.split_once(':').ok_or_else(|| wrong("has no scheme"))?;
@@ -81,7 +81,7 @@ impl Target {
         (!path.is_empty()).then_some(Self { grpc, tls: false, address, prefix: String::new() })
     }
 
-    /// The host and port that requests name.
+    /// Host and port that requests name.
     pub fn authority(&self) -> String {
         match &self.address {
             Address::Unix(_) => "localhost".to_owned(),
@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// The host that a certificate must be for.
+    /// Expected host in the certificate.
     pub fn host(&self) -> &str {
         match &self.address {
             Address::Unix(_) => "localhost",
@@ -114,7 +114,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A host without brackets, and its port if there is one.
+/// Host without brackets, and the port if present.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {

@@ -1,4 +1,4 @@
-//! Encrypted connections: certificates, and who is trusted.
+//! TLS: certificates and trusted authorities.
 
 use crate::{
     Target, TlsOptions, blocking,
@@ -21,7 +21,7 @@ use tokio_rustls::{
     },
 };
 
-/// What encrypts the connections of a client.
+/// TLS of a client's connections.
 pub(crate) struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -54,10 +54,10 @@ impl Tls {
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), name: server })
     }
 
-    /// Makes the connection an encrypted one.
+    /// Encrypts the connection.
     ///
     /// # Errors
-    /// The server's certificate is not trusted, or it does not speak TLS.
+    /// The server's certificate is not trusted, or the server does not speak TLS.
     pub(crate) async fn connect(&self, socket: Socket) -> io::Result<Stream> {
         let mut connecting = pin!(self.connector.connect(self.name.clone(), socket));
         let stream = poll_fn(|cx| blocking::with_one_read(|| connecting.as_mut().poll(cx))).await?;

@@ -1,4 +1,4 @@
-//! Questions as messages, and their answers in REST's form, so that a caller sees one.
+//! Admin requests as gRPC messages, and their responses as REST's JSON.
 
 use crate::{AdminOperation, AdminRequest};
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 mod config;
 mod statistics;
 
-/// The method and the message of a question.
-pub(super) fn request(ask: &AdminRequest) -> (&'static str, Vec<u8>) {
-    let (name, version) = (ask.model.clone(), ask.version.clone());
-    match &ask.what {
+/// Returns the method and the message of a request.
+pub(super) fn request(request: &AdminRequest) -> (&'static str, Vec<u8>) {
+    let (name, version) = (request.model.clone(), request.version.clone());
+    match &request.operation {
         AdminOperation::Live => ("ServerLive", Vec::new()),
         AdminOperation::Ready => ("ServerReady", Vec::new()),
         AdminOperation::ModelReady => ("ModelReady", pb::ModelReadyRequest { name, version }.encode_to_vec()),
@@ -48,13 +48,13 @@ fn parameter(name: &str, choice: Choice) -> (String, pb::ModelRepositoryParamete
     (name.to_owned(), pb::ModelRepositoryParameter { parameter_choice: Some(choice) })
 }
 
-/// The answer to a question as JSON.
+/// Converts a response message to JSON.
 ///
 /// # Errors
-/// `Internal` when the message is not one.
-pub(super) fn answer(ask: &AdminRequest, message: Bytes) -> Result<Vec<u8>> {
+/// `Internal` for a malformed message.
+pub(super) fn answer(request: &AdminRequest, message: Bytes) -> Result<Vec<u8>> {
     let read = |message: Bytes| -> std::result::Result<Value, prost::DecodeError> {
-        Ok(match ask.what {
+        Ok(match request.operation {
             AdminOperation::Live => json!(pb::ServerLiveResponse::decode(message)?.live),
             AdminOperation::Ready => json!(pb::ServerReadyResponse::decode(message)?.ready),
             AdminOperation::ModelReady => json!(pb::ModelReadyResponse::decode(message)?.ready),

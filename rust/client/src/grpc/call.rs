@@ -1,4 +1,4 @@
-//! The calls of a gRPC server, as a client knows it.
+//! Calls of a gRPC server.
 
 use super::{
     admin,
@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const SERVICE: &str = "/inference.GRPCInferenceService/";
 
-/// A gRPC server, as a client knows it.
+/// A gRPC server.
 pub(crate) struct Grpc {
     connector: Arc<Connector>,
     options: Arc<Options>,
     mode: Mode,
-    /// The scheme, host and port of every URL.
+    /// Scheme, host and port of every URL.
     origin: String,
     idle: Mutex<Vec<DrivenConnection>>,
     shared: tokio::sync::Mutex<Option<SendRequest<Bytes>>>,
@@ -55,12 +55,12 @@ impl Grpc {
         }
     }
 
-    /// One attempt at an inference.
+    /// Makes one attempt at an inference.
     pub(crate) async fn infer(&self, call: &ClientRequest, how: &CallOptions) -> Result<ClientResponse> {
         let outgoing = self.outgoing("ModelInfer", encode_request(call), how)?;
         loop {
             let (mut own, send, fresh) = self.sender().await?;
-            let reply = outgoing.send(send, self.options.max_answer);
+            let reply = outgoing.send(send, self.options.max_response_bytes);
             let answered = match &mut own {
                 Some(own) => own.run(async { reply.await?.answer().await }).await,
                 None => async { reply.await?.answer().await }.await,
@@ -71,25 +71,25 @@ impl Grpc {
         }
     }
 
-    /// One attempt at a question or an order.
-    pub(crate) async fn ask(&self, ask: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
-        let (method, message) = admin::request(ask);
+    /// Makes one attempt at an admin request.
+    pub(crate) async fn admin(&self, request: &AdminRequest, how: &CallOptions) -> Result<Vec<u8>> {
+        let (method, message) = admin::request(request);
         let outgoing = self.outgoing(method, framed(message.into()), how)?;
-        Ok(admin::answer(ask, self.unary(&outgoing).await?)?)
+        Ok(admin::answer(request, self.unary(&outgoing).await?)?)
     }
 
-    /// One attempt at a call of any service.
+    /// Makes one attempt at a call of any service.
     pub(crate) async fn raw(&self, raw: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let outgoing = self.outgoing_to(("", &raw.path), framed(raw.body.clone()).map_err(Failure::not_sent)?, how);
         let message = self.unary(&outgoing).await?;
         Ok(RawResponse { body: message.into(), ..RawResponse::default() })
     }
 
-    /// The message of an answer that has one.
+    /// Returns the message of a unary response.
     async fn unary(&self, outgoing: &Outgoing) -> Result<Bytes> {
         loop {
             let (mut own, send, fresh) = self.sender().await?;
-            let reply = outgoing.send(send, self.options.max_answer);
+            let reply = outgoing.send(send, self.options.max_response_bytes);
             let message = async {
                 let mut reply = reply.await?;
                 let message = reply.next().await?;
@@ -108,7 +108,7 @@ impl Grpc {
         }
     }
 
-    /// Asks for a stream of answers; the connection, if it is a thread's own, and where they are read.
+    /// Opens a stream of responses. Returns the connection, if the thread owns one, and the reader.
     pub(crate) async fn stream(
         &self,
         call: &ClientRequest,
@@ -117,7 +117,7 @@ impl Grpc {
         let outgoing = self.outgoing("ModelStreamInfer", encode_request(call), how)?;
         loop {
             let (mut own, send, fresh) = self.sender().await?;
-            let reply = outgoing.send(send, self.options.max_answer);
+            let reply = outgoing.send(send, self.options.max_response_bytes);
             let opened = match &mut own {
                 Some(own) => own.run(reply).await,
                 None => reply.await,
@@ -133,7 +133,7 @@ impl Grpc {
         }
     }
 
-    /// What requests are sent with, whose connection it is, and whether it is a new one.
+    /// Returns the sender, the connection that the thread owns, and whether the connection is new.
     async fn sender(&self) -> Result<(Option<DrivenConnection>, SendRequest<Bytes>, bool)> {
         match self.mode {
             Mode::Blocking => {
@@ -155,7 +155,7 @@ impl Grpc {
                 let stream = self.connector.connect().await?;
                 let (send, connection) = builder().handshake(stream).await.map_err(|error| unsent(&error))?;
                 tokio::spawn(async move {
-                    // Whoever calls over it is told of its end.
+                    // The calls over it get its error.
                     let _ = connection.await;
                 });
                 *shared = Some(send.clone());
@@ -164,11 +164,11 @@ impl Grpc {
         }
     }
 
-    /// Keeps what can be used again. `None` if an old connection was of no use, and a new one may be.
+    /// Returns reusable connections to the pool. `None` if an old connection failed before the request was sent.
     async fn done<T>(&self, own: Option<DrivenConnection>, answered: Result<T>, fresh: bool) -> Option<Result<T>> {
         let stage = answered.as_ref().err().map(|failure| failure.stage);
         if let (Some(mut own), None | Some(Stage::Responded)) = (own, stage)
-            && own.settle()
+            && own.flush()
         {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < self.options.max_idle {
@@ -223,7 +223,7 @@ impl Grpc {
         Outgoing { uri: [&self.origin, service, method].concat(), headers, chunks }
     }
 
-    /// Lets all connections go.
+    /// Drops all connections.
     pub(crate) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if let Ok(mut shared) = self.shared.try_lock() {
@@ -233,13 +233,13 @@ impl Grpc {
 }
 
 impl Outgoing {
-    async fn send(&self, send: SendRequest<Bytes>, max_answer: usize) -> Result<ResponseReader> {
+    async fn send(&self, send: SendRequest<Bytes>, max_response_bytes: usize) -> Result<ResponseReader> {
         let mut request =
             Request::builder().method("POST").uri(&self.uri).body(()).map_err(|error| {
                 Failure::not_sent(Error::invalid(format!("the URL cannot be used for gRPC: {error}")))
             })?;
         *request.headers_mut() = self.headers.clone();
-        open(send, request, self.chunks.clone(), max_answer).await
+        open(send, request, self.chunks.clone(), max_response_bytes).await
     }
 }
 

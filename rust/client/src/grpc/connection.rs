@@ -1,4 +1,4 @@
-//! A connection that is driven by whoever calls over it.
+//! HTTP/2 connection that its calling thread drives.
 
 use super::response::{builder, lost, unsent};
 use crate::{
@@ -26,23 +26,23 @@ pub(crate) struct DrivenConnection {
     socket: Option<Arc<socket2::Socket>>,
 }
 
-/// The most frames that an idle connection may have to say.
+/// Maximum of frames read from an idle connection before it is given up.
 const MAX_IDLE_READS: usize = 16;
 
 impl DrivenConnection {
-    /// Greets the server.
+    /// Performs the handshake.
     pub(crate) async fn new(stream: Stream) -> Result<Self> {
         let socket = stream.raw();
         let (send, connection) = builder().handshake(stream).await.map_err(|error| unsent(&error))?;
         Ok(Self { send, connection: Box::pin(connection), socket })
     }
 
-    /// What requests are sent with.
+    /// Returns the sender of requests.
     pub(crate) fn sender(&self) -> SendRequest<Bytes> {
         self.send.clone()
     }
 
-    /// Runs a call: sends what there is to send, reads once, and so on.
+    /// Drives a call: sends pending frames, reads once, and repeats.
     pub(crate) async fn run<T>(&mut self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let mut call = pin!(call);
         poll_fn(|cx| {
@@ -56,7 +56,7 @@ impl DrivenConnection {
                     }
                     continue;
                 };
-                // The call has been told why, if it was under way.
+                // A call in flight has got the error.
                 return Poll::Ready(match (call.as_mut().poll(cx), ended) {
                     (Poll::Ready(done), _) => done,
                     (Poll::Pending, Err(error)) => Err(lost(&error)),
@@ -71,20 +71,20 @@ impl DrivenConnection {
         .await
     }
 
-    /// Sends what the last call left to be sent. Whether the connection can take another.
-    pub(crate) fn settle(&mut self) -> bool {
+    /// Sends frames that the last call left. Returns whether the connection can be reused.
+    pub(crate) fn flush(&mut self) -> bool {
         self.poll(Gate::Shut)
     }
 
-    /// Reads what the server has said meanwhile. Whether the connection can take another call.
+    /// Reads the frames that arrived while idle. Returns whether the connection can be reused.
     pub(crate) fn is_idle(&mut self) -> bool {
         let Some(socket) = self.socket.clone() else { return false };
         for _ in 0..MAX_IDLE_READS {
             match idle(&socket) {
                 Idle::Quiet => return true,
                 Idle::Closed => return false,
-                Idle::Speaks if !self.poll(Gate::Once) => return false,
-                Idle::Speaks => {}
+                Idle::Readable if !self.poll(Gate::Once) => return false,
+                Idle::Readable => {}
             }
         }
         false

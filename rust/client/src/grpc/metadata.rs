@@ -4,7 +4,7 @@ use crate::Options;
 use http::HeaderMap;
 use std::time::Duration;
 
-/// A value of `grpc-timeout`: at most eight digits and a unit.
+/// Value of `grpc-timeout`: at most eight digits and a unit.
 pub(crate) fn timeout_text(timeout: Duration) -> String {
     const MOST: u128 = 99_999_999;
     match timeout.as_micros() {
@@ -14,10 +14,10 @@ pub(crate) fn timeout_text(timeout: Duration) -> String {
     }
 }
 
-/// The client's own headers and a call's, as metadata.
+/// Adds the client's headers and a call's as metadata.
 pub(crate) fn put_metadata(headers: &mut HeaderMap, options: &Options, own: &[(String, String)]) {
     for (name, value) in options.headers.iter().chain(own) {
-        // They were checked when they were given.
+        // Checked when they were set.
         let name = http::HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes());
         if let (Ok(name), Ok(value)) = (name, http::HeaderValue::from_str(value)) {
             headers.append(name, value);

@@ -16,7 +16,7 @@ use penstock_wire::{
 };
 use std::{io, time::Duration};
 
-/// Opens connections for.
+/// Returns the settings of connections.
 pub(crate) fn builder() -> h2::client::Builder {
     let mut builder = h2::client::Builder::new();
     builder
@@ -28,29 +28,29 @@ pub(crate) fn builder() -> h2::client::Builder {
     builder
 }
 
-/// An answer whose head is there.
+/// A response whose head has arrived.
 pub(crate) struct ResponseReader {
     body: RecvStream,
     encoding: Option<Coding>,
-    /// Bytes of messages that are not taken yet.
+    /// Bytes of messages that are not read yet.
     buffer: BytesMut,
-    max_answer: usize,
-    /// Whether the head has said already that all is well: of a stream without pieces.
+    max_response_bytes: usize,
+    /// The head holds the final status already: an empty stream.
     is_over: bool,
 }
 
-/// Sends a request's messages, and awaits the head of the answer.
+/// Sends a request's messages, and awaits the head of the response.
 pub(crate) async fn open(
     send: SendRequest<Bytes>,
     request: Request<()>,
     chunks: BodyChunks,
-    max_answer: usize,
+    max_response_bytes: usize,
 ) -> Result<ResponseReader> {
     let mut send = send.ready().await.map_err(|error| unsent(&error))?;
     let (response, mut stream) = send.send_request(request, false).map_err(|error| unsent(&error))?;
     let last = chunks.len().saturating_sub(1);
     for (index, chunk) in chunks.into_iter().enumerate() {
-        // Why it failed is in the answer.
+        // The response holds the reason.
         if stream.send_data(chunk, index == last).is_err() {
             break;
         }
@@ -62,7 +62,7 @@ pub(crate) async fn open(
     if !is_grpc {
         return Err(not_grpc(head.status));
     }
-    // An answer without messages has its status in the head.
+    // A response without messages has its status in the head.
     let is_over = status(&head.headers).transpose()?.is_some();
     let encoding = match head.headers.get("grpc-encoding").map(|value| value.as_bytes()) {
         None | Some(b"identity") => None,
@@ -71,11 +71,11 @@ pub(crate) async fn open(
             Some(known.ok_or_else(|| protocol("its compression is not known"))?)
         }
     };
-    Ok(ResponseReader { body, encoding, buffer: BytesMut::new(), max_answer, is_over })
+    Ok(ResponseReader { body, encoding, buffer: BytesMut::new(), max_response_bytes, is_over })
 }
 
 impl ResponseReader {
-    /// The only message of the answer, whose tensors are copied once.
+    /// Reads the only message of the response; its tensors are copied once.
     pub(crate) async fn answer(mut self) -> Result<ClientResponse> {
         let Some((compressed, length)) = self.prefix().await? else {
             return Err(self.end().await.err().unwrap_or_else(|| protocol("it has no message")));
@@ -107,7 +107,7 @@ impl ResponseReader {
         Ok(answer)
     }
 
-    /// The next message; `None` at a good end.
+    /// Reads the next message; `None` at a regular end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         match self.prefix().await? {
             Some((compressed, length)) => Ok(Some(self.message(length, compressed).await?)),
@@ -129,8 +129,8 @@ impl ResponseReader {
             _ => return Err(protocol("a message has a flag that is not known")),
         };
         let length = self.buffer.get_u32() as usize;
-        if length > self.max_answer {
-            return Err(too_large(self.max_answer).into());
+        if length > self.max_response_bytes {
+            return Err(too_large(self.max_response_bytes).into());
         }
         Ok(Some((compressed, length)))
     }
@@ -142,7 +142,7 @@ impl ResponseReader {
         }
         let message = self.buffer.split_to(length).freeze();
         match self.encoding.filter(|_| compressed) {
-            Some(encoding) => Ok(decompress(encoding, &message, self.max_answer)?.into()),
+            Some(encoding) => Ok(decompress(encoding, &message, self.max_response_bytes)?.into()),
             None => Ok(message),
         }
     }
@@ -159,7 +159,7 @@ impl ResponseReader {
         }
     }
 
-    /// What the trailers say.
+    /// Reads the status from the trailers.
     async fn end(&mut self) -> Result<()> {
         let trailers = self.body.trailers().await.map_err(|error| lost(&error))?;
         let said = trailers.as_ref().and_then(status);
@@ -167,7 +167,7 @@ impl ResponseReader {
     }
 }
 
-/// What headers or trailers say of a call; `None` if nothing.
+/// Status in headers or trailers; `None` without one.
 fn status(headers: &HeaderMap) -> Option<Result<()>> {
     let text = |name: &str| headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
     let code: i32 = text("grpc-status")?.parse().unwrap_or(2);
@@ -200,7 +200,7 @@ pub(super) fn unsent(error: &h2::Error) -> Failure {
     lost(error).at(Stage::NotSent)
 }
 
-/// An error after that.
+/// Error after the request was sent.
 pub(super) fn lost(error: &h2::Error) -> Failure {
     const WHAT: &str = "the connection was lost while an answer was awaited";
     if let Some(error) = error.get_io() {

@@ -1,4 +1,4 @@
-//! What an answer's head says of the answer.
+//! Head of a response.
 
 use penstock_core::{Error, Kind};
 use penstock_wire::coding::Coding;
@@ -6,40 +6,40 @@ use std::time::Duration;
 
 const MAX_HEADERS: usize = 100;
 
-/// What an answer's head says.
+/// Head of a response.
 #[derive(Debug)]
 pub(crate) struct Head {
-    /// The status.
+    /// Status code.
     pub(crate) status: u16,
     /// `Inference-Header-Content-Length`.
     pub(crate) json_len: Option<usize>,
     /// `Retry-After`, if it is a number of seconds.
     pub(crate) retry_after: Option<Duration>,
-    /// How the body is compressed.
+    /// Compression of the body.
     pub(crate) encoding: Option<Coding>,
-    /// Where the body ends.
+    /// End of the body.
     pub(crate) framing: Framing,
-    /// Whether the connection may be used again.
-    pub(crate) keep: bool,
-    /// All headers, if they were asked for.
-    pub(crate) all: Vec<(String, String)>,
+    /// The connection can be reused.
+    pub(crate) keep_alive: bool,
+    /// All headers, if requested.
+    pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Where a body ends.
+/// End of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// After so many bytes.
+    /// After that many bytes.
     Length(usize),
-    /// Where its chunks end; so many bytes of the chunk at hand are left.
+    /// At the last chunk; that many bytes of the current chunk are left.
     Chunked(usize),
-    /// Where the connection does.
+    /// At the end of the connection.
     Close,
-    /// It has ended.
+    /// Reached.
     Done,
 }
 
 impl Framing {
-    /// What is left of it after `count` bytes.
+    /// Returns the framing after `count` bytes.
     pub(super) fn after(self, count: usize) -> Self {
         match self {
             Self::Length(left) => Self::Length(left - count),
@@ -49,7 +49,7 @@ impl Framing {
     }
 }
 
-/// The head that `bytes` begin with, perhaps with `all` its headers, and its length; `None` until it is whole.
+/// Parses the head at the front of `bytes`, with `all` its headers if set, and its length; `None` until it is complete.
 pub(super) fn parse(bytes: &[u8], all: bool) -> penstock_core::Result<Option<(Head, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
@@ -65,15 +65,15 @@ pub(super) fn parse(bytes: &[u8], all: bool) -> penstock_core::Result<Option<(He
         retry_after: None,
         encoding: None,
         framing: Framing::Close,
-        keep: response.version == Some(1),
-        all: Vec::new(),
+        keep_alive: response.version == Some(1),
+        headers: Vec::new(),
     };
     let mut chunked = false;
     for header in response.headers.iter() {
         read_header(&mut head, &mut chunked, header)?;
         if all {
             let value = String::from_utf8_lossy(header.value).trim().to_owned();
-            head.all.push((header.name.to_ascii_lowercase(), value));
+            head.headers.push((header.name.to_ascii_lowercase(), value));
         }
     }
     if status == 204 || status == 304 || status < 200 {
@@ -81,7 +81,7 @@ pub(super) fn parse(bytes: &[u8], all: bool) -> penstock_core::Result<Option<(He
     } else if chunked {
         head.framing = Framing::Chunked(0);
     }
-    head.keep &= head.framing != Framing::Close;
+    head.keep_alive &= head.framing != Framing::Close;
     Ok(Some((head, length)))
 }
 
@@ -102,7 +102,7 @@ fn read_header(head: &mut Head, chunked: &mut bool, header: &httparse::Header<'_
         *chunked = true;
     } else if is("connection") {
         let has = |word: &str| text().split(',').any(|part| part.trim().eq_ignore_ascii_case(word));
-        head.keep = !has("close") && (head.keep || has("keep-alive"));
+        head.keep_alive = !has("close") && (head.keep_alive || has("keep-alive"));
     } else if is("inference-header-content-length") {
         head.json_len = Some(number().ok_or_else(|| not_http("its JSON length is not a number"))?);
     } else if is("retry-after") {
@@ -114,7 +114,7 @@ fn read_header(head: &mut Head, chunked: &mut bool, header: &httparse::Header<'_
     Ok(())
 }
 
-/// That an answer cannot be read.
+/// Error for a response that is not HTTP/1.1.
 pub(super) fn not_http(why: &str) -> Error {
     Error::new(Kind::Internal, format!("the server's answer is not HTTP/1.1: {why}"))
 }

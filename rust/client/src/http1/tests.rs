@@ -61,7 +61,7 @@ fn bodies_end_where_their_heads_say() {
     ] {
         for size in [1, 7, answer.len()] {
             let (head, read) = read(answer, size).unwrap();
-            assert_eq!((read.as_slice(), head.keep), (body, keep), "{}", answer.escape_ascii());
+            assert_eq!((read.as_slice(), head.keep_alive), (body, keep), "{}", answer.escape_ascii());
         }
     }
 }

@@ -187,10 +187,10 @@ fn a_call_that_is_let_go_closes_its_connection() {
 #[test]
 fn two_sockets_are_more_than_a_loop_watches_for_a_call() {
     WAIT.set(Wait::Nothing);
-    awaits_bytes(5);
-    awaits_bytes(5);
+    await_readable(5);
+    await_readable(5);
     assert_eq!(WAIT.get(), Wait::Readable(5));
-    awaits_bytes(6);
+    await_readable(6);
     assert_eq!(WAIT.get(), Wait::Other);
     WAIT.set(Wait::OfRuntime);
 }

@@ -1,11 +1,11 @@
-//! Requests as they are.
+//! Raw requests over HTTP.
 
 use super::{Outgoing, Rest};
 use crate::{CallOptions, RawRequest, RawResponse, failure::Result, http1::Framing};
 use penstock_core::BodyChunks;
 
 impl Rest {
-    /// One attempt at a request whose answer is given back whatever its status.
+    /// Makes one attempt at a raw request and returns the response whatever its status.
     pub(crate) async fn raw(&self, raw: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
         let outgoing = Outgoing {
             method: &raw.method,
@@ -23,10 +23,10 @@ impl Rest {
             head.framing = Framing::Length(0);
         }
         let body = self.body(&mut connection, &mut head).await?;
-        // KServe's servers drop the connection after a 500 without saying so, just when it is used again.
+        // KServe's servers drop the connection after a 500 without announcing it, just when it is used again.
         if head.status != 500 {
-            self.give_back(connection, &head);
+            self.release(connection, &head);
         }
-        Ok(RawResponse { status: head.status, headers: head.all, body })
+        Ok(RawResponse { status: head.status, headers: head.headers, body })
     }
 }

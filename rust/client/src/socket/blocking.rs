@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::io::ReadBuf;
 
-/// A blocking socket, and the timeouts that it has now.
+/// A blocking socket, and its current timeouts.
 #[derive(Debug)]
 pub(crate) struct BlockingSocket {
     socket: Arc<RawSocket>,
@@ -41,14 +41,14 @@ impl BlockingSocket {
             if needs(&mut self.read_timeout, left) {
                 self.socket.set_read_timeout(self.read_timeout)?;
             }
-            // The safe way to read: into bytes that are there.
+            // Reads into initialized bytes, which is safe.
             match io::Read::read(&mut &*self.socket, buffer.initialize_unfilled()) {
                 Ok(count) => {
                     buffer.advance(count);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return blocking::interrupt(),
-                // The timeout: whether the deadline has passed is seen above.
+                // Timed out: the next iteration checks the deadline.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -70,8 +70,8 @@ impl BlockingSocket {
     }
 }
 
-/// Whether a socket's timeout must change, because it is not there or would end after the deadline.
-/// One that ends too early only makes the socket look at the deadline, and is left as it is.
+/// Returns whether a socket's timeout must change: it is unset, or ends after the deadline. A shorter one only makes
+/// the socket check the deadline, and stays.
 fn needs(timeout: &mut Option<Duration>, left: Option<Duration>) -> bool {
     const NEAR: Duration = Duration::from_millis(1);
     let keep = match (&timeout, left) {

@@ -3,30 +3,30 @@
 use socket2::Socket as RawSocket;
 use std::{io, mem::MaybeUninit};
 
-/// Linux: no signal when the peer has gone.
+/// Linux: no signal when the peer has closed.
 pub(super) const NO_SIGNAL: i32 = 0x4000;
 /// Linux: fail instead of waiting.
 const DO_NOT_WAIT: i32 = 0x40;
-/// Linux: leave what is read.
+/// Linux: do not consume the bytes.
 const PEEK: i32 = 2;
 
-/// What an idle connection has to say.
+/// State of an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Nothing.
+    /// Nothing to read.
     Quiet,
-    /// Bytes that nobody has asked for.
-    Speaks,
-    /// It is closed.
+    /// Unexpected bytes to read.
+    Readable,
+    /// Closed.
     Closed,
 }
 
-/// Looks at an idle connection without waiting.
+/// Checks an idle connection without waiting.
 pub(crate) fn idle(socket: &RawSocket) -> Idle {
     let mut byte = [MaybeUninit::uninit()];
     match socket.recv_with_flags(&mut byte, PEEK | DO_NOT_WAIT) {
         Ok(0) => Idle::Closed,
-        Ok(_) => Idle::Speaks,
+        Ok(_) => Idle::Readable,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
         Err(_) => Idle::Closed,
     }

@@ -1,4 +1,4 @@
-//! A socket that never blocks. It belongs to whoever carries its call on, and changes hands when that changes.
+//! A socket that never blocks. It belongs to the runtime or to an [inline call](inline_call), and can change over.
 
 use super::idle::{Idle, NO_SIGNAL, idle};
 use crate::inline_call;
@@ -23,13 +23,13 @@ pub(crate) enum AsyncSocket {
     Tcp(TcpStream),
     /// As `Tcp`.
     Unix(UnixStream),
-    /// Of a call whose asker takes its [steps](inline_call): nobody else watches it.
+    /// Of an [inline call](inline_call): the runtime does not watch it.
     Free(RawSocket, Family),
-    /// It was lost when it changed hands.
+    /// Lost while it changed over.
     Gone,
 }
 
-/// What the runtime must take a socket for.
+/// Type that the runtime needs for a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Family {
     Tcp,
@@ -47,7 +47,7 @@ impl AsyncSocket {
     }
 
     pub(super) fn read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !inline_call::is_taken() {
+        if !inline_call::is_active() {
             return match self.watched()? {
                 Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
                 Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -61,7 +61,7 @@ impl AsyncSocket {
                 Poll::Ready(Ok(()))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                inline_call::awaits_bytes(socket.as_raw_fd());
+                inline_call::await_readable(socket.as_raw_fd());
                 Poll::Pending
             }
             Err(error) => Poll::Ready(Err(error)),
@@ -69,7 +69,7 @@ impl AsyncSocket {
     }
 
     pub(super) fn write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        if !inline_call::is_taken() {
+        if !inline_call::is_active() {
             return match self.watched()? {
                 Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
                 Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
@@ -78,7 +78,7 @@ impl AsyncSocket {
         }
         match self.free()?.send_vectored_with_flags(slices, NO_SIGNAL) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                inline_call::awaits_room();
+                inline_call::await_writable();
                 Poll::Pending
             }
             written => Poll::Ready(written),
@@ -94,7 +94,7 @@ impl AsyncSocket {
         }
     }
 
-    /// Itself, the runtime's.
+    /// Registers the socket with the runtime.
     fn watched(&mut self) -> io::Result<&mut Self> {
         if let Self::Free(..) = self {
             *self = match mem::replace(self, Self::Gone) {
@@ -106,7 +106,7 @@ impl AsyncSocket {
         Ok(self)
     }
 
-    /// Its socket, no longer the runtime's.
+    /// Removes the socket from the runtime.
     fn free(&mut self) -> io::Result<&RawSocket> {
         if let Self::Tcp(_) | Self::Unix(_) = self {
             *self = match mem::replace(self, Self::Gone) {

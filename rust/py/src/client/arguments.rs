@@ -64,7 +64,7 @@ impl TryFrom<ClientOptions> for Options {
             compression,
             accept_compression: given.accept_compression,
             binary: given.binary,
-            max_answer: given.max_answer_bytes,
+            max_response_bytes: given.max_answer_bytes,
             max_idle: given.max_idle,
             tls,
         })
@@ -133,8 +133,8 @@ pub(super) fn how((headers, timeout): HowArguments) -> CallOptions {
 pub(super) type AskArguments = (String, String, String, Option<String>, Vec<(String, PyBackedBytes)>);
 
 /// The question that Python asks.
-pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult<AdminRequest> {
-    let what = match what.as_str() {
+pub(super) fn ask((operation, model, version, more, files): AskArguments) -> PyResult<AdminRequest> {
+    let operation = match operation.as_str() {
         "live" => AdminOperation::Live,
         "ready" => AdminOperation::Ready,
         "model_ready" => AdminOperation::ModelReady,
@@ -148,9 +148,9 @@ pub(super) fn ask((what, model, version, more, files): AskArguments) -> PyResult
             AdminOperation::Load(LoadOverride { config: more, files })
         }
         "unload" => AdminOperation::Unload { dependents: more.is_some() },
-        _ => return Err(PyValueError::new_err(format!("no such question: {what}"))),
+        _ => return Err(PyValueError::new_err(format!("no such operation: {operation}"))),
     };
-    Ok(AdminRequest { what, model, version })
+    Ok(AdminRequest { operation, model, version })
 }
 
 /// Method, path, body, and whether it may be sent twice.

@@ -54,7 +54,7 @@ impl BlockingClient {
 
     fn ask<'py>(&self, py: Python<'py>, ask: AskArguments, how: HowArguments) -> PyResult<Bound<'py, PyBytes>> {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
-        let answered = run(py, pin!(self.0.ask(&ask, &how)), how.deadline)?;
+        let answered = run(py, pin!(self.0.admin(&ask, &how)), how.deadline)?;
         Ok(response::bytes(py, &answered))
     }
 

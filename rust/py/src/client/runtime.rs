@@ -44,7 +44,7 @@ impl SharedClient {
     fn ask(&self, ask: AskArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
         let client = Arc::clone(&self.0);
-        submit(mailbox, false, async move { Outcome::Json(client.ask(&ask, &how).await) })
+        submit(mailbox, false, async move { Outcome::Json(client.admin(&ask, &how).await) })
     }
 
     fn raw(&self, request: RawArguments, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
@@ -114,7 +114,7 @@ async fn next_in_time(pieces: &mut ResponseStream) -> Option<Result<ClientRespon
         None => pieces.next().await,
         Some(timeout) => match timeout_at(Instant::now() + timeout, pieces.next()).await {
             Ok(piece) => piece,
-            Err(_) => Some(Err(Failure::late())),
+            Err(_) => Some(Err(Failure::stream_timeout())),
         },
     }
 }
