@@ -1,7 +1,7 @@
-//! An answer as bytes that another server reads again, and believes nothing of.
+//! A cached response as bytes that another server reads, and does not trust.
 //!
-//! A mark with the form's number, BLAKE3's digest of the key and of all that follows, when it was computed, and then
-//! outputs and parameters, each behind its length. Numbers are little-endian.
+//! Layout: a magic with the version of the layout, BLAKE3's digest of the key and of everything after it, the time of
+//! computation, then outputs and parameters, each after its length. Numbers are little-endian.
 
 use bytes::{Buf as _, Bytes};
 use penstock_core::{
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const MARK: &[u8; 4] = b"PSC1";
 const HEAD: usize = MARK.len() + 32;
 
-/// The bytes of an answer. `None` for one that has no such form: with a list among its parameters, or an output left out.
+/// Encodes a response. `None` for responses without this form: with a list parameter, or an absent output.
 pub fn encode(key: &Key, response: &InferResponse, computed: SystemTime) -> Option<Vec<u8>> {
     if response.outputs.iter().any(Tensor::is_absent) {
         return None;
@@ -54,7 +54,7 @@ pub fn encode(key: &Key, response: &InferResponse, computed: SystemTime) -> Opti
     Some(body)
 }
 
-/// The answer, and how old it is. `None` for bytes that are no whole answer of that key, to a request of so many rows to
+/// Decodes a response and its age. `None` unless the bytes are a whole response for that key, with that many rows of
 /// that model. The tensors are views of the bytes.
 pub fn decode(
     spec: &ModelSpec,

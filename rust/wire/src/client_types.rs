@@ -1,4 +1,4 @@
-//! Both ends of a call as a client has them: what it asks, and what it is answered.
+//! Inference request and response as a client has them.
 
 use penstock_core::{Error, Kind, Parameters, Tensor};
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ pub struct NamedTensor {
     pub tensor: Tensor,
 }
 
-/// An inference that a client asks for.
+/// An inference request of a client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientRequest {
     /// The model's name.
@@ -29,16 +29,16 @@ pub struct ClientRequest {
     pub parameters: Parameters,
 }
 
-/// What a server answered.
+/// A server's response.
 #[derive(Clone, Debug, Default)]
 pub struct ClientResponse {
     /// The model's name.
     pub model: String,
-    /// The version that answered; empty if the server does not say.
+    /// Version that computed it; empty if the server does not report it.
     pub version: String,
     /// The request's id, empty for none.
     pub id: String,
-    /// The answer's parameters.
+    /// Parameters of the response.
     pub parameters: Parameters,
     /// The outputs, in the server's order.
     pub outputs: SmallVec<[NamedTensor; 2]>,
@@ -54,7 +54,7 @@ impl ClientResponse {
     }
 }
 
-/// An error of the decoders, which speak of requests, as one of an answer: it is the server's fault.
+/// Turns an error of the decoders, whose texts are about requests, into one about a server's response.
 #[cold]
 pub(crate) fn response_error(error: &Error) -> Error {
     let said = error

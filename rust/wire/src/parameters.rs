@@ -1,9 +1,9 @@
-//! The parameters that both protocols use to say whose turn a request is.
+//! Parameters that both protocols share: scheduling and shared memory.
 
 use crate::shared_memory::RegionSlice;
 use penstock_core::{Error, Kind, Parameter, Result, Schedule, SequenceId, Step};
 
-/// What was read of them so far. They come in any order.
+/// Scheduling parameters read so far, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct ScheduleParameters {
     pub(crate) priority: u64,
@@ -13,7 +13,7 @@ pub(crate) struct ScheduleParameters {
 }
 
 impl ScheduleParameters {
-    /// Takes `sequence_id`, which is a number or a text. 0 and the empty text are no sequence.
+    /// Sets `sequence_id`, a number or a text. 0 and the empty text mean no sequence.
     ///
     /// gRPC has signed numbers only: its clients send ids above the largest of them as negative ones.
     pub(crate) fn set_id(&mut self, value: Parameter) {
@@ -26,17 +26,17 @@ impl ScheduleParameters {
         };
     }
 
-    /// All of it.
+    /// Returns the schedule.
     pub(crate) fn finish(self) -> Schedule {
         let Self { priority, start, end, id } = self;
         Schedule { priority, step: id.map(|id| Box::new(Step { id, start, end })), ..Schedule::default() }
     }
 }
 
-/// The name of the parameter that gives a span's size.
+/// Name of the parameter with the size in shared memory.
 pub(crate) const BYTE_SIZE: &str = "shared_memory_byte_size";
 
-/// The parameters of a span, in whatever order they come.
+/// Shared-memory parameters of a tensor, in any order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedMemoryParameters {
     region: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct SharedMemoryParameters {
 }
 
 impl SharedMemoryParameters {
-    /// Whether a parameter is one of these.
+    /// Returns whether a parameter is one of these.
     pub(crate) fn has(name: &str) -> bool {
         name.starts_with("shared_memory_")
     }
@@ -75,7 +75,7 @@ impl SharedMemoryParameters {
         Ok(())
     }
 
-    /// The span of these parameters; `None` without any.
+    /// Returns the region slice; `None` without any of the parameters.
     ///
     /// # Errors
     /// `InvalidInput` when only some of them are there.

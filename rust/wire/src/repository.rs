@@ -1,9 +1,9 @@
-//! What loading a model may be told, whatever the protocol.
+//! Load requests, for both protocols.
 
 use bytes::Bytes;
 use penstock_core::{Error, IndexEntry, Kind, Result, VersionState};
 
-/// How a model is to be loaded.
+/// A request to load a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadRequest {
     /// A JSON document that overrides parts of the model's configuration.
@@ -16,7 +16,7 @@ pub struct LoadRequest {
 pub(crate) const FILE: &str = "file:";
 
 impl LoadRequest {
-    /// Checks it as a whole.
+    /// Checks the request as a whole.
     ///
     /// # Errors
     /// `InvalidInput` for files without a configuration, as the protocol has it.
@@ -43,7 +43,7 @@ pub(crate) fn unknown_unload_parameter(name: &str) -> Error {
     Error::invalid(format!("unknown unload parameter '{name}', expected 'unload_dependents'"))
 }
 
-/// The refusal of `unload_dependents` that is no bool.
+/// Error for `unload_dependents` that is not a bool.
 pub(crate) fn wrong_dependents() -> Error {
     Error::invalid("unload parameter 'unload_dependents' is not true or false")
 }
@@ -58,7 +58,7 @@ pub fn named_repository(name: &str) -> Error {
     Error::new(Kind::Unsupported, format!("repository '{name}': repositories are not named, leave its name out"))
 }
 
-/// The rows of an index: all, or those that are ready.
+/// Rows of an index: all, or the ready ones.
 pub(crate) fn selected(index: &[IndexEntry], ready: bool) -> impl Iterator<Item = &IndexEntry> {
     index.iter().filter(move |entry| !ready || entry.state() == Some(VersionState::Ready))
 }

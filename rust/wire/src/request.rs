@@ -1,10 +1,10 @@
-//! How much one request may name.
+//! Decoded requests, and the limits on what one may name.
 
 use crate::shared_memory::{SharedInput, SharedTensors};
 use penstock_core::{AlignedBuffer, Buffer, Error, InferRequest, ModelSpec, ResponsePlan, Result, Tensor};
 use std::time::Duration;
 
-/// The most parameters of a request and its tensors together; an item of a list counts as one.
+/// Maximum number of parameters of a request and its tensors; list items count.
 pub(crate) const MAX_PARAMETERS: usize = 4096;
 
 /// Refuses a list of more than `max` entries, of what the request has.
@@ -15,7 +15,7 @@ pub(crate) fn bounded(what: &str, count: usize, max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bounds on the lists of a request, so that a small message cannot make a large one in memory.
+/// Limits on the lists of a request, so that a small message cannot become large in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most inputs.
@@ -24,12 +24,12 @@ pub struct Limits {
     pub max_outputs: usize,
     /// REST only: the deepest nesting of a JSON value that is skipped; at most 128.
     pub max_depth: usize,
-    /// Whether tensors may be in shared memory. If not, a request that names some is refused.
+    /// Accept tensors in shared memory; if not, a request that names some is refused.
     pub shared_memory: bool,
 }
 
 impl Limits {
-    /// What stands where nothing else is set.
+    /// Default limits.
     pub const DEFAULT: Self = Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false };
 }
 
@@ -42,11 +42,11 @@ impl Default for Limits {
 /// A request as it came off the wire, checked against its model.
 #[derive(Debug)]
 pub struct DecodedRequest {
-    /// What goes to the queue.
+    /// The request for the queue.
     pub request: InferRequest,
-    /// What stays behind for the answer's encoder.
+    /// The plan for the response's encoder.
     pub plan: ResponsePlan,
-    /// How long the caller said it would wait, from now.
+    /// The client's timeout, from now.
     pub timeout: Option<Duration>,
     /// The tensors in shared memory, if the limits allow them. Its inputs are missing in the request
     /// until [`DecodedRequest::fill`].

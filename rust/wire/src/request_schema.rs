@@ -1,19 +1,19 @@
-//! What a request is decoded against: its model's declaration, or, for an open model, what it declares itself.
+//! Schema that a request is decoded against: the model's declaration or, for a raw-request model, the request itself.
 
 use penstock_core::{Datatype, Error, Kind, ModelSpec, Parameters, RawRequest, Result, TensorSpec};
 use std::ops::Deref;
 
-/// The most bytes of a name that a request gives a tensor.
+/// Maximum length of a tensor's name, in bytes.
 pub(crate) const MAX_NAME: usize = 1024;
 
-/// Inputs and outputs that have indexes: those of the model, or, of an open one, those that the request has named so far.
+/// Inputs and outputs with indexes: the model's, or those that the request has named so far.
 #[derive(Debug)]
 pub(crate) enum RequestSchema<'s> {
     ByModel(&'s ModelSpec),
     ByRequest(Box<RequestTensors>),
 }
 
-/// What a request declares itself.
+/// Tensors that the request names.
 #[derive(Debug)]
 pub(crate) struct RequestTensors {
     /// Its tensors so far. An output that is asked for has a name only.

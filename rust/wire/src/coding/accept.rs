@@ -1,8 +1,8 @@
-//! The choice of an answer's coding by `Accept-Encoding`.
+//! Choice of a response's coding by `Accept-Encoding`.
 
 use super::codings::Coding;
 
-/// The coding that a client likes best; `None` for an answer as it is.
+/// Returns the coding that a client prefers; `None` for an uncompressed response.
 ///
 /// The highest weight wins, and of equals the first. `*` says nothing. zstd is for clients that take
 /// neither gzip nor deflate: some list all, and read only these two. Brotli is not written.
@@ -41,7 +41,7 @@ fn best(header: &str, allowed: impl Fn(&Coding) -> bool) -> Option<Option<Coding
     best.filter(|_| has_coding).map(|(_, coding)| coding)
 }
 
-/// The `q` of an item, 1 without one; `None` when it refuses the item or is no number.
+/// The `q` of an item, 1 without one; `None` when it refuses the item or is not a number.
 fn weight(parameters: &str) -> Option<f32> {
     let mut weight = 1.0;
     for parameter in parameters.split(';') {

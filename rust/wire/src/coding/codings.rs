@@ -9,11 +9,11 @@ pub enum Coding {
     Deflate,
     /// RFC 7932; only read.
     Brotli,
-    /// RFC 8878, in windows of at most 8 MiB, as RFC 9659 has it.
+    /// RFC 8878, in windows of at most 8 MiB (RFC 9659).
     Zstd,
 }
 
-/// What an `Accept-Encoding` header says of this server, and a message of what is expected.
+/// Accepted codings, as an `Accept-Encoding` header lists them.
 pub const ACCEPTED: &str = "gzip, deflate, br, zstd, identity";
 
 impl Coding {

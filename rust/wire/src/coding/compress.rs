@@ -1,4 +1,4 @@
-//! Answers made smaller.
+//! Compression of responses.
 
 use super::codings::Coding;
 use compression_codecs::{
@@ -11,11 +11,10 @@ use compression_codecs::{
 use penstock_core::{Error, Kind, Result};
 use std::io;
 
-/// How much the output grows by.
+/// Growth of the output per step, in bytes.
 const STEP: usize = 32 << 10;
 
-/// Compresses the chunks of a body into one. `deflate` is the zlib format: raw data is not understood
-/// everywhere.
+/// Compresses the chunks of a body into one. `deflate` is the zlib format: not every client reads raw data.
 ///
 /// Levels are those that cost least: a model's answer is made once and read once.
 ///
@@ -26,7 +25,7 @@ pub fn compress(coding: Coding, chunks: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> 
     made.ok_or_else(|| Error::new(Kind::Internal, format!("the answer could not be compressed with {}", coding.name())))
 }
 
-/// `None` for Brotli: its encoder would make the wheel a fifth larger, for clients that take no other.
+/// `None` for Brotli: its encoder would enlarge the wheel by a fifth, for clients that also accept gzip.
 fn encoder(coding: Coding) -> Option<Box<dyn EncodeV2>> {
     Some(match coding {
         Coding::Gzip => Box::new(GzipEncoder::new(Level::Fastest.into())),

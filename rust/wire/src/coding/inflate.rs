@@ -1,4 +1,4 @@
-//! Request bodies made large again, piece by piece and within bounds.
+//! Decompression of request bodies, chunk by chunk and within limits.
 
 use super::codings::Coding;
 use compression_codecs::{
@@ -9,23 +9,23 @@ use compression_codecs::{
 use penstock_core::{Error, Kind, Result};
 use std::fmt;
 
-/// How large a body may become.
+/// Limits of an inflated body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InflateLimits {
     /// Bytes of the inflated body.
     pub bytes: usize,
-    /// Inflated bytes for each byte that came. It counts from [`InflateLimits::FREE`] on, as a small body of
-    /// zeros is no bomb.
+    /// Maximum inflated bytes per compressed byte. It applies from [`InflateLimits::FREE`] on, since a small body of
+    /// zeros does no harm.
     pub ratio: usize,
 }
 
 impl InflateLimits {
-    /// Bytes that no ratio is asked of: neither inflated ones, nor compressed ones that inflate to less.
+    /// Bytes to which no ratio applies, inflated or compressed.
     pub const FREE: usize = 1 << 20;
 }
 
-/// Compressed bytes for each inflated one, at most. It counts from [`InflateLimits::FREE`] on. Encoders never write more than a
-/// few per cent above the size of their data; empty blocks and frames would be read for nothing.
+/// Maximum compressed bytes per inflated byte, from [`InflateLimits::FREE`] on. Encoders enlarge data by a few per cent
+/// at most; empty blocks and frames would cost time for nothing.
 const EXPANSION: usize = 8;
 
 /// Streams, or frames, that a body may have whatever they inflate to; beyond them, one for each [`STREAM_BYTES`].
@@ -40,22 +40,22 @@ const STEP: usize = 64 << 10;
 /// The largest window of zstd data, as a power of two.
 const ZSTD_WINDOW: u32 = 23;
 
-/// Inflates a body as its pieces come. It holds the inflated bytes and the decoder's window, no more.
+/// Decompresses a body as its chunks arrive. It holds the inflated bytes and the decoder's window.
 pub struct Inflater {
     coding: Coding,
     bounds: InflateLimits,
     state: State,
-    /// Compressed bytes that were read.
+    /// Compressed bytes read.
     taken: usize,
     /// Streams, or frames, that ended.
     streams: usize,
-    /// Whether the decoder may have more to give for what it has read.
+    /// The decoder may have more output for what it has read.
     pending: bool,
     out: Vec<u8>,
 }
 
 enum State {
-    /// Nothing came, or the one byte that does not tell yet which `deflate` it is.
+    /// Nothing read, or one byte, which does not identify the `deflate` variant yet.
     New(Option<u8>),
     /// Within a stream.
     Inside(Box<dyn DecodeV2 + Send>),
@@ -64,33 +64,32 @@ enum State {
 }
 
 impl Inflater {
-    /// An inflater that has read nothing.
+    /// Creates an inflater.
     pub fn new(coding: Coding, bounds: InflateLimits) -> Self {
         Self { coding, bounds, state: State::New(None), taken: 0, streams: 0, pending: false, out: Vec::new() }
     }
 
-    /// How many bytes it holds.
+    /// Number of inflated bytes.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Bytes read and made so far: a measure of the time that it took.
+    /// Bytes read and written: a measure of the time spent.
     pub fn work(&self) -> usize {
         self.taken + self.out.len()
     }
 
-    /// Whether it has inflated nothing so far.
+    /// Returns whether nothing is inflated yet.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Whether [`Inflater::write`] stopped for want of room: call it again, be the piece empty or not.
+    /// Returns whether [`Inflater::write`] stopped for lack of room: call it again, even with an empty chunk.
     pub fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// Inflates from the front of `piece` until that is used up, or `room` bytes or somewhat more were read of it
-    /// and made of it, together.
+    /// Inflates the front of `piece` until it is used up, or about `room` bytes are read and written.
     ///
     /// # Errors
     /// `TooLarge` by the bounds; `InvalidInput` for data that is not of the coding.
@@ -195,7 +194,7 @@ impl Inflater {
                 self.state = State::Ended(decoder);
             }
         } else if taken == 0 && written == 0 {
-            // No decoder does this; one that did would be asked for ever.
+            // No decoder does this; one that did would loop forever.
             return Err(corrupt(self.coding));
         }
         Ok(())

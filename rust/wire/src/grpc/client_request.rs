@@ -17,8 +17,8 @@ const OUTPUTS: u8 = 6 << 3 | 2;
 const OUTPUT_NAME: u8 = 1 << 3 | 2;
 const RAW_INPUT_CONTENTS: u8 = 7 << 3 | 2;
 
-/// The bytes of a `ModelInferRequest` behind the prefix of an uncompressed gRPC message: small tensors
-/// joined with the rest, large ones as they lie in memory.
+/// Encodes a `ModelInferRequest` behind the prefix of an uncompressed gRPC message. Small tensors are joined with the
+/// rest, large ones are not copied.
 ///
 /// # Errors
 /// `TooLarge` beyond [`MAX_MESSAGE`].

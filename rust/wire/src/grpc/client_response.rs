@@ -1,4 +1,4 @@
-//! Reads a server's answer, in the chunks that it arrives in. Nothing of it is trusted.
+//! Reads a server's response as its chunks arrive, and does not trust it.
 
 use super::{
     contents::{self, TensorHeader},
@@ -37,23 +37,23 @@ const LAYOUT: Layout = Layout {
 pub struct ResponseDecoder(Splitter);
 
 impl ResponseDecoder {
-    /// A decoder of a message of `len` bytes, which the caller bounds.
+    /// Creates a decoder of a message of `len` bytes, which the caller limits.
     pub fn new(len: usize, limits: &Limits) -> Self {
         Self(Splitter::new(&LAYOUT, len, [limits.max_outputs, MAX_PARAMETERS, 0]))
     }
 
-    /// Takes the next bytes of the message, of any number.
+    /// Takes the next bytes of the message, any number.
     ///
     /// # Errors
-    /// `Internal` when they are not a message, or more than its length.
+    /// `Internal` for bytes that are not a message, or are more than its length.
     pub fn push(&mut self, chunk: &[u8]) -> Result<()> {
         self.0.push(chunk).map_err(|error| response_error(&error))
     }
 
-    /// The answer, once all its bytes are there.
+    /// Returns the response, once all bytes have been pushed.
     ///
     /// # Errors
-    /// `Internal` when the message is not a `ModelInferResponse`, or its tensors are not what it says.
+    /// `Internal` when the message is not a `ModelInferResponse`, or its tensors contradict their headers.
     pub fn finish(self) -> Result<ClientResponse> {
         let mut message = ResponseMessage::default();
         let raw = self.0.finish(&mut message).map_err(|error| response_error(&error))?;
@@ -67,10 +67,10 @@ impl fmt::Debug for ResponseDecoder {
     }
 }
 
-/// One piece of a stream, from an encoded `ModelStreamInferResponse`.
+/// Decodes a `ModelStreamInferResponse`.
 ///
 /// # Errors
-/// As [`ResponseDecoder::finish`]. `Handler` with the message's own error: a stream goes on after it.
+/// As for [`ResponseDecoder::finish`]. `Handler` with the message's error text: a stream continues after it.
 pub fn decode_stream_response(message: Bytes) -> Result<ClientResponse> {
     let message =
         StreamResponseMessage::decode(message).map_err(|error| response_error(&Error::invalid(error.to_string())))?;

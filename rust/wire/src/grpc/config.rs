@@ -1,4 +1,4 @@
-//! A model's configuration in Triton's form: what clients of every protocol read of how it is served.
+//! A model's configuration in Triton's form, for clients of every protocol.
 
 use crate::generated::{
     inference as pb,
@@ -11,10 +11,10 @@ use penstock_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// A model's configuration. Its inputs and outputs are those of the metadata, without the batch axis.
+/// Returns a model's configuration. Inputs and outputs are those of the metadata, without the batch axis.
 ///
-/// `dynamic_batching` is there only when requests are joined: clients take its presence for the signal.
-/// What has no field of its own stands in `parameters`.
+/// `dynamic_batching` is present only when requests are batched: clients check its presence. Settings without a field
+/// are in `parameters`.
 pub fn config(spec: &ModelSpec) -> pb::ModelConfig {
     let instances = pb::ModelInstanceGroup {
         name: spec.name.to_string(),
@@ -106,7 +106,7 @@ fn dynamic_batching(spec: &ModelSpec, batching: &Batching) -> SchedulingChoice {
     SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {
         preferred_batch_size: batching.preferred_sizes.iter().map(|&size| clamped(size)).collect(),
         max_queue_delay_microseconds: batching.max_delay_ns / 1000,
-        // That of a level that has none of its own.
+        // For levels without a policy.
         default_queue_policy: Some(policy(spec, usize::MAX)),
         priority_levels,
         default_priority_level,
@@ -117,7 +117,7 @@ fn dynamic_batching(spec: &ModelSpec, batching: &Batching) -> SchedulingChoice {
     })
 }
 
-/// How the requests of a level, counted from 0, wait.
+/// Returns the queue policy of a level, counted from 0.
 fn policy(spec: &ModelSpec, level: usize) -> pb::ModelQueuePolicy {
     let Level { max_size, timeout, overdue } = spec.queueing.policy(level);
     let action = match overdue {

@@ -8,14 +8,14 @@ use penstock_core::{
 };
 use std::num::TryFromIntError;
 
-/// What a request says of an input, checked against the model.
+/// Header of a tensor, checked against the model.
 pub(super) struct TensorHeader {
     pub(super) index: usize,
     pub(super) datatype: Datatype,
     pub(super) shape: Shape,
     /// Elements of the shape.
     pub(super) count: usize,
-    /// Where its elements are, if that is shared memory.
+    /// Location of the elements in shared memory, if they are there.
     pub(super) span: Option<RegionSlice>,
 }
 
@@ -64,11 +64,11 @@ fn field(datatype: Datatype) -> Option<Field> {
     known(number)
 }
 
-/// The elements of tensor `name` as the buffer of its tensor.
+/// Reads the elements of tensor `name` into its buffer.
 ///
 /// # Errors
-/// `InvalidInput` for elements in another field than the datatype's, for another count than the shape's, and for
-/// bytes that are no `InferTensorContents`.
+/// `InvalidInput` for elements in the field of another datatype, for another count than the shape's, and for bytes that
+/// are not an `InferTensorContents`.
 pub(super) fn buffer(name: &str, header: &TensorHeader, contents: &[Bytes]) -> Result<AlignedBuffer> {
     let counts = counts(name, contents)?;
     check_field(name, header, &counts)?;
@@ -87,10 +87,10 @@ pub(super) fn buffer(name: &str, header: &TensorHeader, contents: &[Bytes]) -> R
     }
 }
 
-/// Whether any of the known fields has an element.
+/// Returns whether any of the known fields has an element.
 ///
 /// # Errors
-/// `InvalidInput` for bytes that are no `InferTensorContents`.
+/// `InvalidInput` for bytes that are not an `InferTensorContents`.
 pub(super) fn is_filled(name: &str, contents: &[Bytes]) -> Result<bool> {
     Ok(counts(name, contents)? != [0; FIELDS.len()])
 }
@@ -161,7 +161,7 @@ fn check_field(name: &str, header: &TensorHeader, counts: &[usize; FIELDS.len()]
     Ok(())
 }
 
-/// Reads the elements of one field. There are as many as the shape says: that was checked.
+/// Reader of one field, whose count is checked already.
 struct Reader<'a> {
     name: &'a str,
     header: &'a TensorHeader,
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
         Error::invalid(format!("element {index} of input '{name}' is {value}, expected a value that fits {datatype}"))
     }
 
-    /// Numbers that lie as the tensor has them.
+    /// Reads numbers that have the tensor's layout.
     fn fixed(&self) -> Result<AlignedBuffer> {
         let mut buffer = aligned_with_capacity(self.header.count * self.header.datatype.size().unwrap_or(0));
         self.values(|value| {

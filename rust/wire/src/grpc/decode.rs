@@ -1,4 +1,4 @@
-//! Checks a request message against its model and puts its inputs in the model's order.
+//! Checks a request message against its model and orders its inputs as the model declares them.
 
 use super::{
     contents::{self, TensorHeader},
@@ -29,12 +29,11 @@ struct Inputs {
     shared: Vec<SharedInput>,
 }
 
-/// The request of a message, checked against its model.
+/// Decodes a request message and checks it against its model.
 ///
 /// # Errors
-/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for shared memory
-/// where the limits do not allow it. The message names the tensor or parameter, what was given and what
-/// is expected.
+/// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for disabled shared memory. The text
+/// names the tensor or parameter, what came and what was expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<DecodedRequest> {
     let mut declared = RequestSchema::new(spec);
     let limits = &Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
@@ -113,7 +112,7 @@ fn raw_inputs(
     raw: SmallVec<[AlignedBuffer; 2]>,
     limits: &Limits,
 ) -> Result<Inputs> {
-    // MLServer's client sends contents with nothing in them beside raw tensors.
+    // MLServer's client sends empty contents with raw tensors.
     for input in given.iter().filter(|input| !input.contents.is_empty()) {
         if contents::is_filled(&input.name, &input.contents)? {
             return Err(Error::invalid(format!(
@@ -126,7 +125,7 @@ fn raw_inputs(
     // An input without elements may have an empty entry or none.
     let all_have_one = raw.len() == own.clone().count();
     if !all_have_one && raw.len() != own.clone().filter(|input| !input.shape.contains(&0)).count() {
-        // What is wrong with an input explains more than the count.
+        // An error in an input explains more than the count.
         given.iter().enumerate().try_for_each(|(place, input)| header(declared, input, place, limits).map(drop))?;
         return Err(wrong_entries(&own.collect::<Vec<_>>(), raw.len()));
     }

@@ -1,5 +1,5 @@
-//! Makes the answer's message. Tensors always go raw, each with an entry of its own, because clients
-//! read the entry at an output's index without looking whether it is there.
+//! Encodes response messages. Every tensor has a raw entry, since clients read the entry at an output's index without
+//! checking its presence.
 
 use super::{
     parameters,
@@ -20,7 +20,7 @@ pub const FRAME_PREFIX: usize = 5;
 /// The longest message that clients read.
 pub const MAX_MESSAGE: usize = i32::MAX as usize;
 
-/// From this size a tensor is sent as it lies in memory, as a chunk of its own.
+/// Tensors of at least this size are a chunk of their own, without a copy.
 pub(super) const OWN_CHUNK: usize = 16 * 1024;
 
 // Keys of length-delimited fields: the number, and wire type 2.
@@ -43,14 +43,15 @@ pub(super) struct Output<'a> {
     shape: usize,
     /// Bytes of the whole `InferOutputTensor`.
     pub(super) size: usize,
-    /// Its elements are in shared memory: its entry is there, and empty.
+    /// The elements are in shared memory: the raw entry is empty.
     shared: bool,
 }
 
-/// The answer as a message. Outputs in shared memory become views of it; others are copied.
+/// Builds the response message. Outputs with shared buffers become views; others are copied.
 ///
 /// # Errors
-/// `Internal` when the answer has an output that the model has not; `Handler` for a whole body that is no message.
+/// `Internal` when the response has an output that the model lacks; `Handler` for a body of the model that is not a
+/// message.
 pub fn response(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
     if let Some(message) = as_it_is(response) {
         return pb::ModelInferResponse::decode(&**message).map_err(|_| {
@@ -94,12 +95,12 @@ pub fn encode_framed(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResp
     Ok([prefix, message.clone()].into_iter().collect())
 }
 
-/// The message that a model has made itself.
+/// The message that the model has encoded itself.
 fn as_it_is(response: &InferResponse) -> Option<&Bytes> {
     response.head.as_deref().and_then(ResponseHead::message)
 }
 
-/// The prefix of an answer's message of so many bytes.
+/// Prefix of a message of `length` bytes.
 ///
 /// # Errors
 /// `TooLarge` beyond [`MAX_MESSAGE`].
@@ -181,7 +182,7 @@ impl<'a> Output<'a> {
         Self { name, tensor, shape, size, shared: false }
     }
 
-    /// Writes it as a field 5: an output of an answer, an input of a request.
+    /// Writes it as field 5: an output of a response, an input of a request.
     pub(super) fn put(&self, buffer: &mut BytesMut) {
         put_key(buffer, OUTPUTS, self.size);
         put_text(buffer, OUTPUT_NAME, self.name);
@@ -210,7 +211,7 @@ impl<'a> Output<'a> {
         InferOutputTensor {
             name: self.name.to_owned(),
             datatype: self.tensor.datatype().name().to_owned(),
-            // A dimension of a tensor in memory is far below `i64::MAX`; one beside a zero may be any.
+            // A dimension of a tensor in memory is far below `i64::MAX`; with a zero dimension another may be larger.
             shape: self.tensor.shape().iter().map(|&dim| dim as i64).collect(),
             ..InferOutputTensor::default()
         }
@@ -239,7 +240,7 @@ pub(super) fn delimited_size(len: usize) -> usize {
     1 + varint_size(len as u64) + len
 }
 
-/// As [`delimited_size`]; an empty text is left out, as proto3 has it.
+/// As [`delimited_size`]; an empty text is left out, as in proto3.
 pub(super) fn text_size(text: &str) -> usize {
     if text.is_empty() { 0 } else { delimited_size(text.len()) }
 }

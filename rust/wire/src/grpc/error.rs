@@ -29,7 +29,7 @@ pub fn code(kind: Kind, overload_unavailable: bool) -> i32 {
     }
 }
 
-/// The kind of an answer's status code.
+/// Returns the error kind of a response's status code.
 ///
 /// `INTERNAL` and `UNKNOWN` are the model's fault, the likelier one; `RESOURCE_EXHAUSTED` is a full
 /// queue, the one of its two meanings for which a later try may help.

@@ -1,4 +1,4 @@
-//! Bounds on the lists of a request message, checked on its bytes: before one is decoded into vectors and maps.
+//! Limits on the lists of a request message, checked on its bytes before they are decoded into vectors and maps.
 
 use super::protobuf::{Fields, Malformed, Value, count_varints};
 use crate::request::{MAX_PARAMETERS, bounded};
@@ -15,14 +15,13 @@ const SHAPE: u64 = 3;
 const INPUT_PARAMETERS: u64 = 4;
 const OUTPUT_PARAMETERS: u64 = 2;
 
-/// The most fields of a message. The lists of an inference request have bounds of their own; beside them a message has a
-/// handful.
+/// Maximum number of fields of a message. The lists of an inference request have their own limits.
 pub(super) const MAX_FIELDS: usize = 16 << 10;
 
-/// Checks the number of a message's fields, whatever message it is.
+/// Checks the number of fields of any message.
 ///
 /// # Errors
-/// `InvalidInput` for too many, and for bytes that are no message.
+/// `InvalidInput` for too many, and for bytes that are not a message.
 pub fn check_fields(message: &[u8]) -> Result<()> {
     let mut fields = Fields(message);
     if fields.by_ref().take(MAX_FIELDS).try_for_each(|field| field.map(drop)).is_err() {
@@ -36,10 +35,10 @@ pub(super) fn too_many_fields() -> Error {
     Error::invalid(format!("the protobuf message has more than {MAX_FIELDS} fields"))
 }
 
-/// Checks the parameters of a request and its tensors, all together, and the rank of each input.
+/// Checks the total number of parameters of a request and its tensors, and the rank of each input.
 ///
 /// # Errors
-/// `InvalidInput` beyond the limits, and for bytes that are no message.
+/// `InvalidInput` beyond the limits, and for bytes that are not a message.
 pub(super) fn check(head: &[u8]) -> Result<()> {
     let mut parameters = 0;
     let mut count = || {

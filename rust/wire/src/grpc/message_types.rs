@@ -63,12 +63,12 @@ pub struct TensorMessage {
     /// Parameters of the tensor.
     #[prost(btree_map = "string, message", tag = "4")]
     pub parameters: Parameters,
-    /// Encoded `InferTensorContents`. Protobuf merges several, so each is kept.
+    /// Encoded `InferTensorContents`. All occurrences, since protobuf merges them.
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub contents: Vec<Bytes>,
 }
 
-/// A `ModelStreamInferResponse` whose answer stays encoded.
+/// A `ModelStreamInferResponse` whose response is still encoded.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StreamResponseMessage {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! What a server and its models say of themselves.
+//! Metadata of a server and its models.
 
 use crate::generated::{inference as pb, inference::model_metadata_response::TensorMetadata};
 use penstock_core::{ModelSpec, TensorSpec};
@@ -12,8 +12,7 @@ pub fn server(name: &str, version: &str, extensions: &[&str]) -> pb::ServerMetad
     }
 }
 
-/// A model's metadata. `versions` are those that answer: all of them where the caller named none,
-/// else the one it named.
+/// A model's metadata. `versions` are all versions, or the one that the request named.
 pub fn model(spec: &ModelSpec, versions: &[&str]) -> pb::ModelMetadataResponse {
     let batched = spec.has_batch_axis();
     pb::ModelMetadataResponse {

@@ -1,8 +1,7 @@
-//! The gRPC side: protobuf messages to core types and back, status codes, deadlines, metadata.
+//! The gRPC protocol: messages to core types and back, status codes, deadlines, metadata.
 //!
-//! A request arrives in chunks that a [`MessageDecoder`] takes as they come: tensors go straight to
-//! where Python will read them. [`decode`] checks the whole against the model; [`encode_framed`] makes
-//! the bytes of the answer.
+//! A request arrives in chunks. A [`MessageDecoder`] copies tensors straight to the buffers that Python reads.
+//! [`decode`] checks the message against the model; [`encode_framed`] encodes the response.
 
 mod client_request;
 mod client_response;

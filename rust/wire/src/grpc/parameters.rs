@@ -1,4 +1,4 @@
-//! Parameters of requests and tensors: which the protocol has taken, and which are the caller's own.
+//! Parameters of requests and tensors: the protocol's and the client's custom ones.
 
 use crate::{
     generated::inference::{InferParameter, infer_parameter::ParameterChoice},
@@ -8,15 +8,15 @@ use crate::{
 use penstock_core::{Error, Parameter, Parameters, Result};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The parameters of a message, as the generated code has them.
+/// Parameters of a message.
 pub(super) type Given = BTreeMap<String, InferParameter>;
 
-/// What a request's parameters say.
+/// Parameters of a request, by meaning.
 #[derive(Debug, Default)]
 pub(super) struct RequestParameters {
-    /// Those without a meaning in the protocol.
+    /// Parameters without a meaning in the protocol.
     pub(super) custom: Parameters,
-    /// How long the caller waits.
+    /// The client's timeout.
     pub(super) timeout: Option<Duration>,
     /// Its priority and sequence.
     pub(super) schedule: ScheduleParameters,
@@ -37,7 +37,7 @@ pub(super) fn request(given: Given) -> Result<RequestParameters> {
             "triton_enable_empty_final_response" => drop(boolean(&name, &value)?),
             "priority" => sorted.schedule.priority = unsigned(&name, &value)?,
             "timeout" => {
-                // The protocol's zero is no timeout.
+                // Zero is the protocol's "no timeout".
                 let microseconds = unsigned(&name, &value)?;
                 sorted.timeout = (microseconds > 0).then(|| Duration::from_micros(microseconds));
             }
@@ -55,18 +55,18 @@ pub(super) fn request(given: Given) -> Result<RequestParameters> {
     Ok(sorted)
 }
 
-/// What the parameters of a tensor say.
+/// Parameters of a tensor, by meaning.
 #[derive(Debug, Default)]
 pub(super) struct TensorParameters {
     /// `classification`, 0 for none.
     pub(super) classes: u32,
     /// `shared_memory_*`: where its elements are or go.
     pub(super) span: Option<RegionSlice>,
-    /// All others, if they are kept.
+    /// All others, if they are collected.
     pub(super) custom: Parameters,
 }
 
-/// Reads the parameters of a tensor; `role` is `input` or `output`. Custom ones are kept only if `keep_custom`.
+/// Reads the parameters of a tensor; `role` is `input` or `output`. Custom ones are collected only if `keep_custom`.
 pub(super) fn tensor(
     role: &str,
     tensor: &str,
@@ -96,7 +96,7 @@ pub(super) fn tensor(
     Ok(read)
 }
 
-/// How many classes are wanted. No output has as many elements as the most that is told apart.
+/// Number of classes. Beyond `u32` it exceeds every output.
 fn classes(name: &str, value: &Parameter) -> Result<u32> {
     match unsigned(name, value) {
         Ok(classes @ 1..) => Ok(u32::try_from(classes).unwrap_or(u32::MAX)),
@@ -112,13 +112,13 @@ pub(super) fn encoded(parameter: &Parameter) -> InferParameter {
         Parameter::Uint(value) => ParameterChoice::Uint64Param(*value),
         Parameter::Float(value) => ParameterChoice::DoubleParam(*value),
         Parameter::String(value) => ParameterChoice::StringParam(value.clone()),
-        // The message has no lists. Only generate requests bring them, and they are not answered here.
+        // The message has no lists. Only generate requests have list parameters, and their responses are JSON.
         Parameter::List(values) => ParameterChoice::StringParam(format!("{values:?}")),
     };
     InferParameter { parameter_choice: Some(choice) }
 }
 
-/// All parameters of an answer, as they are; those without a value are left out.
+/// All parameters of a response; those without a value are left out.
 pub(super) fn plain(given: Given) -> Parameters {
     given.into_iter().filter_map(|(name, parameter)| Some((name, value(parameter)?))).collect()
 }

@@ -1,10 +1,10 @@
-//! Fields of an encoded protobuf message, read in place.
+//! Protobuf primitives: fields of an encoded message, read in place, and varints.
 
 use bytes::BufMut;
 use penstock_core::Error;
 use prost::encoding::decode_varint;
 
-/// Reason why bytes are no message, to follow the message's name.
+/// Reason why bytes are not a message, to follow the message's name.
 pub(super) type Malformed = &'static str;
 
 type Result<T> = std::result::Result<T, Malformed>;
@@ -71,7 +71,7 @@ pub(super) fn packed(mut bytes: &[u8]) -> impl Iterator<Item = Result<u64>> {
     std::iter::from_fn(move || (!bytes.is_empty()).then(|| varint(&mut bytes)))
 }
 
-/// A varint that arrives in pieces.
+/// A varint that arrives in chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Varint {
     value: u64,
@@ -79,7 +79,7 @@ pub(super) struct Varint {
 }
 
 impl Varint {
-    /// Takes bytes from the front of `chunk`; the value once its last byte is there.
+    /// Takes bytes from the front of `chunk`; returns the value after its last byte.
     #[inline]
     pub(super) fn read(&mut self, chunk: &mut &[u8]) -> penstock_core::Result<Option<u64>> {
         while let Some((&byte, rest)) = chunk.split_first() {
@@ -97,13 +97,13 @@ impl Varint {
         Ok(None)
     }
 
-    /// Whether no byte has been taken.
+    /// Returns whether no byte was taken.
     pub(super) fn is_empty(self) -> bool {
         self.shift == 0
     }
 }
 
-/// How many bytes `value` takes.
+/// Encoded size of `value`, in bytes.
 #[inline]
 pub(super) fn varint_size(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)

@@ -13,7 +13,7 @@ use crate::{
 };
 use penstock_core::{Error, IndexEntry, Result, VersionState};
 
-/// The answer to a request for the index.
+/// Response to an index request.
 ///
 /// # Errors
 /// `Unsupported` for a named repository.

@@ -1,4 +1,4 @@
-//! Takes a request message apart as its bytes arrive.
+//! Decodes request messages as their bytes arrive.
 
 use super::{
     field_limits,
@@ -73,8 +73,8 @@ impl fmt::Debug for Envelope {
 pub struct MessageDecoder(Splitter);
 
 impl MessageDecoder {
-    /// A decoder of a message of `len` bytes that names no more inputs and outputs than `limits` says.
-    /// The caller bounds `len`: a raw tensor of at most that size is allocated before its bytes are there.
+    /// Creates a decoder of a message of `len` bytes within `limits`. The caller limits `len`: a raw tensor of at most
+    /// that size is allocated before its bytes arrive.
     pub fn new(len: usize, limits: &Limits) -> Self {
         Self(Splitter::new(&LAYOUT, len, [limits.max_inputs, limits.max_outputs, MAX_PARAMETERS]))
     }
@@ -92,11 +92,11 @@ impl MessageDecoder {
         self.0.head().len()
     }
 
-    /// The message, once all its bytes are there.
+    /// Returns the message, once all bytes have been pushed.
     ///
     /// # Errors
-    /// `InvalidInput` when bytes are missing, the message is not a `ModelInferRequest`, or has more
-    /// than [`MAX_PARAMETERS`].
+    /// `InvalidInput` when bytes are missing, the message is not a `ModelInferRequest`, or has more than
+    /// [`MAX_PARAMETERS`].
     pub fn finish(self) -> Result<Envelope> {
         // A parameter takes two bytes, a dimension one: a small head cannot hold too many of them.
         if self.head_len() > MAX_PARAMETERS {

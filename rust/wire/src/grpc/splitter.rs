@@ -1,5 +1,5 @@
-//! Parts a message from its raw tensors as its bytes arrive. Tensors are most of the bytes of a large
-//! one: they are copied once, into the buffer that Python is handed.
+//! Splits the raw tensors off a message as its bytes arrive. They are most of a large message, and are copied once,
+//! into the buffer that Python reads.
 
 use super::{
     field_limits::{MAX_FIELDS, too_many_fields},
@@ -23,7 +23,7 @@ const HEAD_CAPACITY: usize = 256;
 /// From this size the head is decoded as shared bytes, so that BYTES elements are views of it.
 const SHARED_HEAD: usize = 1024;
 
-/// What kind of message it is: numbers of its fields, and their names for errors.
+/// Message type: numbers of fields, and their names for errors.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The message's name.
@@ -34,7 +34,7 @@ pub(super) struct Layout {
     pub(super) counted: &'static [(u64, &'static str)],
 }
 
-/// Takes a message of known length apart, in the chunks that it arrives in.
+/// Splits a message of known length, chunk by chunk.
 pub(super) struct Splitter {
     layout: &'static Layout,
     /// The most entries of each counted field; those of the first bound the raw tensors too.
@@ -43,14 +43,14 @@ pub(super) struct Splitter {
     counts: [usize; 3],
     /// All fields so far.
     fields: usize,
-    /// Bytes of the message after the chunk at hand.
+    /// Bytes of the message after the current chunk.
     left: usize,
     state: State,
     head: Vec<u8>,
     raw: Raw,
 }
 
-/// Where in the message the next byte lies.
+/// Position of the next byte in the message.
 #[derive(Clone, Copy)]
 enum State {
     /// In a field's key.
@@ -66,8 +66,8 @@ enum State {
 }
 
 impl Splitter {
-    /// For a message of `len` bytes. The caller bounds `len`: a raw tensor of at most that size is
-    /// allocated before its bytes are there.
+    /// Creates a splitter of a message of `len` bytes. The caller limits `len`: a raw tensor of at most that size is
+    /// allocated before its bytes arrive.
     pub(super) fn new(layout: &'static Layout, len: usize, most: [usize; 3]) -> Self {
         Self {
             layout,
@@ -91,7 +91,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// How many bytes are still to come.
+    /// Number of bytes to come.
     pub(super) fn left(&self) -> usize {
         self.left
     }
@@ -106,7 +106,7 @@ impl Splitter {
         &self.head
     }
 
-    /// Merges all but the raw tensors into `message`, once all bytes are there; the raw tensors.
+    /// Merges everything but the raw tensors into `message` and returns the raw tensors.
     pub(super) fn finish(self, message: &mut impl Message) -> Result<Raw> {
         match self.state {
             State::Key(key) if key.is_empty() && self.left == 0 => {}
@@ -156,7 +156,7 @@ impl Splitter {
         })
     }
 
-    /// What follows a key; `here` bytes of the chunk are left.
+    /// State after a key; `here` bytes of the chunk are left.
     fn field(&mut self, key: u64, here: usize) -> Result<State> {
         if key > u64::from(u32::MAX) || key >> 3 == 0 {
             return Err(Error::invalid(format!("the protobuf message has the impossible field number {}", key >> 3)));
@@ -182,7 +182,7 @@ impl Splitter {
         Ok(next)
     }
 
-    /// What follows the length of a length-delimited field.
+    /// State after the length of a length-delimited field.
     fn payload(&mut self, key: u64, length: u64, here: usize) -> Result<State> {
         let size = self.fits(key, length, here)?;
         let field = key >> 3;

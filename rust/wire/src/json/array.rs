@@ -1,4 +1,4 @@
-//! A tensor's `data`: JSON numbers, booleans and strings written straight into the tensor's buffer.
+//! Tensor `data`: JSON numbers, booleans and strings, written straight into the tensor's buffer.
 
 use super::{
     element::{self, ElementError, Read, Visitor},
@@ -11,7 +11,7 @@ use penstock_core::{
 /// Levels that are open around a member of an input: the body, its list of inputs, the input.
 pub(crate) const LEVELS: usize = 3;
 
-/// What is known of a tensor before its data is read.
+/// Tensor whose data is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'t> {
     /// The tensor's name, for messages.
@@ -20,11 +20,11 @@ pub(crate) struct Target<'t> {
     pub(crate) datatype: Datatype,
     /// The sizes of its axes.
     pub(crate) shape: &'t [usize],
-    /// Whether the strings of a BYTES tensor are base64.
+    /// Decode the strings of a BYTES tensor from base64.
     pub(crate) base64: bool,
-    /// Whether `null` stands for a float that is no number.
+    /// Read `null` as NaN.
     pub(crate) lenient: bool,
-    /// How deep broken data is looked at, to say what is wrong.
+    /// Maximum depth to which broken data is parsed for an error.
     pub(crate) max_depth: usize,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
         Some(b'[') => reader.at(),
         _ => return Err(Error::invalid(format!("'data' of input '{}' must be an array", target.name))),
     };
-    // Every element takes a byte at least: a short body cannot ask for a large buffer.
+    // An element has at least one byte: a short body cannot allocate a large buffer.
     let read = if count > reader.remaining() {
         Err(ElementError::Lengths(start))
     } else {
@@ -115,7 +115,7 @@ impl Visitor for NullableVisitor<'_, '_, '_> {
     }
 }
 
-/// What reads an element as `parse` does, or `null` as `none`.
+/// Returns a parser that reads `null` as `none`.
 fn or_null<const N: usize>(
     parse: impl Fn(&mut Reader<'_>) -> Read<[u8; N]>,
     none: [u8; N],
@@ -123,12 +123,12 @@ fn or_null<const N: usize>(
     move |reader| if reader.word("null") { Ok(none) } else { parse(reader) }
 }
 
-/// Whether an array that was read has lists in it.
+/// Returns whether an array contains lists.
 pub(crate) fn is_nested(reader: &mut Reader<'_>) -> bool {
     reader.take(b'[') && reader.peek() == Some(b'[')
 }
 
-/// Where elements go.
+/// Destination of elements.
 trait Sink {
     /// Reads an array of `count` elements, from its opening bracket on.
     fn array(&mut self, reader: &mut Reader<'_>, count: usize) -> Read<()>;
@@ -137,7 +137,7 @@ trait Sink {
     fn one(&mut self, reader: &mut Reader<'_>) -> Read<()>;
 }
 
-/// Elements of `N` bytes, in slots that are there already.
+/// Elements of `N` bytes, in an allocated buffer.
 struct Fixed<'b, const N: usize, P> {
     slots: &'b mut [[u8; N]],
     parse: P,

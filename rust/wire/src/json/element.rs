@@ -1,4 +1,4 @@
-//! One element of a tensor's `data`, from JSON to the bytes it has in the tensor.
+//! One element of a tensor's `data`, from JSON to the bytes of the tensor.
 
 use super::{
     fault::SyntaxError,
@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use penstock_core::{AlignedBuffer, Datatype, ElementKind, Error, bytes_tensor};
 use std::borrow::Cow;
 
-/// What is wrong with a tensor's data.
+/// Error in a tensor's data.
 pub(crate) enum ElementError {
     /// It is not JSON.
     Syntax(SyntaxError),
@@ -137,7 +137,7 @@ pub(crate) fn append_string(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer,
     Ok(())
 }
 
-/// The non-finite token at the reader, or what is wrong with what is there.
+/// Reads a non-finite token, or returns the error of the element.
 #[inline(always)]
 fn non_finite(reader: &mut Reader<'_>) -> Read<f32> {
     let (value, after) = not_a_number(*reader)?;

@@ -1,9 +1,9 @@
-//! Where a request's JSON is not what was expected.
+//! Syntax errors of JSON, with their position.
 
 use penstock_core::Error;
 use std::fmt;
 
-/// What was expected at a byte of the request.
+/// Expectation that failed at a byte of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     at: usize,

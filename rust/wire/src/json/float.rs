@@ -1,4 +1,4 @@
-//! Decimal text to floats, correctly rounded: halves to even, as IEEE 754 has it.
+//! Decimal text to floats, correctly rounded (IEEE 754, ties to even).
 
 use super::number::{Decimal, ShortDecimal, compare};
 use std::cmp::Ordering;
@@ -57,7 +57,7 @@ pub(crate) fn short_to_f64(short: &ShortDecimal) -> f64 {
     magnitude.copysign(sign(short.negative))
 }
 
-/// As [`to_f32`]; `None` when only the text can tell. Never infinite.
+/// As [`to_f32`]; `None` when only the text decides. Never infinite.
 #[inline(always)]
 pub(crate) fn short_to_f32(short: &ShortDecimal) -> Option<f32> {
     // Three roundings, so within three units in the last place. A division would take longer.
@@ -74,7 +74,7 @@ fn scaled(decimal: &Decimal) -> Option<f64> {
     Some(if decimal.exponent < 0 { mantissa / power } else { mantissa * power })
 }
 
-/// Whether a double is so close to the middle between two singles that its own error decides.
+/// Returns whether a double is so close to the middle between two singles that its own error decides.
 #[inline(always)]
 fn is_near_half(value: f64) -> bool {
     const BELOW_SINGLE: u64 = (1 << 29) - 1;

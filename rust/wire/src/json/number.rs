@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 /// A number as it is written: `mantissa * 10^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
-    /// Whether it begins with a minus.
+    /// Begins with a minus.
     pub(crate) negative: bool,
     /// All its digits as one integer, if [`exact`](Self::exact).
     pub(crate) mantissa: u64,
-    /// Where the point is, if [`exact`](Self::exact).
+    /// Exponent of ten, if [`exact`](Self::exact).
     pub(crate) exponent: i32,
-    /// Whether the digits and the exponent fit; if not, only the text tells the value.
+    /// The digits and the exponent fit; if not, only the text has the value.
     pub(crate) exact: bool,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct Decimal {
 /// `mantissa / 10^places`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShortDecimal {
-    /// Whether it begins with a minus.
+    /// Begins with a minus.
     pub(crate) negative: bool,
     /// All its digits as one integer, below `10^18`.
     pub(crate) mantissa: i64,
-    /// How many digits are after the point; at most eighteen.
+    /// Number of digits after the point; at most eighteen.
     pub(crate) places: usize,
 }
 
@@ -48,7 +48,7 @@ const POWERS: [u64; 20] = {
     powers
 };
 
-/// The number that starts at `start`, and the index of the byte after it; `None` if none is there.
+/// Scans the number at `start`; returns it and the index after it, or `None`.
 ///
 /// The grammar is JSON's: no plus sign, no leading zero, digits on both sides of a point.
 #[inline(always)]
@@ -92,7 +92,7 @@ pub(crate) fn scan(bytes: &[u8], start: usize) -> Option<(Decimal, usize)> {
     Some((Decimal { negative, mantissa, exponent, exact }, at))
 }
 
-/// What [`scan`] finds, if it is short and not near the end of `bytes`. Costs half as much.
+/// Scans a number like [`scan`], if it is short and not near the end of `bytes`. Costs half as much.
 #[inline(always)]
 pub(crate) fn scan_short(bytes: &[u8], start: usize) -> Option<(ShortDecimal, usize)> {
     // A sign, seven digits, a point, sixteen digits, and a word in which the number must end.
@@ -124,12 +124,12 @@ pub(crate) fn scan_short(bytes: &[u8], start: usize) -> Option<(ShortDecimal, us
     Some((ShortDecimal { negative, mantissa: mantissa as i64, places }, start + end))
 }
 
-/// Appends the digits after a point to `mantissa`: eight, then up to eight more, then up to two. Within
-/// each word no branch depends on how many there are, which nobody can predict.
+/// Appends the digits after a point to `mantissa`: eight, then up to eight more, then up to two. No branch depends on
+/// the number of digits within a word, which is unpredictable.
 #[inline(always)]
 fn short_fraction(window: &[u8; 40], at: usize, mantissa: u64) -> Option<(usize, u64)> {
     let append = |mantissa: u64, word, count: usize| {
-        // Wraps only if there are too many digits before the point, which the caller sees.
+        // Wraps only for too many digits before the point, which `scan_short` rejects.
         mantissa.wrapping_mul(POWERS[count]).wrapping_add(first_digits(word, count))
     };
     let word = digits_at(window, at);
@@ -184,7 +184,7 @@ fn first_digits(chunk: u64, count: usize) -> u64 {
     eight_digits((chunk << half) << half)
 }
 
-/// How many of the low bytes are 0 to 9.
+/// Number of leading bytes (from the low end) that are 0 to 9.
 #[inline(always)]
 fn leading_digits(chunk: u64) -> usize {
     const HIGH: u64 = ONES << 7;

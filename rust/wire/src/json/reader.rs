@@ -1,4 +1,4 @@
-//! A pull reader of strict JSON over bytes. It allocates nothing, and recurses nowhere.
+//! A pull reader of strict JSON over bytes. It neither allocates nor recurses.
 
 use super::number::{self, Decimal, ShortDecimal};
 use super::{
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         self.at = at;
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.at.min(self.bytes.len())
     }
@@ -85,21 +85,21 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Takes `byte`, or else says what was expected.
+    /// Takes `byte`, or returns the error.
     #[inline(always)]
     pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Scan<()> {
         if self.take(byte) { Ok(()) } else { Err(self.fault(expected)) }
     }
 
-    /// That something else was expected here.
+    /// Error for an unexpected byte.
     ///
-    /// By value, as all that is cold: the reader can then stay in registers.
+    /// By value, like all cold functions: the reader can then stay in registers.
     #[cold]
     pub(crate) fn fault(self, expected: &'static str) -> SyntaxError {
         SyntaxError::new(self.at, expected)
     }
 
-    /// Whether an array goes on after an item; takes its comma, or its closing bracket.
+    /// Takes the comma or the closing bracket after an item; returns whether another item follows.
     #[inline(always)]
     pub(crate) fn next_item(&mut self) -> Scan<bool> {
         if self.bytes.get(self.at) == Some(&b',') {
@@ -117,8 +117,8 @@ impl<'a> Reader<'a> {
         Ok((more, self))
     }
 
-    /// Whether an array goes on; takes its comma, or its closing bracket. `first` is true before the
-    /// first item, and false after.
+    /// Takes a comma or the closing bracket; returns whether another item follows. `first` is true before the first
+    /// item, and is cleared.
     #[inline(always)]
     pub(crate) fn item(&mut self, first: &mut bool) -> Scan<bool> {
         let opening = std::mem::replace(first, false);
@@ -273,14 +273,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What [`Reader::skip`] accepts.
+/// Values that [`Reader::skip`] accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     /// The most levels of arrays and objects; 128 at most.
     pub(crate) max_depth: usize,
     /// Levels that are open around the value.
     pub(crate) outer: usize,
-    /// Whether `NaN` and the infinities count as numbers.
+    /// Count `NaN` and the infinities as numbers.
     pub(crate) non_finite: bool,
 }
 

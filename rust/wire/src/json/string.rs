@@ -12,7 +12,7 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     bytes: &'a [u8],
-    /// How many escapes are in it. A flag would do, but leaves padding, and copies of that stall.
+    /// Number of escapes. A flag would leave padding, and copies of padded structs stall.
     escapes: usize,
     at: usize,
 }
@@ -82,7 +82,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// Hands the string's bytes to `emit`, piece by piece.
+    /// Calls `emit` with the string's bytes, part by part.
     ///
     /// # Errors
     /// A surrogate without its other half.

@@ -1,11 +1,11 @@
-//! A tensor's elements as a flat JSON array.
+//! Tensor elements as a flat JSON array.
 
 use super::string;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use half::{bf16, f16};
 use penstock_core::{Datatype, ElementKind, Error, Result, Tensor, bytes_tensor};
 
-/// How elements are written.
+/// Style of the elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     /// `null` for numbers that are not finite, which JSON has no words for.
@@ -72,7 +72,7 @@ fn drop_comma(out: &mut Vec<u8>, before: usize) {
     }
 }
 
-/// Writes every element and a comma after it. Elements may lie at any address.
+/// Writes every element and a comma after it. Elements need no alignment.
 #[inline(always)]
 fn each<const N: usize>(out: &mut Vec<u8>, bytes: &[u8], write: impl Fn(&mut Vec<u8>, [u8; N])) {
     for &element in bytes.as_chunks::<N>().0 {

@@ -57,7 +57,7 @@ fn add_path_parameters(parameters: &mut Value, site: &ServerDescription<'_>) {
         names.dedup();
         json!({"type": "string", "enum": names})
     };
-    // An explainer is asked under the name of its model.
+    // An explainer has the path of its model.
     let specs = || site.models.iter().map(|served| served.spec).filter(|spec| !spec.name.contains(':'));
     for (key, name, values) in [
         ("Model", "model", specs().map(|spec| &*spec.name).collect()),
@@ -101,7 +101,7 @@ fn operation(route: &Route) -> Value {
         responses["503"] = json!({"description": "Not ready; `error` says why.", "content": content});
     }
     let missing = (route.has_model() || route.has_region()).then_some(404);
-    // What is sent may be wrong, too long, or not supported.
+    // Requests with a body may be malformed, too long or unsupported.
     let sent: &[u16] = match route.takes {
         Takes::Json(_) => &[400, 413, 501, 503],
         _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],

@@ -1,18 +1,18 @@
-//! A request that a model takes, made from its declaration.
+//! Example requests, from a model's declaration.
 
 use super::site::max_rows;
 use penstock_core::{Datatype, ModelSpec, TensorSpec};
 use serde_json::{Value, json};
 
-/// The size that stands for a variable axis.
+/// Size of a variable axis.
 const VARIABLE: usize = 2;
 
-/// More elements than this make no readable example.
+/// Maximum number of elements of an example.
 const MOST_ELEMENTS: usize = 256;
 
-/// An inference request as JSON; `None` where it would be too long, or no document can be made.
+/// Returns an inference request as JSON; `None` if it is too long or has documents without an example.
 ///
-/// Numbers are 1, texts "text"; inputs that may be left out are, unless one has to say how many rows there are.
+/// Numbers are 1, texts "text". Optional inputs are left out, unless one is needed for the number of rows.
 pub(super) fn request(spec: &ModelSpec) -> Option<Value> {
     let mut written = Vec::new();
     for input in sent(spec)? {
@@ -23,7 +23,7 @@ pub(super) fn request(spec: &ModelSpec) -> Option<Value> {
     Some(with_sequence(spec, json!({"inputs": written})))
 }
 
-/// The request as a whole sequence of its own, where the model keeps sequences.
+/// Adds the parameters of a whole sequence, if the model has sequences.
 pub(super) fn with_sequence(spec: &ModelSpec, mut request: Value) -> Value {
     if spec.sequences.is_some() {
         request["parameters"] = json!({"sequence_id": 1, "sequence_start": true, "sequence_end": true});
@@ -51,7 +51,7 @@ pub(super) fn shape(tensor: &TensorSpec, rows: Option<usize>) -> Vec<usize> {
     batch.into_iter().chain(tensor.dims.iter().map(|dim| dim.unwrap_or(VARIABLE))).collect()
 }
 
-/// An element; `None` if it is a document that cannot be made.
+/// An element; `None` for a document without an example.
 pub(super) fn element(tensor: &TensorSpec) -> Option<Value> {
     match (&tensor.described, tensor.datatype) {
         (Some(document), _) => document.example.as_deref().map(Value::from),

@@ -1,4 +1,4 @@
-//! Bodies in the formats of arrays. A schema can say what is inside for msgpack only; for the others words do.
+//! Bodies in array formats. Only msgpack has a schema; the others have a description.
 
 use super::{names::reference, site::max_rows, tensor};
 use crate::rest::bodies::Format;
@@ -17,7 +17,7 @@ pub(super) fn add_requests(spec: &ModelSpec, key: &str, content: &mut Value) {
     }
 }
 
-/// Adds a model's answers by content type: the formats that have a place for one of its outputs.
+/// Adds a model's responses by content type: the formats that can hold one of its outputs.
 pub(super) fn add_answers(spec: &ModelSpec, key: &str, content: &mut Value) {
     let gives = |format: &Format| spec.outputs.iter().any(|output| format.holds(output.datatype));
     for format in Format::ALL.into_iter().filter(gives) {
@@ -74,7 +74,7 @@ fn packed(spec: &ModelSpec, tensors: &[TensorSpec]) -> Value {
     }
 }
 
-/// What a body holds.
+/// Schema or description of a body.
 fn body(format: Format, spec: &ModelSpec, tensors: &[TensorSpec], schema: &str) -> Value {
     if format == Format::Msgpack {
         return json!({"schema": reference("schemas", schema)});

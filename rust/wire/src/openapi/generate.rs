@@ -1,4 +1,4 @@
-//! A model's requests and answers in one flat JSON object each way, as `generate` has them.
+//! Schemas of generate: one flat JSON object each way.
 
 use super::{
     example,
@@ -30,7 +30,7 @@ pub(super) fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
     })
 }
 
-/// Its answer, and each event of its stream: a member for each output.
+/// Schema of the response, and of each event of a stream: a member for each output.
 pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], nullable: bool) -> Value {
     let elements = Elements { answered: true, nullable, ..Elements::default() };
     let mut properties = members(outputs, elements);
@@ -44,7 +44,7 @@ pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], nullable: boo
     })
 }
 
-/// A request; `None` where no document can be made, or it would be too long.
+/// Example request; `None` if it is too long or has documents without an example.
 pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
     let value = |input: &TensorSpec| {
         let element = example::element(input)?;
@@ -64,7 +64,7 @@ fn members(tensors: &[Documented<'_>], elements: Elements<'_>) -> Map<String, Va
     tensors.iter().map(member).collect()
 }
 
-/// What a stream of answers is, in a document.
+/// Description of an event stream.
 pub(super) fn events(schema: &str) -> Value {
     json!({
         "schema": {"description": "Each event is `data: `, one line of JSON, and an empty line."},

@@ -13,7 +13,7 @@ pub(super) fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
     let items: Vec<Value> = inputs.iter().map(|(tensor, document)| input(spec, tensor, document.as_deref())).collect();
     let required = spec.inputs.iter().filter(|input| !input.optional).count();
     let mut listed = json!({"type": "array", "minItems": required, "maxItems": items.len()});
-    // With one input the bounds say all; else each is there once, in whatever order.
+    // With one input the bounds suffice; else each is there once, in any order.
     if items.len() > 1 {
         let once = |input: &TensorSpec| json!({"contains": named(&input.name), "minContains": usize::from(!input.optional), "maxContains": 1});
         listed["allOf"] = spec.inputs.iter().map(once).collect();
@@ -32,7 +32,7 @@ pub(super) fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
     })
 }
 
-/// The outputs that a request may ask for; none, or no list, is all.
+/// Schema of the requested outputs; none, or no list, means all.
 fn requested(outputs: &[TensorSpec]) -> Value {
     let one = |output: &TensorSpec| {
         let kind = if classify::check(output).is_ok() { "ClassifiedParameters" } else { "OutputParameters" };
@@ -74,7 +74,7 @@ fn input(spec: &ModelSpec, tensor: &TensorSpec, document: Option<&str>) -> Value
     })
 }
 
-/// What the model answers.
+/// Schema of the response.
 pub(super) fn response(spec: &ModelSpec, outputs: &[Documented<'_>], strict_json: bool) -> Value {
     let items = outputs.iter().flat_map(|(tensor, document)| {
         let nullable = strict_json && tensor.datatype != Datatype::Bytes;

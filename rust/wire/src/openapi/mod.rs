@@ -1,6 +1,4 @@
-//! The server's description of itself as an OpenAPI 3.1 document, made from its models' declarations.
-//!
-//! Nothing here is on a request's way; a document is made when it is asked for.
+//! OpenAPI 3.1 document of a server, from its models' declarations, generated on request.
 
 mod document;
 mod example;

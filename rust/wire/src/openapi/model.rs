@@ -1,4 +1,4 @@
-//! A model's own part of a document: the schemas of its request and answer, and its operation.
+//! A model's part of a document: schemas and operations.
 
 use super::{
     example, formats, generate, infer_schemas,
@@ -64,18 +64,19 @@ pub(super) fn describe<'a>(
 }
 
 impl ModelSchemas<'_> {
-    /// What its components' names begin with.
+    /// Prefix of its components' names.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// The name that it is asked by.
+    /// The name in its paths.
     pub(super) fn name(&self) -> &str {
         let name = &self.served.spec.name;
         name.strip_suffix(EXPLAINER).unwrap_or(name)
     }
 
-    /// Whether a route asks it: an explainer is asked for explanations only, one that streams not for one answer.
+    /// Returns whether the model serves a route: an explainer serves explanations only, a streaming model no unary
+    /// route.
     pub(super) fn is_asked(&self, route: &Route) -> bool {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
@@ -86,13 +87,13 @@ impl ModelSchemas<'_> {
         spec.name.ends_with(EXPLAINER) == explains && !(gives_one && spec.streams)
     }
 
-    /// The operation that asks this model on a route.
+    /// The operation of this model on a route.
     pub(super) fn operation(&self, route: &Route, site: &ServerDescription<'_>) -> Value {
         let spec = self.served.spec;
         let is_v2 = matches!(route.takes, Takes::Inference | Takes::InferStream);
         let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream);
         let (example, form) = match route.takes {
-            // What an open model makes of tensors, it alone knows.
+            // A raw-request model interprets its tensors itself.
             Takes::Inference | Takes::InferStream if spec.raw_requests => (None, ""),
             Takes::Inference | Takes::InferStream => (example::request(spec), ""),
             Takes::Generate | Takes::GenerateStream => (generate::request_example(spec), "Flat"),
@@ -150,7 +151,7 @@ impl ModelSchemas<'_> {
         if route.has_version() { format!("{name} version {}", self.served.spec.version) } else { name.to_owned() }
     }
 
-    /// What the page at /docs shows of the model.
+    /// Summary of the model for the page at /docs.
     fn summary(&self, streams: bool) -> Value {
         let spec = self.served.spec;
         let tensor = |(tensor, schema): &Documented<'_>| {
@@ -183,7 +184,7 @@ impl ModelSchemas<'_> {
 
 const BINARY: &str = "application/octet-stream";
 const BINARY_ANSWER: &str = "The answer's JSON, then the data of its binary outputs in order.";
-/// No parameter of the operation: beside a body of JSON, the header would say that there is none.
+/// Not a parameter of the operation: with a JSON body, the header would deny that there is JSON.
 const BINARY_REQUEST: &str = "The request's JSON, then the data of its inputs in order. The header \
     Inference-Header-Content-Length says how many bytes the JSON has; 0 is a body that is the only input's data.";
 

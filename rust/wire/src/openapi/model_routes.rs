@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a literal part of a path cannot hold as it is.
+/// Characters to escape in a literal part of a path.
 const LITERAL: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -45,7 +45,7 @@ pub(super) fn add_routes(paths: &mut Map<String, Value>, models: &[ModelSchemas<
     }
 }
 
-/// The path with names in braces, as OpenAPI has it.
+/// The path with names in braces.
 fn template(route: &Route, names: &[String]) -> String {
     let mut names = names.iter();
     let named = |_: &str| format!("{{{}}}", names.next().map_or("", String::as_str));

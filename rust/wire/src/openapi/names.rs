@@ -11,7 +11,7 @@ pub(super) fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 
-/// Keys of components: each is given once, and is made of the characters that keys may have.
+/// Unique keys of components, of the characters that keys may have.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     taken: BTreeSet<String>,

@@ -24,7 +24,7 @@ pub(super) fn request(spec: &ModelSpec) -> Value {
     })
 }
 
-/// An answer of any tensors.
+/// Schema of a response with any tensors.
 pub(super) fn answer(spec: &ModelSpec) -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! What a route answers when it refuses: each status with its reasons, and one schema for all.
+//! Error responses: each status with its reasons, and one schema for all.
 
 use super::{names::reference, site::ServerDescription};
 use crate::rest::error::status;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The statuses of any REST request: its path or its headers are over a limit.
 pub(super) const OF_ANY: [u16; 2] = [414, 431];
 
-/// The headers of an answer that say where its time went, and their components.
+/// Timing headers of a response, and their components.
 pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
     ("x-penstock-queue-seconds", "QueueSeconds"),
     ("x-penstock-compute-seconds", "ComputeSeconds"),
@@ -18,7 +18,7 @@ pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
 
 /// The refusals of an inference request, by status.
 pub(super) fn of_inference(site: &ServerDescription<'_>) -> Vec<u16> {
-    // Of a path that exists, the method is not refused by its operation; a caller that left reads no answer.
+    // An operation exists for its method; a client that left reads no response.
     let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::MethodNotAllowed | Kind::Cancelled));
     let mut statuses: Vec<u16> = kinds.map(|kind| status(kind, site.overload_unavailable)).chain(OF_ANY).collect();
     statuses.sort_unstable();

@@ -1,9 +1,9 @@
-//! What a document is made from.
+//! Input of a document.
 
 use super::routes::Route;
 use penstock_core::{ModelSpec, Oversize};
 
-/// A server, as its document tells it.
+/// A server to describe.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerDescription<'a> {
     /// The server's name.
@@ -14,13 +14,13 @@ pub struct ServerDescription<'a> {
     pub routes: &'a [Route],
     /// Every version of every model that is described.
     pub models: &'a [ServedModel<'a>],
-    /// What a request may use up.
+    /// Limits of a request.
     pub bounds: RequestLimits,
-    /// Whether a full queue answers 503 in place of 429.
+    /// A full queue is reported as 503 instead of 429.
     pub overload_unavailable: bool,
-    /// Whether NaN and infinities are written as `null`.
+    /// NaN and infinities are written as `null`.
     pub strict_json: bool,
-    /// Whether answers say in headers where their time went.
+    /// Responses have timing headers.
     pub timing_headers: bool,
 }
 
@@ -29,11 +29,11 @@ pub struct ServerDescription<'a> {
 pub struct ServedModel<'a> {
     /// Its declaration.
     pub spec: &'a ModelSpec,
-    /// Whether it answers requests that name no version.
+    /// Requests without a version go to it.
     pub is_default: bool,
 }
 
-/// What a request may use up, in bytes, counts and levels.
+/// Limits of a request, in bytes, counts and levels.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     /// Bytes of a body.

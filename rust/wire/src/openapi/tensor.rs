@@ -12,14 +12,14 @@ const FP32_MOST: f64 = 3.402_823_567_797_336_6e38;
 /// A tensor, and the component that describes its documents.
 pub(super) type Documented<'a> = (&'a TensorSpec, Option<String>);
 
-/// How the schema of a tensor's elements is written.
+/// Style of an element's schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Elements<'a> {
     /// The component that describes the documents in a BYTES tensor.
     pub(super) document: Option<&'a str>,
-    /// Whether they are of an answer, whose numbers may be `NaN` or `Infinity`.
+    /// Elements of a response, whose numbers may be `NaN` or `Infinity`.
     pub(super) answered: bool,
-    /// Whether such numbers are `null`.
+    /// Such numbers are `null`.
     pub(super) nullable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A model's requests and answers in KServe's V1 protocol: instances of nested values, no tensors.
+//! Schemas of KServe's V1 protocol: instances of nested values, no tensors.
 
 use super::{
     example,
@@ -30,7 +30,7 @@ pub(super) fn request(spec: &ModelSpec, inputs: &[Documented<'_>]) -> Value {
     })
 }
 
-/// The answer of `:predict`, or of `:explain` where `spec` is an explainer.
+/// Schema of the response of `:predict`, or of `:explain` if `spec` is an explainer.
 pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], explains: bool, nullable: bool) -> Value {
     let elements = Elements { answered: true, nullable, ..Elements::default() };
     let instances = json!({"type": "array", "items": values(spec, outputs, elements, false)});
@@ -47,7 +47,7 @@ pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], explains: boo
     })
 }
 
-/// A request of one instance; `None` where no document can be made, or it would be too long.
+/// Example request of one instance; `None` if it is too long or has documents without an example.
 pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
     let mut named = Map::new();
     for input in example::sent(spec)? {
