@@ -1,4 +1,4 @@
-"""How similar texts are to a question: how many of their letters, taken three by three, they share."""
+"""Similarity of texts to a question: the share of common trigrams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def init(context, size):
-    """Runs once, before the first request."""
+    """Runs once in each process, before the first request."""
     context.size = size
     context.logger.info_with("ready", size=size)
 
@@ -22,5 +22,5 @@ def handler(context, request):
 
 
 def pieces(text, size):
-    """The pieces of a text."""
+    """Returns the trigrams of a text."""
     return {text[start : start + size] for start in range(max(1, len(text) - size + 1))}

@@ -1,4 +1,4 @@
-"""Asks for sums and differences: a batch at once, then one sample."""
+"""Requests sums and differences, for a batch and for a sample."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Adds and subtracts columns of numbers. Requests that wait together are computed together."""
+"""Server that adds and subtracts columns of numbers, with dynamic batching."""
 
 import numpy as np
 from pytriton.decorators import batch
@@ -8,12 +8,12 @@ from pytriton.triton import Triton
 
 @batch
 def add_and_subtract(left: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
-    """Both inputs have a row for each caller's row."""
+    """Adds and subtracts. Each row belongs to one client."""
     return {"sum": left + right, "difference": left - right}
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until a signal."""
     column = {"dtype": np.float32, "shape": (1,)}
     with Triton() as triton:
         triton.bind(

@@ -1,4 +1,4 @@
-"""Sends numbers and texts, and looks whether they come back."""
+"""Sends numbers and texts, and checks that they are returned unchanged."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Gives back what it gets: numbers, and texts of any length."""
+"""Server that returns its inputs: numbers, and texts of any length."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ TENSORS = [Tensor(name="numbers", dtype=np.float64, shape=(-1,)), Tensor(name="t
 
 
 def identity(requests: Any) -> list[dict[str, np.ndarray]]:
-    """A callable without a decorator takes a list of requests, and answers each."""
+    """Returns one result for each request. A callable without a decorator receives a list of requests."""
     return [{"numbers": request["numbers"], "texts": request["texts"]} for request in requests]
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until a signal."""
     with Triton() as triton:
         triton.bind("Identity", identity, inputs=TENSORS, outputs=TENSORS, config=ModelConfig(max_batch_size=8))
         triton.serve()

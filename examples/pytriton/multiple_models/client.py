@@ -1,4 +1,4 @@
-"""Asks both models: many squares at once through futures, then what is known of them."""
+"""Calls both models with concurrent futures, and prints their configurations."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Two models in one process: one takes batches, the other single arrays of any size."""
+"""Server of two models: one takes batches, the other single arrays of any size."""
 
 import numpy as np
 from pytriton.decorators import batch, sample
@@ -8,18 +8,18 @@ from pytriton.triton import Triton
 
 @batch
 def square(x: np.ndarray) -> list[np.ndarray]:
-    """Outputs in the order in which they were bound need no names."""
+    """Returns outputs in the order of their declaration, so that they need no names."""
     return [x**2]
 
 
 @sample
 def statistics(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Without batching there is no axis for it either."""
+    """Receives one array. A model without batching has no batch axis."""
     return {"mean": np.mean(values, keepdims=True), "largest": np.max(values, keepdims=True)}
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until a signal."""
     one = {"dtype": np.float64, "shape": (1,)}
     with Triton() as triton:
         triton.bind(

@@ -1,4 +1,4 @@
-"""Leaves out one step, the other, both, or none."""
+"""Sends requests with both, one or none of the optional inputs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Scales and shifts samples. Both steps are optional, and a request's rows share them."""
+"""Server that scales and shifts samples. Both inputs are optional, and have one value for a batch."""
 
 import numpy as np
 from pytriton.decorators import batch, fill_optionals, first_value, group_by_values
@@ -11,12 +11,12 @@ from pytriton.triton import Triton
 @group_by_values("scale", "shift")
 @first_value("scale", "shift")
 def transform(sample: np.ndarray, scale: np.float32, shift: np.float32) -> dict[str, np.ndarray]:
-    """Rows with equal steps come together, so each step is one number."""
+    """Scales and shifts. The rows of one call have equal steps, so each step is one number."""
     return {"result": sample * scale + shift}
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until a signal."""
     one = {"dtype": np.float32, "shape": (1,)}
     with Triton() as triton:
         triton.bind(

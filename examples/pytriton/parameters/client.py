@@ -1,4 +1,4 @@
-"""Names the divisor in a parameter, then in a header, then not at all."""
+"""Sends the divisor in a parameter, in a header, and not at all."""
 
 import sys
 

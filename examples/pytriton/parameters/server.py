@@ -1,4 +1,4 @@
-"""Divides by what a request's header or parameter says."""
+"""Server that divides by a request's header or parameter."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pytriton.triton import Triton, TritonConfig
 
 
 def divide(requests: Any) -> list[dict[str, np.ndarray]]:
-    """A header is text; a parameter is what the caller made it."""
+    """Divides the inputs. A header is text, and a parameter has the client's type."""
     answers = []
     for request in requests:
         by = request.parameters.get("header_divisor") or request.parameters.get("divisor", 1)
@@ -17,9 +17,9 @@ def divide(requests: Any) -> list[dict[str, np.ndarray]]:
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until a signal."""
     one = {"dtype": np.float32, "shape": (1,)}
-    # Only headers whose names match reach the callable.
+    # The callable receives only headers whose names match.
     forwarded = TritonConfig(http_header_forward_pattern="header_.*", grpc_header_forward_pattern="header_.*")
     with Triton(config=forwarded) as triton:
         triton.bind("Divide", divide, inputs=[Tensor(name="number", **one)], outputs=[Tensor(name="quotient", **one)])

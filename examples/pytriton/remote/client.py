@@ -1,4 +1,4 @@
-"""Asks the models that both scripts attached."""
+"""Calls the models that both scripts attach."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Attaches one model to the server and answers for it in this process; started twice, with another name and factor."""
+"""Attaches a model that runs in this process to the server. Start it twice, with different names and factors."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ url = sys.argv[3] if len(sys.argv) > 3 else "localhost:8000"
 
 @batch
 def multiply(x: np.ndarray) -> dict[str, np.ndarray]:
-    """The number times this script's factor."""
+    """Multiplies by this script's factor."""
     return {"y": (x * factor).astype(np.float32)}
 
 

@@ -1,10 +1,10 @@
-"""Serves models that other scripts of this machine attach. It has none itself."""
+"""Server without models of its own, for models that other scripts of this machine attach."""
 
 import os
 
 from pytriton.triton import Triton, TritonSecurityConfig
 
-# The scripts that attach models have to know the token.
+# The scripts that attach models need this token.
 security = TritonSecurityConfig(access_token=os.environ.get("ACCESS_TOKEN", "let-me-in"))
 
 with Triton(security_config=security) as triton:

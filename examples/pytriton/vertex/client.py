@@ -1,4 +1,4 @@
-"""Asks as Vertex AI does: health, then a prediction. It needs no library."""
+"""Sends Vertex AI's requests, health and prediction, without a library."""
 
 import json
 import sys

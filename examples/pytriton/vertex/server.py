@@ -1,4 +1,4 @@
-"""Serves Vertex AI's routes: it sets AIP_HTTP_PORT, AIP_HEALTH_ROUTE and AIP_PREDICT_ROUTE for the container."""
+"""Server of Vertex AI's routes, which the variables AIP_HTTP_PORT, AIP_HEALTH_ROUTE and AIP_PREDICT_ROUTE define."""
 
 import os
 
@@ -10,12 +10,12 @@ from pytriton.triton import Triton, TritonConfig
 
 @batch
 def double(x: np.ndarray) -> dict[str, np.ndarray]:
-    """Twice the number."""
+    """Doubles the input."""
     return {"y": 2 * x}
 
 
 def main() -> None:
-    """Serves until it is interrupted; health is good once the model is there."""
+    """Serves until a signal. The server is healthy after the model is bound."""
     one = {"dtype": np.float32, "shape": (1,)}
     config = TritonConfig(
         allow_vertex_ai=True,

@@ -157,8 +157,8 @@ def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture, mon
             Triton(config=TritonConfig(http_thread_count=4, exit_on_error=False, id="x"))
     told = [record.getMessage() for record in caplog.records]
     assert [one.split(":")[0] for one in told] == [
-        "TritonConfig.exit_on_error changes nothing here",
-        "TritonConfig.http_thread_count changes nothing here",
+        "TritonConfig.exit_on_error has no effect",
+        "TritonConfig.http_thread_count has no effect",
     ]
 
 

@@ -29,30 +29,30 @@ HOSTING_PORT = 8080
 """Default port of SageMaker and Vertex AI."""
 
 WITHOUT_MEANING = {
-    "model_repository": "models are bound, and lie in no folder",
+    "model_repository": "models are bound, not loaded from a folder",
     "log_file": "the log goes to standard error",
-    "exit_on_error": "a server that cannot start raises",
+    "exit_on_error": "a failed start raises an exception",
     "strict_readiness": "a server is ready when all its models are",
     "http_thread_count": "PENSTOCK_IO_THREADS sets the threads of both protocols",
-    "grpc_infer_allocation_pool_size": "there is no such pool",
-    "grpc_server_cert": "there is no TLS",
-    "grpc_server_key": "there is no TLS",
-    "grpc_root_cert": "there is no TLS",
+    "grpc_infer_allocation_pool_size": "Penstock has no such pool",
+    "grpc_server_cert": "TLS is not supported",
+    "grpc_server_key": "TLS is not supported",
+    "grpc_root_cert": "TLS is not supported",
     "grpc_keepalive_time": "the server sends no pings",
     "grpc_keepalive_timeout": "the server sends no pings",
     "grpc_keepalive_permit_without_calls": "the server sends no pings",
     "grpc_http2_max_pings_without_data": "the server sends no pings",
     "grpc_http2_min_recv_ping_interval_without_data": "a client's pings are not counted",
     "grpc_http2_max_ping_strikes": "a client's pings are not counted",
-    "allow_gpu_metrics": "there are no metrics of devices",
-    "allow_cpu_metrics": "there are no metrics of devices",
-    "metrics_interval_ms": "metrics are collected when they are asked for",
-    "metrics_config": "all metrics are always there",
-    "sagemaker_safe_port_range": "it has a port of its own",
+    "allow_gpu_metrics": "Penstock has no device metrics",
+    "allow_cpu_metrics": "Penstock has no device metrics",
+    "metrics_interval_ms": "metrics are collected on request",
+    "metrics_config": "all metrics are always exported",
+    "sagemaker_safe_port_range": "SageMaker has its own port",
     "sagemaker_thread_count": "PENSTOCK_IO_THREADS sets the threads of all protocols",
     "vertex_ai_thread_count": "PENSTOCK_IO_THREADS sets the threads of all protocols",
     "cache_directory": "caches are built in",
-    "buffer_manager_thread_count": "there are no such threads",
+    "buffer_manager_thread_count": "Penstock has no such threads",
 }
 """Fields of `TritonConfig` without an effect, and the reason for each."""
 
@@ -73,7 +73,7 @@ def warn_unused(config: TritonConfig) -> None:
     for name, why in WITHOUT_MEANING.items():
         if getattr(config, name) is not None and name not in _warned:
             _warned.add(name)
-            LOGGER.warning("TritonConfig.%s changes nothing here: %s", name, why)
+            LOGGER.warning("TritonConfig.%s has no effect: %s", name, why)
 
 
 def server_config(config: TritonConfig, security: TritonSecurityConfig) -> ServerConfig:
