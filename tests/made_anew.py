@@ -20,5 +20,5 @@ def made(factor: int, python: str | None = None) -> Model[..., Any]:
         name="times",
         inputs=[Tensor("x", np.float32, [-1])],
         outputs=[Tensor("y", np.float32, [-1])],
-        instances=Processes(1, python=python, made_by=("made_anew:made", {"factor": factor})),
+        instances=Processes(1, python=python, factory=("made_anew:made", {"factor": factor})),
     )

@@ -58,7 +58,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock._attach.attach import Attached, attach
-    from penstock._core import Context, Moved, Request, RequestInfo, Response, SequenceInfo
+    from penstock._core import Context, Donated, Request, RequestInfo, Response, SequenceInfo
     from penstock._serve.signals import Signals
     from penstock.client import AsyncClient, Client
 
@@ -79,6 +79,7 @@ __all__ = [
     "Context",
     "Cost",
     "Dim",
+    "Donated",
     "Fallback",
     "Final",
     "Forbidden",
@@ -90,7 +91,6 @@ __all__ = [
     "MethodNotAllowed",
     "Model",
     "ModelOptions",
-    "Moved",
     "NotFound",
     "Overloaded",
     "Padded",
@@ -128,7 +128,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Imported at first use: declaring models does not need the compiled extension.
-    if name in ("Context", "Moved", "Request", "RequestInfo", "Response", "SequenceInfo"):
+    if name in ("Context", "Donated", "Request", "RequestInfo", "Response", "SequenceInfo"):
         from penstock import _core
 
         return getattr(_core, name)

@@ -1,4 +1,4 @@
-"""The compiled part: it does all serving. Users reach it through `penstock`."""
+"""Compiled part: the server, its queues and batches, and the client. Users reach it through `penstock`."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,45 +19,45 @@ from penstock.config import ServerConfig
 from penstock.errors import PenstockError
 
 __all__ = [
+    "BatchCall",
     "BlockingClient",
-    "BlockingPieces",
-    "Call",
-    "Channel",
-    "Command",
+    "BlockingStream",
+    "CallEvents",
+    "CallQueue",
+    "CompletionQueue",
     "Context",
-    "Door",
+    "ControlChannel",
+    "Donated",
     "HandlerMetrics",
-    "Held",
-    "InProcess",
-    "Line",
-    "Link",
-    "Mailbox",
-    "Models",
-    "Moved",
-    "News",
+    "InProcessServer",
+    "InstanceChannel",
+    "Listener",
+    "ModelRegistry",
+    "Notifier",
     "PeerCall",
-    "PeerPieces",
-    "Port",
-    "Post",
-    "Prepared",
+    "PeerClient",
+    "PeerStream",
+    "PendingCall",
+    "PreparedModel",
+    "RepositoryCommand",
     "Request",
     "RequestInfo",
     "Response",
-    "Running",
+    "RuntimeClient",
+    "RuntimeStream",
     "SequenceInfo",
     "Server",
-    "SharedClient",
-    "SharedPieces",
     "Signals",
+    "TensorHandle",
     "Worker",
-    "client_forked",
-    "copies",
-    "current",
+    "available_processors",
+    "copied_bytes",
     "debug_build",
     "enable_request_contexts",
-    "forked",
-    "plain_text",
-    "processors",
+    "escape_text",
+    "log_context",
+    "mark_forked",
+    "reset_clients",
     "version",
 ]
 
@@ -65,61 +65,61 @@ version: str
 """The version of the package."""
 
 debug_build: bool
-"""Whether it was compiled without optimisation, which is many times slower."""
+"""Set in a build without optimisation, which is many times slower."""
 
-def copies() -> dict[str, int]:
-    """The bytes of tensors that were copied in this process, by step of a request's way. For tests."""
+def copied_bytes() -> dict[str, int]:
+    """Returns the bytes of tensors copied in this process, by step of a request's path. For tests."""
 
-def processors() -> int:
-    """The processors that this process may use: affinity, and the control group's quota rounded down; at least 1."""
+def available_processors() -> int:
+    """Returns the processors of this process: CPU affinity, and the cgroup quota rounded down; at least 1."""
 
-def current() -> tuple[str, str, tuple[str, ...]] | None:
-    """What this thread computes now: a model, its version, and the ids of the requests."""
+def log_context() -> tuple[str, str, tuple[str, ...]] | None:
+    """Returns the batch that this thread computes: model, version and request ids."""
 
-def plain_text(text: str, *, cut: bool) -> str:
-    """Text as the server's log has it: what does not print is escaped, and with `cut` 256 bytes are kept."""
+def escape_text(text: str, *, cut: bool) -> str:
+    """Escapes unprintable characters as the server's log does; with `cut`, keeps at most 256 bytes."""
 
-def forked() -> None:
-    """To be called in the child after a fork: what returns from a handler there ends the child."""
+def mark_forked() -> None:
+    """Marks this process as a forked child, in which a handler that returns ends the process."""
 
 def enable_request_contexts() -> None:
-    """From now on requests say who they are, for `current`."""
+    """Lets requests carry their ids from now on, for `log_context`."""
 
 @final
 class Signals:
-    """Counts signals as they come, drains at the first one, and ends the process if Python does not.
+    """Counter of signals, which drains a server at the first one and ends the process if Python does not.
 
     Args:
-        numbers: The signals that mean the end.
-        start_timeout: How long the first one leaves to a start, in seconds; None for as long as it needs.
+        numbers: The signals that end the process.
+        start_timeout: The time in seconds that a start may take after the first signal; None for no limit.
     """
 
     def __new__(cls, numbers: list[int], start_timeout: float | None = None) -> Signals: ...
     def fileno(self) -> int:
-        """For `signal.set_wakeup_fd`."""
+        """Returns the descriptor for `signal.set_wakeup_fd`."""
 
     @property
     def count(self) -> int:
-        """How many have come that mean the end."""
+        """The number of ending signals so far."""
 
-    def heed(self, server: Server, timeout: float) -> None:
-        """Has them stop a server that has started, whose requests have so many seconds."""
+    def set_server_target(self, server: Server, timeout: float) -> None:
+        """Lets signals drain a started server, whose requests get `timeout` seconds."""
 
-    def heed_attached(self, line: Line, message: bytes, timeout: float) -> None:
-        """Has the first one say this to the server at the other end; requests have so many seconds."""
+    def set_attached_target(self, channel: ControlChannel, message: bytes, timeout: float) -> None:
+        """Lets the first signal send `message` to the other server; requests get `timeout` seconds."""
 
-    def heed_nothing(self) -> None:
-        """Has them counted only."""
+    def clear_target(self) -> None:
+        """Lets signals be counted only."""
 
-    def stop(self) -> None:
-        """Does what a signal does."""
+    def trigger(self) -> None:
+        """Acts as a signal does."""
 
     def close(self) -> None:
-        """Heeds them no longer."""
+        """Stops reacting to signals."""
 
 @final
 class Server:
-    """Listens, decodes, queues, batches, calls handlers and answers."""
+    """Server: listens, decodes, queues, batches, calls handlers and responds."""
 
     def __new__(cls, definitions: list[Definition], config: ServerConfig) -> Server: ...
     def start(self) -> None:
@@ -131,158 +131,158 @@ class Server:
 
     @property
     def http_address(self) -> str | None:
-        """`HOST:PORT` or `unix:/path` where HTTP listens; None when off or not started."""
+        """`HOST:PORT` or `unix:/path` of HTTP; None when off or not started."""
 
     @property
     def grpc_address(self) -> str | None:
-        """`HOST:PORT` or `unix:/path` where gRPC listens; None when off or not started."""
+        """`HOST:PORT` or `unix:/path` of gRPC; None when off or not started."""
 
     @property
     def metrics_address(self) -> str | None:
-        """Where metrics and nothing else are served; None when off or not started."""
+        """The address of the metrics listener; None when off or not started."""
 
     @property
     def descriptors(self) -> list[int]:
-        """What it listens on, as descriptors, until it has stopped; empty when not started."""
+        """The listening descriptors until the server has stopped; empty before the start."""
 
     def wait(self, timeout: float | None) -> bool:
-        """Blocks until the server has stopped; signals interrupt it. Whether it has stopped."""
+        """Blocks until the server has stopped; signals interrupt the wait. Returns whether it has stopped."""
 
     def stop(self, timeout: float | None) -> list[str]:
         """Drains for at most `timeout` seconds (None: the configured time) and stops.
 
-        Returns the names of what the deadline cut; empty when all requests finished.
+        Returns the names of the models whose requests the deadline cut off; empty when all requests finished.
         """
 
     @property
-    def models(self) -> Models:
-        """What is served, to load and unload models."""
+    def models(self) -> ModelRegistry:
+        """The served models."""
 
     def stuck(self) -> list[str]:
-        """The models whose handlers had not returned a few seconds after the stop."""
+        """Returns the models whose handlers had not returned a few seconds after the stop."""
 
 @final
-class InProcess:
-    """The same path without sockets: decode, queue, batch, handler, encode."""
+class InProcessServer:
+    """Server without sockets: decode, queue, batch, handler, encode."""
 
-    def __new__(cls, definitions: list[Definition], config: ServerConfig) -> InProcess: ...
+    def __new__(cls, definitions: list[Definition], config: ServerConfig) -> InProcessServer: ...
     def start(self) -> None:
         """Loads every model and returns when all are ready."""
 
     def request(
         self, method: str, path: str, headers: list[tuple[str, str]], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Answers one HTTP request: its status, headers and body."""
+        """Handles one HTTP request. Returns status, headers and body of the response."""
 
     def stop(self, timeout: float | None = None) -> None:
-        """Stops the models; requests under way finish. The timeout is for likeness with `Server`."""
+        """Stops the models; active requests finish. `timeout` has no effect; it matches `Server.stop`."""
 
     @property
-    def models(self) -> Models:
-        """What is served, to load and unload models."""
+    def models(self) -> ModelRegistry:
+        """The served models."""
 
     def stuck(self) -> list[str]:
-        """The models whose handlers had not returned a few seconds after the stop."""
+        """Returns the models whose handlers had not returned a few seconds after the stop."""
 
 @final
-class Models:
-    """The models of a running server, for whoever loads and unloads them."""
+class ModelRegistry:
+    """Models of a running server, to load and unload them."""
 
-    def prepare(self, definition: Definition) -> Prepared:
-        """Builds the instances of a model, which nobody finds yet. Blocks until all are built.
+    def prepare(self, definition: Definition) -> PreparedModel:
+        """Builds the instances of a model that is not served yet. Blocks until all are built.
 
         Raises:
-            LoadError: one failed; `__cause__` is its own exception.
+            LoadError: an instance failed; `__cause__` is its own exception.
         """
 
-    def check_routes(self, prepared: list[Prepared], leaving: list[str]) -> None:
-        """Refuses models of which one has a route that another has, or one that serves and is not to leave.
+    def check_routes(self, prepared: list[PreparedModel], removed: list[str]) -> None:
+        """Checks that each route belongs to one model. The served models in `removed` do not count.
 
         Raises:
             SignatureError: it names both models and the route.
         """
 
     def set_refusal(self, model: str, version: str | None, refusal: str | None) -> None:
-        """Has a model, in one version or in all, refuse requests for a reason; None: no more.
+        """Sets a reason for which a model, in one version or in all, refuses requests; None clears it.
 
         Raises:
             NotFound: there is no such model or version.
             Unavailable: it is not loaded.
         """
 
-    def swap(self, model: str, prepared: list[Prepared], keep: list[str]) -> None:
-        """In one step, makes a model's versions those prepared, and of those that serve those kept.
+    def swap(self, model: str, prepared: list[PreparedModel], retain: list[str]) -> None:
+        """Replaces a model's versions in one step by `prepared` and the served versions in `retain`.
 
-        All others finish the requests that found them, and end.
+        All other versions finish their requests and end.
         """
 
-    def describe(self, model: str, versions: list[tuple[str, bool, str]]) -> None:
-        """Makes a model known, and says of versions whether they are being loaded, and why they do not serve."""
+    def set_states(self, model: str, versions: list[tuple[str, bool, str]]) -> None:
+        """Sets the state of versions that are not served: name, whether it is loading, and the reason."""
 
     def forget(self, model: str) -> None:
-        """Forgets a model of which nothing serves."""
+        """Removes a model without served versions."""
 
     def serving(self, model: str) -> list[str]:
-        """The versions that serve, in ascending order."""
+        """Returns the served versions in ascending order."""
 
-    def leaving(self) -> int:
-        """How many versions were swapped out and have not ended yet."""
+    def draining_count(self) -> int:
+        """Returns the number of replaced versions that have not ended yet."""
 
-    def next(self, timeout: float) -> Command | None:
-        """The next command of a client; None after so many seconds, or at once when closed."""
+    def next_command(self, timeout: float) -> RepositoryCommand | None:
+        """Waits for the next command of a client; None after `timeout` seconds, or at once when closed."""
 
     def close(self) -> None:
-        """Takes no more commands."""
+        """Stops accepting commands."""
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more commands."""
+        """Whether `close` was called."""
 
 @final
-class Prepared:
-    """A model whose instances are built. Dropped, it ends."""
+class PreparedModel:
+    """Model whose instances are built, before it is served. Dropping it ends them."""
 
 @final
-class Command:
-    """A client's wish to load or unload a model. Dropped without an answer, it is answered `Unavailable`."""
+class RepositoryCommand:
+    """Command of a client to load or unload a model. Dropped without a result, it fails as `Unavailable`."""
 
     @property
     def model(self) -> str:
-        """The model's name as the client gave it."""
+        """The model's name in the request."""
 
     @property
     def load(self) -> tuple[str | None, dict[str, bytes]] | None:
         """The configuration and the files of a load; None to unload."""
 
-    def done(self) -> None:
-        """Answers that it is done."""
+    def succeed(self) -> None:
+        """Reports success to the client."""
 
-    def refuse(self, kind: str, message: str) -> None:
-        """Answers with an error of a kind."""
+    def fail(self, kind: str, message: str) -> None:
+        """Reports an error of a kind to the client."""
 
 @final
 class Request:
-    """One request as it is: any tensors, or an HTTP request to a route of the model's own.
+    """Raw request: any tensors, or an HTTP request to a route of the model.
 
-    A server makes them. One that is made by hand is for calling a handler in a test.
+    The server creates requests. Create one by hand only to call a handler in a test.
 
     Args:
         tensors: Arrays by name.
         id: The request's id.
         headers: Header values by name.
-        parameters: The request's own parameters.
-        outputs: The names of the outputs that it asks for; None for all.
-        tensor_parameters: The own parameters of tensors, by name.
-        nested: The names of the tensors that came as lists in lists.
-        route: The route that it came to, as the model declares it; without it there are no method, path and body.
-        method: Its HTTP method.
-        path: Its path.
-        query: What follows the `?`.
-        path_params: What the named parts of the route stand for.
-        body: Its body.
+        parameters: The parameters of the request.
+        outputs: The names of the requested outputs; None for all.
+        tensor_parameters: The parameters of each tensor, by name.
+        nested: The names of the tensors whose JSON was lists in lists.
+        route: The matched route, as the model declares it. Without it method, path and body have no effect.
+        method: The HTTP method.
+        path: The path.
+        query: The query string, without the `?`.
+        path_params: The values of the route's named parts.
+        body: The body.
 
     Raises:
-        TypeError: a tensor is no array of a type that the protocol has.
+        TypeError: a tensor is not an array of a datatype of the protocol.
 
     Example:
         >>> @model(routes=["POST /score/{customer}"])
@@ -311,82 +311,82 @@ class Request:
     ) -> Self: ...
     @property
     def id(self) -> str:
-        """The request's id; empty if it has none."""
+        """The request's id; empty without one."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Header values by name in lower case (gRPC: the metadata)."""
+        """Header values by lower-case name; over gRPC the metadata."""
 
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
-        """The request's own parameters, without the reserved ones."""
+        """The parameters of the request, without the reserved ones."""
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
-        """The names of the outputs that its caller asked for, in that order; None for all."""
+        """The names of the requested outputs, in that order; None for all."""
 
     @property
     def deadline(self) -> float | None:
-        """Seconds left until the caller stops waiting; None if it set no limit."""
+        """Seconds until the client stops waiting; None without a limit."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller left."""
+        """Whether the client has disconnected."""
 
     @property
     def refused(self) -> PenstockError | None:
-        """Why the model that this one is the `Fallback` of could not answer; None for any other request."""
+        """The error of the model whose `Fallback` this model is; None for any other request."""
 
     @property
     def priority(self) -> int:
-        """The priority that its caller asked for; 0 if it named none."""
+        """The requested priority; 0 without one."""
 
     @property
     def protocol(self) -> str:
-        """How it came: "http", "grpc", or "inprocess" from another model."""
+        """The transport: "http", "grpc", or "inprocess" for a call by another model."""
 
     @property
     def tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Its tensors by name, in the order sent: made once, and the handler's own; none of a request to a route.
+        """Arrays by name, in the order sent; empty for a request to a route.
 
-        BYTES are objects of `bytes`, BF16 is float32.
+        The arrays are created once and belong to the handler. BYTES are objects of `bytes`, BF16 is float32.
         """
 
     @property
     def datatypes(self) -> dict[str, str]:
-        """The wire's datatype of each tensor, by name."""
+        """The protocol's datatype of each tensor, by name."""
 
     @property
     def tensor_parameters(self) -> dict[str, dict[str, bool | int | float | str]]:
-        """The own parameters of each tensor, by name."""
+        """The parameters of each tensor, by name."""
 
     @property
     def nested(self) -> tuple[str, ...]:
-        """The names of the tensors whose JSON was lists in lists, one level for each axis, not one flat list."""
+        """The names of the tensors whose JSON was nested, one level per axis, instead of one flat list."""
 
     @property
     def binary(self) -> bool:
-        """Whether its tensors came as raw bytes: after the JSON, or as gRPC's raw contents."""
+        """Whether the tensors came as raw bytes: after the JSON, or as gRPC's raw contents."""
 
     @property
     def route(self) -> str | None:
-        """The route that it came to, as the model declares it; None for a request that brings tensors."""
+        """The matched route, as the model declares it; None for a request with tensors."""
 
     @property
     def method(self) -> str:
-        """The HTTP method, of a request to a route."""
+        """The HTTP method of a request to a route."""
 
     @property
     def path(self) -> str:
-        """The path as it was sent, of a request to a route."""
+        """The path of a request to a route, as it was sent."""
 
     @property
     def query(self) -> str:
-        """What follows the `?` of a request to a route; empty without one."""
+        """The query string of a request to a route, without the `?`."""
 
     @property
     def path_params(self) -> dict[str, str]:
-        """What the named parts of the route stand for, decoded."""
+        """The decoded values of the route's named parts."""
 
     @property
     def body(self) -> bytes:
@@ -394,21 +394,21 @@ class Request:
 
 @final
 class Response:
-    """An answer to one request: tensors, or a whole body.
+    """Response to one raw request: tensors, or a whole body.
 
     Args:
         body: The body; text is sent as UTF-8.
-        outputs: Arrays by name, of any datatype that the protocol has; lists of bytes, str and numbers become such.
-        status: The HTTP status, 200 to 599. Over gRPC one of 400 or more is an error with the body as its text.
+        outputs: Arrays by name, of any datatype of the protocol; lists of bytes, str and numbers are converted.
+        status: The HTTP status, 200 to 599. Over gRPC a status of 400 or more is an error with the body as its text.
         headers: Further headers, by name or as pairs; over gRPC initial metadata.
-        parameters: Parameters of an answer in tensors.
-        content_type: The type of the body; else plain text for str, and bytes of no type for bytes. Over gRPC a body of
-            the type "application/grpc" is the answer's message, a ModelInferResponse, as it is.
-        id: The id of an answer in tensors, instead of the request's.
+        parameters: Parameters of a response with tensors.
+        content_type: The type of the body; by default plain text for str, and "application/octet-stream" for bytes.
+            Over gRPC a body of the type "application/grpc" is sent unchanged, as a ModelInferResponse.
+        id: The id of a response with tensors, instead of the request's.
 
     Raises:
         TypeError: a body, header or parameter is of another type.
-        ValueError: a status or header cannot be sent, or there are a body and outputs.
+        ValueError: a status or header cannot be sent, or there are both a body and outputs.
     """
 
     def __new__(
@@ -424,15 +424,15 @@ class Response:
     ) -> Self: ...
     @property
     def body(self) -> bytes | None:
-        """The body; None for an answer in tensors."""
+        """The body; None for a response with tensors."""
 
     @property
     def outputs(self) -> dict[str, Any] | None:
-        """The outputs by name; None for an answer in another form."""
+        """The outputs by name; None for a response with a body."""
 
     @property
     def id(self) -> str | None:
-        """The answer's id, where it is not to be the request's."""
+        """The response's id, if it differs from the request's."""
 
     @property
     def status(self) -> int:
@@ -440,7 +440,7 @@ class Response:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers, their names in lower case."""
+        """The headers, with lower-case names."""
 
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
@@ -448,51 +448,51 @@ class Response:
 
 @final
 class RequestInfo:
-    """What one caller sent beside its tensors."""
+    """Metadata of one client's request in a batch."""
 
     @property
     def id(self) -> str:
-        """The request's id; empty if it has none."""
+        """The request's id; empty without one."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Header values by name in lower case (gRPC: the metadata)."""
+        """Header values by lower-case name; over gRPC the metadata."""
 
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
-        """The request's own parameters, without the reserved ones."""
+        """The parameters of the request, without the reserved ones."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs that its caller asked for; all of them if it named none."""
+        """The names of the requested outputs; all outputs if the client named none."""
 
     @property
     def deadline(self) -> float | None:
-        """Seconds left until the caller stops waiting; None if it set no limit."""
+        """Seconds until the client stops waiting; None without a limit."""
 
     @property
     def priority(self) -> int:
-        """The priority that its caller asked for; 0 if it named none."""
+        """The requested priority; 0 without one."""
 
     @property
     def sequence(self) -> SequenceInfo | None:
-        """Its place in a sequence; None where the model keeps none."""
+        """Its step of a sequence; None where the model has no sequences."""
 
     @property
     def rows(self) -> int:
-        """How many rows of the batch are this caller's; 1 without batching."""
+        """The number of its rows in the batch; 1 without batching."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller left."""
+        """Whether the client has disconnected."""
 
 @final
 class SequenceInfo:
-    """One request's place in a sequence."""
+    """Step of a sequence."""
 
     @property
     def id(self) -> int | str:
-        """The id that the caller chose."""
+        """The id that the client chose."""
 
     @property
     def start(self) -> bool:
@@ -500,210 +500,210 @@ class SequenceInfo:
 
     @property
     def end(self) -> bool:
-        """Whether it is the last request. In `close_sequence`: whether that was computed."""
+        """Whether it is the last request. In `close_sequence`: whether the last request was computed."""
 
     @property
     def state(self) -> dict[Any, Any]:
-        """The sequence's own: empty at the start, and kept on the instance until the sequence is over."""
+        """The state of the sequence: empty at the start, and retained on the instance until the sequence ends."""
 
 @final
-class Port:
-    """Where the event loop of an async instance gets its calls."""
+class CallQueue:
+    """Queue from which the event loop of an async instance takes its calls."""
 
     def fileno(self) -> int:
-        """What the loop watches for reading."""
+        """Returns the descriptor that the loop watches: readable when `take` has events."""
 
     @property
     def streams(self) -> bool:
-        """Whether the handler answers in pieces."""
+        """Whether the handler responds in chunks."""
 
     @property
-    def patience(self) -> float:
-        """How long a stream's caller may leave its handler waiting, in seconds."""
+    def read_timeout(self) -> float:
+        """The time in seconds that a client may take to read before its stream is dropped."""
 
-    def runs_on(self, thread: int) -> None:
-        """The loop runs on the thread with this `threading.get_ident()`."""
+    def set_thread(self, thread: int) -> None:
+        """Sets the loop's thread, by its `threading.get_ident()`."""
 
-    def built(self, close_sequence: Callable[[SequenceInfo], object]) -> None:
-        """The handler is built."""
+    def loaded(self, close_sequence: Callable[[SequenceInfo], object]) -> None:
+        """Reports that the handler is built."""
 
-    def failed(self, raised: BaseException) -> None:
-        """The handler could not be built."""
+    def load_failed(self, raised: BaseException) -> None:
+        """Reports that the handler could not be built."""
 
-    def take(self) -> News:
-        """What came since the last time."""
+    def take(self) -> CallEvents:
+        """Takes the events since the last call."""
 
     def close_sequences(self) -> None:
-        """Lets go of all sequences."""
+        """Closes all sequences."""
 
-    def log(self, raised: BaseException) -> None:
-        """Logs what the handler raised when it was closed."""
+    def log_exception(self, raised: BaseException) -> None:
+        """Logs an exception that has no client: of closing a handler or a generator."""
 
 @final
-class News:
-    """What a look at a `Port` brings."""
+class CallEvents:
+    """Events of a `CallQueue`."""
 
     @property
-    def calls(self) -> list[Call]:
-        """What is to be computed."""
+    def calls(self) -> list[BatchCall]:
+        """The new calls."""
 
     @property
-    def moved(self) -> bool:
-        """Whether a caller left, or read from a full stream."""
+    def clients_changed(self) -> bool:
+        """Whether a client disconnected, or read from a full stream."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether no further calls will come."""
 
 @final
-class Call:
-    """A batch that a task of an event loop computes. Dropped without an answer, it fails its callers."""
+class BatchCall:
+    """Batch that a task of an event loop computes. Dropped without a response, it fails its requests."""
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of the handler."""
 
     @property
-    def current(self) -> tuple[str, str, tuple[str, ...]] | None:
-        """As `current` tells it of a thread."""
+    def log_context(self) -> tuple[str, str, tuple[str, ...]] | None:
+        """Model, version and request ids, like the function `log_context` for a thread."""
 
     @property
-    def trace(self) -> tuple[str, str] | None:
-        """`traceparent` and `tracestate` of the span that it is computed in."""
+    def trace_context(self) -> tuple[str, str] | None:
+        """`traceparent` and `tracestate` of the batch's span."""
 
     @property
-    def wanted(self) -> bool:
-        """Whether any caller still waits."""
+    def has_clients(self) -> bool:
+        """Whether any client still waits."""
 
     @property
-    def full(self) -> bool:
-        """Whether a caller has to read before the handler may go on."""
+    def is_full(self) -> bool:
+        """Whether a client has to read before the handler may continue."""
 
-    def answer(self, returned: object) -> None:
-        """Answers every caller with what the handler returned."""
+    def respond(self, returned: object) -> None:
+        """Responds to every request with the handler's return value."""
 
-    def send(self, piece: object) -> bool:
-        """Gives every caller one more piece. Whether the next one may follow at once."""
+    def send(self, chunk: object) -> bool:
+        """Sends one more chunk. Returns whether the next one may follow at once."""
 
-    def end(self) -> None:
-        """The handler has no more pieces."""
+    def end_stream(self) -> None:
+        """Ends the stream."""
 
-    def give_up_full(self) -> None:
-        """Lets go of the callers that have not read for too long."""
+    def drop_slow_clients(self) -> None:
+        """Drops the clients that have not read for too long."""
 
     def fail(self, raised: BaseException) -> None:
-        """Answers every caller with what the handler raised."""
+        """Responds to every request with the handler's exception."""
 
-    def cancelled(self) -> None:
-        """Ends a call that nobody waits for any more."""
+    def cancel(self) -> None:
+        """Ends a call whose clients have all disconnected."""
 
 @final
 class Worker:
-    """A process that computes batches for the server that started it."""
+    """Process that computes batches for the server that started it."""
 
     def __new__(cls) -> Worker:
-        """Takes the socket that the server has put in the place of the standard input.
+        """Takes the socket that the server passed as standard input.
 
         Raises:
-            RuntimeError: no server has started this process.
+            RuntimeError: no server started this process.
         """
 
     @staticmethod
-    def attached(channel: Channel) -> Worker:
-        """One that serves the other end of a channel, which it takes over.
+    def attach(channel: InstanceChannel) -> Worker:
+        """Takes over one end of a channel and serves the other end.
 
         Raises:
-            RuntimeError: the channel was given away.
+            RuntimeError: the channel was taken before.
         """
 
-    def payload(self) -> bytes | None:
-        """What is to be loaded; None if the server is gone."""
+    def receive_payload(self) -> bytes | None:
+        """Waits for the payload to load; None if the server is gone."""
 
-    def failed(self, summary: str, traceback: str) -> None:
-        """Says why it could not be loaded."""
+    def load_failed(self, summary: str, traceback: str) -> None:
+        """Reports why the payload could not be loaded."""
 
     @property
     def is_ready(self) -> bool:
         """Whether it has loaded."""
 
     def serve(self, definition: Definition) -> bool:
-        """Builds a handler, and computes batches until the server says stop, or is gone. Whether it said so."""
+        """Builds a handler, and computes batches until the end. Returns whether the server sent the stop."""
 
 @final
-class Door:
-    """Where processes come that attach models: a Unix socket for one user."""
+class Listener:
+    """Listener for processes that attach models: a Unix socket for one user."""
 
-    def __new__(cls, path: str) -> Door:
-        """Listens there. A socket that nobody listens on any more is taken over.
+    def __new__(cls, path: str) -> Listener:
+        """Listens at a path. A socket file without a listener is replaced.
 
         Raises:
-            OSError: somebody listens there, or it cannot be made.
+            OSError: another process listens there, or the socket cannot be created.
         """
 
-    def next(self, timeout: float) -> Line | None:
-        """Waits for somebody to come, who is to be looked at; None after so many seconds, or when it is closed.
+    def accept(self, timeout: float) -> ControlChannel | None:
+        """Waits for a connection, whose process must be checked; None after `timeout` seconds, or when closed.
 
         Raises:
-            OSError: the kernel's.
+            OSError: the kernel cannot accept connections.
         """
 
     def close(self) -> None:
-        """Lets nobody in any more, and takes the path away."""
+        """Stops listening and removes the path."""
 
 @final
-class Line:
-    """What a server and a process that attaches models say to each other."""
+class ControlChannel:
+    """Control channel between a server and a process that attaches models."""
 
     @staticmethod
-    def connect(path: str) -> Line:
-        """A line to the server that listens there.
+    def connect(path: str) -> ControlChannel:
+        """Connects to the server that listens at a path.
 
         Raises:
-            OSError: nobody does, or not for this user.
+            OSError: no server listens there, or this user has no access.
         """
 
     def fileno(self) -> int:
-        """Its socket."""
+        """Returns the descriptor of its socket."""
 
-    def watch(self, process: int) -> None:
-        """Ends it with the process of that number, the one at the other end."""
+    def watch_process(self, process: int) -> None:
+        """Closes the channel when the process with this id ends, which must be the one at the other end."""
 
-    def say(self, message: bytes, channels: list[Channel]) -> None:
-        """Says something, and gives channels away with it.
-
-        Raises:
-            OSError: the other end is gone or does not listen, or the message is too large.
-        """
-
-    def hear(self, timeout: float | None = None) -> tuple[bytes, list[Channel]] | None:
-        """What is said next, and what is given with it; None after so many seconds.
+    def send(self, message: bytes, channels: list[InstanceChannel]) -> None:
+        """Sends a message, and moves instance channels to the other end.
 
         Raises:
-            EOFError: the line has ended.
-            OSError: what came is no message.
+            OSError: the other end is gone or does not read, or the message is too large.
         """
 
-    def hang_up(self) -> None:
-        """Ends the line."""
+    def receive(self, timeout: float | None = None) -> tuple[bytes, list[InstanceChannel]] | None:
+        """Waits for the next message with its instance channels; None after `timeout` seconds.
+
+        Raises:
+            EOFError: the channel is closed.
+            OSError: the received frames are not a message.
+        """
+
+    def close(self) -> None:
+        """Closes the channel for both ends."""
 
 @final
-class Channel:
-    """The socket of an instance. Given away, it is empty."""
+class InstanceChannel:
+    """Socket of an instance. It is empty after it was sent."""
 
     @staticmethod
-    def pair() -> tuple[Channel, Channel]:
-        """Its two ends: the server's and the instance's.
+    def pair() -> tuple[InstanceChannel, InstanceChannel]:
+        """Creates a channel. Returns its two ends: the server's and the instance's.
 
         Raises:
-            OSError: there are no descriptors left.
+            OSError: no descriptors are left.
         """
 
-    def hang_up(self) -> None:
-        """Ends what goes over it, whoever holds it."""
+    def close(self) -> None:
+        """Closes the channel for both ends, even if other processes hold them open."""
 
 @final
 class Context:
-    """What a handler may know of the requests that it answers, and tell beside its outputs.
+    """Context of a handler call: the requests of its batch, other models, logging and metrics.
 
     A batch may join several requests. `request_id`, `headers`, `parameters` and `deadline` are for
     the usual case of one, and raise `RuntimeError` when there are several: use `requests` then.
@@ -715,11 +715,11 @@ class Context:
 
     @property
     def request_id(self) -> str:
-        """The only request's id; empty if it has none."""
+        """The only request's id; empty without one."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The only request's headers, by name in lower case."""
+        """The only request's headers, by lower-case name."""
 
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
@@ -727,19 +727,19 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        """Seconds left of the only request; None if it set no limit."""
+        """Seconds left of the only request; None without a limit."""
 
     @property
     def sequence(self) -> SequenceInfo | None:
-        """The only request's place in a sequence; None where the model keeps none."""
+        """The only request's step of a sequence; None where the model has no sequences."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether every caller left, so that no answer is awaited."""
+        """Whether all clients have disconnected, so that no response is needed."""
 
     @property
     def models(self) -> Peers:
-        """The other models of the server, to be called: `ctx.models["b"](x)`, or with `.aio(x)` to await."""
+        """The other models of the server: call `ctx.models["b"](x)`, or await `ctx.models["b"].aio(x)`."""
 
     @property
     def logger(self) -> logging.Logger:
@@ -749,34 +749,34 @@ class Context:
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """The same logger, whose records carry `request_id`, `model` and `version`.
 
-        Of a batch that joins several requests, `request_id` has their ids with commas in between.
+        In a batch that joins several requests, `request_id` is their ids separated by commas.
         """
 
     @property
     def traceparent(self) -> str | None:
-        """The span that the batch is computed in, as W3C's header; of one that is not traced, the first caller's."""
+        """W3C `traceparent` of the batch's span; without tracing, the first client's."""
 
     @property
     def tracestate(self) -> str | None:
-        """What goes with `traceparent`."""
+        """W3C `tracestate` that belongs to `traceparent`."""
 
     @property
     def model_name(self) -> str:
-        """The name of the model that runs."""
+        """The name of the running model."""
 
     @property
     def model_version(self) -> str:
-        """The version of the model that runs."""
+        """The version of the running model."""
 
     def set_parameter(self, name: str, value: bool | int | float | str) -> None:
-        """Adds a parameter to the answer of each request in the batch."""
+        """Adds a parameter to the response of each request in the batch."""
 
     @property
     def metrics(self) -> HandlerMetrics:
-        """Counters, gauges and histograms of the model's own, shown at `/metrics` beside the server's."""
+        """Counters, gauges and histograms of the model, exposed at `/metrics`."""
 
     def counter(self, name: str, value: float = 1.0) -> None:
-        """Adds to `penstock_custom_total{name="..."}` in the server's metrics; see `metrics` for those of other names.
+        """Adds to `penstock_custom_total{name="..."}`; see `metrics` for metrics with other names.
 
         Raises:
             ValueError: the value is below 0.
@@ -784,10 +784,10 @@ class Context:
 
 @final
 class HandlerMetrics:
-    """Metrics of the model's own. The server adds the labels `model` and `version`.
+    """Metrics of a model. The server adds the labels `model` and `version`.
 
-    What is kept lasts as long as the server, also over a reload. A model version keeps at most 1000 series: with
-    more, a line in the log says so once, and further ones are not kept.
+    Values last as long as the server, also over a reload. A model version has at most 1000 series: further ones are
+    dropped, and one line in the log reports it.
 
     Example:
         >>> ctx.metrics.counter("tokens", 12, kind="prompt")      # tokens_total{kind="prompt",...}
@@ -796,36 +796,36 @@ class HandlerMetrics:
     """
 
     def counter(self, name: str, /, value: float = 1.0, **labels: str | float) -> None:
-        """Adds to a counter, which is shown as `<name>_total`.
+        """Adds to a counter, which is exposed as `<name>_total`.
 
         Raises:
-            ValueError: the value is below 0, or the name or a label cannot be that of a metric.
+            ValueError: the value is below 0, or the name or a label is not valid for a metric.
         """
 
     def gauge(self, name: str, /, value: float, **labels: str | float) -> None:
-        """Sets a gauge. Of what several instances set, the last counts.
+        """Sets a gauge. Of the values that several instances set, the last one counts.
 
         Raises:
-            ValueError: the name or a label cannot be that of a metric.
+            ValueError: the name or a label is not valid for a metric.
         """
 
     def observe(self, name: str, /, value: float | Sequence[float], **labels: str | float) -> None:
-        """Adds to a histogram, whose buckets are those of `model(buckets=...)`, or else for seconds up to 10.
+        """Adds to a histogram. Its buckets are those of `model(buckets=...)`, by default for seconds up to 10.
 
         Args:
             name: The histogram's name.
             value: A number, or several at once.
-            **labels: Its labels beside the server's own.
+            **labels: Its labels, without those that the server adds.
 
         Raises:
-            ValueError: the value is below 0, or the name or a label cannot be that of a metric.
+            ValueError: the value is below 0, or the name or a label is not valid for a metric.
         """
 
 @final
-class Link:
-    """One batch's way to other models."""
+class PeerClient:
+    """Client with which the handler of one batch calls other models."""
 
-    def begin(
+    def call(
         self,
         name: str,
         version: str | None,
@@ -833,186 +833,189 @@ class Link:
         named: dict[str, Any],
         parameters: dict[str, bool | int | float | str],
     ) -> PeerCall:
-        """Makes a call, which is sent when it is first waited for.
+        """Creates a call. The request is sent at the first wait or poll.
 
         Raises:
-            PenstockError: there is no such model, it may not be called from here, or it takes no such arrays.
+            PenstockError: there is no such model, it may not be called from here, or the arrays do not fit it.
         """
 
     def in_flight(self, name: str, version: str | None) -> int:
-        """The clients' requests that a model has now, waiting or computed. Raises what `begin` raises."""
+        """Returns the client requests that a model has now, waiting or computed. Raises as `call` does."""
 
-    def begin_stream(
+    def stream(
         self,
         name: str,
         version: str | None,
         positional: list[Any],
         named: dict[str, Any],
         parameters: dict[str, bool | int | float | str],
-    ) -> PeerPieces:
-        """Makes a call that is answered in pieces. As `begin`."""
+    ) -> PeerStream:
+        """Creates a call with a streamed response. Raises as `call` does."""
 
 @final
 class PeerCall:
-    """One call of a model by a model."""
+    """Call of one model by another."""
 
     def wait(self) -> dict[str, Any]:
-        """Waits for the outputs by name, without the interpreter."""
+        """Waits for the outputs by name, without the GIL."""
 
-    def poll(self, post: Post, ticket: int, held: bool) -> dict[str, Any] | None:
-        """The outputs if they are there, as `Held` if asked; else the ticket is left when it is worth asking again."""
+    def poll(self, notifier: Notifier, ticket: int, as_handles: bool) -> dict[str, Any] | None:
+        """Returns the outputs if they are there, with `as_handles` as `TensorHandle`.
+
+        Otherwise returns None, and the notifier reports `ticket` when polling again can succeed.
+        """
 
     @property
-    def patience(self) -> float | None:
-        """In how many seconds it is worth asking again, whatever happens; None if there is no such time."""
+    def poll_after(self) -> float | None:
+        """Seconds after which to poll again even without a notification; None without such a time."""
 
     def cancel(self) -> None:
-        """Abandons the call, if it has not ended."""
+        """Cancels the call, unless it has ended."""
 
 @final
-class PeerPieces:
-    """One call of a model by a model that is answered in pieces."""
+class PeerStream:
+    """Call of one model by another, with a streamed response."""
 
     def wait(self) -> list[dict[str, Any]]:
-        """Waits for the outputs by name of all pieces that are there, without the interpreter; empty at the end."""
+        """Waits for the next chunks, without the GIL: the outputs by name of each; empty at the end."""
 
-    def poll(self, post: Post, ticket: int) -> list[dict[str, Any]] | None:
-        """The same if there are any; else the ticket is left when it is worth asking again."""
+    def poll(self, notifier: Notifier, ticket: int) -> list[dict[str, Any]] | None:
+        """Returns the chunks if there are any; otherwise None, and the notifier reports `ticket` later."""
 
     @property
-    def patience(self) -> float | None:
-        """In how many seconds it is worth asking again, whatever happens; None if there is no such time."""
+    def poll_after(self) -> float | None:
+        """Seconds after which to poll again even without a notification; None without such a time."""
 
     def close(self) -> None:
-        """Abandons the call, if it has not ended."""
+        """Cancels the call, unless it has ended."""
 
 @final
-class Post:
-    """Tells an event loop which of its calls are worth asking again."""
+class Notifier:
+    """Notifier of an event loop: reports the calls that are worth polling again."""
 
-    def __new__(cls) -> Post: ...
+    def __new__(cls) -> Notifier: ...
     def fileno(self) -> int:
-        """What the loop watches for reading: `take` has something then."""
+        """Returns the descriptor that the loop watches: readable when `take` has tickets."""
 
     def take(self) -> list[int]:
-        """The tickets that were left since the last time."""
+        """Takes the tickets reported since the last call."""
 
 @final
-class Held:
-    """A tensor that is only handed on, from one model to another."""
+class TensorHandle:
+    """Tensor that passes from one model to another without an array."""
 
-    def share(self) -> Held:
-        """The same tensor once more, for one more model. Copies nothing."""
+    def share(self) -> TensorHandle:
+        """Returns a second handle of the same tensor, for another model. Copies nothing."""
 
 @final
-class Moved:
-    """An array that is given away: a model that is called with it gets its memory, and no copy.
+class Donated:
+    """Array whose memory is given to the called model, without a copy.
 
-    The called handler may write to it, so it must not be used afterwards. It can be passed once. Where the array cannot
-    be handed over as it lies, because it is read-only or not C-contiguous, it is copied like any other.
+    The called handler may write to the array, so do not use it afterwards. It can be passed once. An array that is
+    read-only or not C-contiguous is copied like any other.
 
     Example:
-        >>> ranks = ctx.models["rank"](Moved(vectors))
+        >>> ranks = ctx.models["rank"](Donated(vectors))
     """
 
-    def __new__(cls, array: Any) -> Moved: ...
+    def __new__(cls, array: Any) -> Donated: ...
 
-def client_forked() -> None:
-    """To be called in the child after a fork."""
+def reset_clients() -> None:
+    """Resets the clients' connections and runtime in a forked child."""
 
 @final
 class BlockingClient:
-    """Calls on the caller's own thread."""
+    """Client whose calls run on the calling thread."""
 
     def __new__(cls, url: str, options: Settings) -> BlockingClient: ...
     def infer(self, call: ClientCall, how: How) -> Answer:
         """Runs one inference."""
 
-    def ask(self, ask: Ask, how: How) -> bytes:
-        """Asks a question about the server or a model; JSON."""
+    def query(self, ask: Ask, how: How) -> bytes:
+        """Queries the server or a model. Returns JSON."""
 
     def raw(self, request: RawArguments, how: How) -> RawAnswer:
-        """Sends a request as it is: status, headers and body; of gRPC only the body."""
+        """Sends a request unchanged. Returns status, headers and body; over gRPC only the body."""
 
-    def stream(self, call: ClientCall, how: How) -> BlockingPieces:
-        """Opens a stream of answers."""
+    def stream(self, call: ClientCall, how: How) -> BlockingStream:
+        """Opens a stream of responses."""
 
     def close(self) -> None:
-        """Lets idle connections go."""
+        """Closes idle connections."""
 
     @property
     def url(self) -> str:
         """The server's address."""
 
 @final
-class BlockingPieces:
-    """A stream of answers, read on the caller's own thread."""
+class BlockingStream:
+    """Stream of responses, read on the calling thread."""
 
     def next(self) -> Answer | None:
-        """The next piece; None at the end."""
+        """Returns the next response; None at the end."""
 
     def close(self) -> None:
         """Ends the stream."""
 
 @final
-class Mailbox:
-    """What became of calls on the runtime, for one event loop or thread."""
+class CompletionQueue:
+    """Queue of results of the runtime's calls, for one event loop or thread."""
 
-    def __new__(cls) -> Mailbox: ...
+    def __new__(cls) -> CompletionQueue: ...
     def fileno(self) -> int:
-        """Readable while there is something to take."""
+        """Returns a descriptor that is readable while there are results."""
 
     def take(self) -> list[tuple[int, Any, BaseException | None]]:
-        """Ticket, value and exception of each call that has ended; neither for one that is to take another step."""
+        """Takes the results: ticket, value and exception; both None for a call that needs another step."""
 
 @final
-class Running:
-    """A call under way: on the runtime, or carried on by its asker's steps."""
+class PendingCall:
+    """Pending call, run by the runtime or by steps of its event loop."""
 
     @property
     def ticket(self) -> int:
-        """Its number in the mailbox."""
+        """Its number in the completion queue."""
 
     @property
-    def waits(self) -> int | None:
-        """The descriptor that is to be readable before the next step; None if its asker is to take none."""
+    def wait_fd(self) -> int | None:
+        """The descriptor to wait for before the next step; None if the runtime runs the call."""
 
     def step(self) -> tuple[Any, BaseException | None]:
-        """Carries the call on. Value and exception if it has ended with this step; the mailbox then has neither."""
+        """Runs the next step. Returns value and exception if that ends the call, then without a queued result."""
 
     def cancel(self) -> None:
-        """Gives it up."""
+        """Cancels the call."""
 
 @final
-class SharedClient:
-    """Calls on the process's runtime."""
+class RuntimeClient:
+    """Client whose calls run on the runtime of the process."""
 
-    def __new__(cls, url: str, options: Settings) -> SharedClient: ...
-    def infer(self, call: ClientCall, how: How, mailbox: Mailbox, stepped: bool) -> Running:
-        """Begins an inference, whose value is an answer; `stepped`: its asker may be told to carry it on."""
+    def __new__(cls, url: str, options: Settings) -> RuntimeClient: ...
+    def infer(self, call: ClientCall, how: How, queue: CompletionQueue, stepped: bool) -> PendingCall:
+        """Starts an inference. With `stepped`, the event loop may have to run its steps."""
 
-    def ask(self, ask: Ask, how: How, mailbox: Mailbox) -> Running:
-        """Begins a question, whose value is JSON."""
+    def query(self, ask: Ask, how: How, queue: CompletionQueue) -> PendingCall:
+        """Starts a query, whose result is JSON."""
 
-    def raw(self, request: RawArguments, how: How, mailbox: Mailbox, stepped: bool) -> Running:
-        """Begins a request as it is, whose value is status, headers and body; `stepped` as for `infer`."""
+    def raw(self, request: RawArguments, how: How, queue: CompletionQueue, stepped: bool) -> PendingCall:
+        """Starts an unchanged request, whose result is status, headers and body. `stepped` as for `infer`."""
 
-    def stream(self, call: ClientCall, how: How, mailbox: Mailbox) -> Running:
-        """Begins a stream, whose value is `SharedPieces`."""
+    def stream(self, call: ClientCall, how: How, queue: CompletionQueue) -> PendingCall:
+        """Starts a stream, whose result is a `RuntimeStream`."""
 
     def close(self) -> None:
-        """Lets idle connections go."""
+        """Closes idle connections."""
 
     @property
     def url(self) -> str:
         """The server's address."""
 
 @final
-class SharedPieces:
-    """A stream of answers, read ahead by the runtime."""
+class RuntimeStream:
+    """Stream of responses, read ahead by the runtime."""
 
-    def next(self, mailbox: Mailbox) -> Running:
-        """Begins to wait for pieces: a list of answers, the last may be an exception; empty at the end."""
+    def next(self, queue: CompletionQueue) -> PendingCall:
+        """Starts a wait for responses: a list whose last item may be an exception; empty at the end."""
 
     def close(self) -> None:
         """Ends the stream."""

@@ -36,7 +36,7 @@ class ServerConfig:
     grpc: str | None = _setting(
         "127.0.0.1:8001", "address|same", "gRPC address, in the same forms, or `same` for the HTTP port"
     )
-    http_also: tuple[str, ...] = _setting((), "addresses", "more HTTP addresses, separated by commas")
+    http_extra: tuple[str, ...] = _setting((), "addresses", "more HTTP addresses, separated by commas")
     metrics: str | None = _setting(
         None, "address", "address for /metrics alone, without authentication: HOST:PORT, unix:/path, or off"
     )
@@ -86,10 +86,10 @@ class ServerConfig:
     )
     server_name: str = _setting("penstock", "text", "name in server metadata")
     server_version: str | None = _setting(None, "text|off", "version in server metadata; default: Penstock's version")
-    unknown_model_text: str = _setting(
+    not_found_message: str = _setting(
         "unknown model '{name}'", "text", "error message for an unknown model, with {name} for its name"
     )
-    unready_model_text: str = _setting(
+    not_ready_message: str = _setting(
         "model '{name}' is not ready", "text", "error message for a model that is not ready, with {name} for its name"
     )
     shared_memory: Literal["off", "local", "on"] = _setting(
@@ -170,8 +170,8 @@ class ServerConfig:
         _ = self.access_rules, self.access_key, self.cache_url, self.tracing
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
-        if self.http_also and self.http is None:
-            raise ConfigError("http_also: has no meaning where http is off")
+        if self.http_extra and self.http is None:
+            raise ConfigError("http_extra: has no meaning where http is off")
         for name, (_, variable) in _VERTEX_ROUTES.items():
             if self.vertex and getattr(self, name) is None:
                 raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")

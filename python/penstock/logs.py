@@ -146,18 +146,18 @@ class _Prints(io.TextIOBase):
 def _current() -> tuple[str, str, Sequence[str]] | None:
     from penstock import _core
 
-    if (current := _core.current()) is not None:
+    if (current := _core.log_context()) is not None:
         return current
     # Only there if a model is async.
     event_loop = sys.modules.get("penstock._runtime.event_loop")
     call = event_loop.computes.get() if event_loop is not None else None
-    return call.current if call is not None else None
+    return call.log_context if call is not None else None
 
 
 def _joined(ids: Sequence[str]) -> str:
     from penstock import _core
 
-    return ",".join(_core.plain_text(one, cut=True) or "-" for one in ids)
+    return ",".join(_core.escape_text(one, cut=True) or "-" for one in ids)
 
 
 def _plain(text: str) -> str:
@@ -166,5 +166,5 @@ def _plain(text: str) -> str:
         return text
     from penstock import _core
 
-    parts = ([_core.plain_text(part, cut=False) for part in line.split("\t")] for line in text.split("\n"))
+    parts = ([_core.escape_text(part, cut=False) for part in line.split("\t")] for line in text.split("\n"))
     return "\n".join("\t".join(part) for part in parts)

@@ -79,7 +79,7 @@ class Client:
         self._config = load_config(dict(options), base=config or ServerConfig())
         self._definitions = definitions_of(models, required=not self._config.repository)
         self._manager = ModelManager(self._definitions, self._config)
-        self._core: _core.InProcess | None = None
+        self._core: _core.InProcessServer | None = None
         self.last_response = None
 
     def infer(
@@ -145,7 +145,7 @@ class Client:
         from penstock import _core
 
         definitions = self._manager.initial_definitions()
-        core = _core.InProcess(definitions, self._config)
+        core = _core.InProcessServer(definitions, self._config)
         core.start()
         self._core = core
         self._definitions = for_inspection(definitions)

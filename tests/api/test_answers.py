@@ -162,14 +162,14 @@ def test_the_rows_of_a_batch_are_checked_all_the_same(shape: tuple[int, ...], gi
 
 @pytest.mark.parametrize("shape", [(7, 3), (), (0,)])
 def test_answers_that_are_not_checked_have_any_rows(shape: tuple[int, ...]) -> None:
-    any_shape = model(
+    unchecked = model(
         lambda x, ctx: Answers([np.ones(shape, np.float32)]),
         name="m",
         batching=Batching(max_size=4, oversize="split"),
         check_shapes=False,
         **VARIABLE,
     )
-    with Client(any_shape) as client:
+    with Client(unchecked) as client:
         assert client.infer("m", {"x": np.ones((2, 1), np.float32)})["y"].shape == shape
         if shape == ():
             with pytest.raises(HandlerError, match="came back in different sizes"):

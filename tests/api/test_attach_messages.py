@@ -67,8 +67,8 @@ DECLARED: dict[str, Any] = {
     "padded texts": {"inputs": [Tensor("x", bytes, [-1], pad=b"\x00\xff")], "batching": Batching(4)},
     "padded words": {"inputs": [Tensor("x", str, [-1], pad="<pad>")], "batching": Batching(4)},
     "sizes": {"batching": Batching(sizes=[1, 4, 8], pad="zeros", preferred_sizes=[4], hold=False, dynamic=False)},
-    "memory": {"batching": Batching(8, split_on_memory=True)},
-    "latency": {"batching": Batching(8, target_p99=0.05, refuse_late=True, max_duration=0.01)},
+    "memory": {"batching": Batching(8, retry_on_oom=True)},
+    "latency": {"batching": Batching(8, target_p99=0.05, reject_late=True, max_duration=0.01)},
     "waits": {
         "queueing": Queueing(
             4,
@@ -123,7 +123,7 @@ def test_a_fallback_crosses() -> None:
     def takes(request: Request) -> Any:
         raise AssertionError("it is only described")
 
-    fallback = Fallback("b", after=2.5, marks=(b"\xff", b"c"))
+    fallback = Fallback("b", after=2.5, match_body=(b"\xff", b"c"))
     definition = model(takes, name="m", routes=["POST /a"], fallback=fallback).bare_definition()
     assert crossed(definition).fallback == fallback
     assert crossed(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
@@ -170,7 +170,7 @@ def test_streams_sequences_contexts_and_documents_cross() -> None:
         assert bare(crossed(definition)) == bare(definition)
     assert crossed(model(documents).bare_definition()).input_documents["asked"].schema
     loose = model(nothing, name="m", batching=Batching(2), check_shapes=False, **theirs.FLOATS).bare_definition()
-    assert crossed(loose).any_shape
+    assert not crossed(loose).check_shapes
     assert crossed(theirs.summing.bare_definition()).sequences == Sequences()
 
 

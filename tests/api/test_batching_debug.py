@@ -156,7 +156,7 @@ def test_the_size_that_was_learned_from_batches_that_were_too_large() -> None:
             raise BatchTooLarge("no room")
         return x
 
-    served = model(handle, name="m", batching=Batching(max_size=8, split_on_memory=True), **ONE)
+    served = model(handle, name="m", batching=Batching(max_size=8, retry_on_oom=True), **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="change") as server:
         url = server.http_url
         futures = at_once([lambda: infer(url, "m", {"x": ROW})])

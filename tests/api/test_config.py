@@ -39,7 +39,7 @@ def test_the_defaults() -> None:
         "body_timeout": 30.0,
         "min_body_rate": 240,
         "write_timeout": 30.0,
-        "http_also": (),
+        "http_extra": (),
         "metrics": None,
         "allowed_hosts": (),
         "max_connections": 16384,
@@ -62,8 +62,8 @@ def test_the_defaults() -> None:
         "trace_sampler": "auto",
         "server_name": "penstock",
         "server_version": None,
-        "unknown_model_text": "unknown model '{name}'",
-        "unready_model_text": "model '{name}' is not ready",
+        "not_found_message": "unknown model '{name}'",
+        "not_ready_message": "model '{name}' is not ready",
         "shared_memory": "off",
         "grpc_reflection": True,
         "grpc_compression": "off",
@@ -96,7 +96,7 @@ def test_the_defaults() -> None:
 def test_the_typed_options_are_the_fields() -> None:
     options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
     # Lists are taken in any form, and kept in one.
-    lists = {"repository", "load_models", "http_also", "allowed_hosts", "resources"}
+    lists = {"repository", "load_models", "http_extra", "allowed_hosts", "resources"}
     assert options.keys() == settings.keys()
     assert {name for name in options if options[name] != settings[name]} == lists
     assert all(settings[name] == tuple[str, ...] for name in lists - {"resources"})
@@ -137,7 +137,7 @@ def test_foreign_variables_of_the_same_prefix_are_left_alone() -> None:
         ("http", "unix:/tmp/a", "unix:/tmp/a"),
         ("http", "[::1]:0", "[::1]:0"),
         ("grpc", "localhost:9", "localhost:9"),
-        ("http_also", "127.0.0.1:1, unix:/tmp/a", ("127.0.0.1:1", "unix:/tmp/a")),
+        ("http_extra", "127.0.0.1:1, unix:/tmp/a", ("127.0.0.1:1", "unix:/tmp/a")),
         ("metrics", "0.0.0.0:8002", "0.0.0.0:8002"),
         ("server_version", "off", None),
         ("max_body_bytes", "1024", 1024),
@@ -167,7 +167,7 @@ def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
         ("http", ":8000", "':8000' is not HOST:PORT"),
         ("http", "::1:8000", "'::1:8000' is not HOST:PORT"),
         ("grpc", "unix:", "'unix:' is not HOST:PORT"),
-        ("http_also", "127.0.0.1:1,8000", "'8000' is not HOST:PORT"),
+        ("http_extra", "127.0.0.1:1,8000", "'8000' is not HOST:PORT"),
         ("metrics", "9090", "'9090' is not HOST:PORT"),
         ("max_body_bytes", "64XB", "'64XB' is not a size of 1 byte or more, such as 64MiB"),
         ("max_body_bytes", "0", "0 is not a size of 1 byte or more, such as 64MiB"),

@@ -31,9 +31,9 @@ def serving(handler: Callable[..., Any], **options: Any) -> Model[..., Any]:
 
 def copied(ask: Callable[[], Any]) -> dict[str, int]:
     """The bytes that are copied at each step meanwhile."""
-    before = _core.copies()
+    before = _core.copied_bytes()
     ask()
-    return {step: total - before[step] for step, total in _core.copies().items()}
+    return {step: total - before[step] for step, total in _core.copied_bytes().items()}
 
 
 def over_rest(server: Server, x: Any = X) -> None:

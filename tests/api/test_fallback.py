@@ -95,7 +95,7 @@ def test_what_is_marked_does_not_wait_for_the_first() -> None:
         name="processes",
         routes=[ROUTE],
         instances=Processes(1, abandoned_after=0.1),
-        fallback=Fallback("second", after=3, marks=(b"odd", b"\x00\xff")),
+        fallback=Fallback("second", after=3, match_body=(b"odd", b"\x00\xff")),
     )
 
     async def main(client: Client) -> None:
@@ -157,10 +157,10 @@ def test_nothing_is_refused_otherwise() -> None:
         assert said.body.decode().startswith("passed on | ")
 
 
-@pytest.mark.parametrize("marks", [b"a", "a", [b"a"], (b"",), ("a",)])
-def test_marks_that_are_none(marks: Any) -> None:
-    with pytest.raises(ValueError, match=r"^Fallback: marks must be a tuple of bytes that are not empty, not "):
-        Fallback("m", marks=marks)
+@pytest.mark.parametrize("match_body", [b"a", "a", [b"a"], (b"",), ("a",)])
+def test_match_body_that_is_not_valid(match_body: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Fallback: match_body must be a tuple of bytes that are not empty, not "):
+        Fallback("m", match_body=match_body)
 
 
 @pytest.mark.parametrize("after", [0, -1, float("nan"), float("inf"), True, "5"])

@@ -66,7 +66,7 @@ def test_a_request_made_by_hand_may_be_nested() -> None:
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[tuple[Server, service_pb2_grpc.GRPCInferenceServiceStub]]:
-    texts = {"unknown_model_text": "Who is {name}?", "unready_model_text": "{name} sleeps."}
+    texts = {"not_found_message": "Who is {name}?", "not_ready_message": "{name} sleeps."}
     with (
         Server(
             echo,
@@ -134,7 +134,7 @@ def test_a_server_says_of_absent_models_what_it_is_told_to(stub: Stub) -> None:
 
 
 def test_the_same_is_said_over_rest() -> None:
-    with Client(echo, unknown_model_text="Who is {name}?") as client:
+    with Client(echo, not_found_message="Who is {name}?") as client:
         for path in ("/v2/models/nope", "/v2/models/nope/ready"):
             answer = client.get(path)
             assert (answer.status, answer.error()) == (404, "Who is nope?")

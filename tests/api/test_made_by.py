@@ -40,5 +40,5 @@ def test_another_interpreter_has_its_own_packages_and_needs_no_penstock(tmp_path
 
 @pytest.mark.parametrize("name", ["made", "module:", ":made", "module:a b"])
 def test_what_names_no_function_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="made_by names no function"):
-        Processes(1, made_by=(name, {}))
+    with pytest.raises(ValueError, match="factory names no function"):
+        Processes(1, factory=(name, {}))

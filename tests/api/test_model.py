@@ -178,7 +178,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
     shown = {one.name: getattr(definition, one.name) for one in dataclasses.fields(definition) if one.name != "factory"}
     assert shown == {
         "calls": None,
-        "any_shape": False,
+        "check_shapes": True,
         "opaque": False,
         "name": "d",
         "version": "3",

@@ -123,8 +123,8 @@ def beside(request: Request, x: int) -> Any: ...
         ),
         (
             many,
-            {"batching": Batching(split_on_memory=True)},
-            f"{AS_THEY_ARE}Batching(split_on_memory=...) does not go with that",
+            {"batching": Batching(retry_on_oom=True)},
+            f"{AS_THEY_ARE}Batching(retry_on_oom=...) does not go with that",
         ),
         (
             many,
@@ -148,7 +148,7 @@ def test_routes_are_for_requests_as_they_are() -> None:
 
 def test_what_is_no_route_is_refused_with_its_model() -> None:
     with pytest.raises(SignatureError, match=r"""^model 'm': the route "a" has no method or no path, expected"""):
-        _core.InProcess([model(one, name="m", routes=["a"]).definition()], Client(one)._config)
+        _core.InProcessServer([model(one, name="m", routes=["a"]).definition()], Client(one)._config)
 
 
 def test_a_handler_is_called_with_requests_made_by_hand() -> None:

@@ -160,7 +160,7 @@ class Small:
 @pytest.mark.parametrize("error", [BatchTooLarge, OutOfMemoryError])
 @pytest.mark.parametrize("wants_context", [False, True])
 def test_a_batch_that_is_too_large_runs_again_in_halves(error: type[Exception], wants_context: bool) -> None:
-    small = Small(2, lambda: error("no room"), Batching(max_size=8, split_on_memory=True))
+    small = Small(2, lambda: error("no room"), Batching(max_size=8, retry_on_oom=True))
     if wants_context:
         plain = small.handle
 
@@ -169,7 +169,7 @@ def test_a_batch_that_is_too_large_runs_again_in_halves(error: type[Exception], 
             assert all(len(one.id) == 0 and "host" in one.headers for one in ctx.requests)
             return plain(x)
 
-        small.model = model(handle, name="m", batching=Batching(max_size=8, split_on_memory=True), **ONE)
+        small.model = model(handle, name="m", batching=Batching(max_size=8, retry_on_oom=True), **ONE)
     answers = small.ask([1] * 8)
     assert [answer.status for answer in answers] == [200] * 8
     # The size is remembered: no batch of four is tried twice.
@@ -177,7 +177,7 @@ def test_a_batch_that_is_too_large_runs_again_in_halves(error: type[Exception], 
 
 
 def test_a_request_that_is_too_large_by_itself_is_told_so_alone() -> None:
-    small = Small(2, lambda: BatchTooLarge("3 rows are too many"), Batching(max_size=8, split_on_memory=True))
+    small = Small(2, lambda: BatchTooLarge("3 rows are too many"), Batching(max_size=8, retry_on_oom=True))
     answers = small.ask([1, 3, 1, 2])
     assert [answer.status for answer in answers] == [200, 413, 200, 200]
     assert answers[1].error() == "3 rows are too many"

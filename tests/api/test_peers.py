@@ -17,9 +17,9 @@ import pytest
 from penstock import (
     Batching,
     Context,
+    Donated,
     HandlerError,
     InvalidInput,
-    Moved,
     Overloaded,
     Processes,
     Queueing,
@@ -226,9 +226,9 @@ def test_an_array_that_is_kept_is_copied_once_and_one_that_is_moved_never() -> N
 
     def outer(ctx: Context) -> None:
         kept = np.ones(BYTES // 4, np.float32)
-        before = _core.copies()
+        before = _core.copied_bytes()
         answer = ctx.models["inner"](kept)
-        after = _core.copies()
+        after = _core.copied_bytes()
         seen["kept"] = {step: after[step] - before[step] for step in after if after[step] != before[step]}
         # The handler that wrote to its input did so to its own.
         assert kept.max() == 1
@@ -237,8 +237,8 @@ def test_an_array_that_is_kept_is_copied_once_and_one_that_is_moved_never() -> N
         assert answer.flags.writeable
         assert answer.max() == 8
         moved = answer
-        again = ctx.models["inner"](Moved(moved))
-        assert _core.copies() == after
+        again = ctx.models["inner"](Donated(moved))
+        assert _core.copied_bytes() == after
         assert address(moved) == seen["given"]
         assert address(again) == seen["answer"]
 
@@ -258,9 +258,9 @@ def test_what_cannot_be_moved_is_copied_and_nothing_is_moved_twice() -> None:
         frozen.setflags(write=False)
         sparse = np.ones((BYTES, 2), np.float32)[:, 0]
         for array in (frozen, sparse):
-            ctx.models["inner"](Moved(array))
+            ctx.models["inner"](Donated(array))
             assert array.max() == 1
-        moved = Moved(np.ones(1, np.float32))
+        moved = Donated(np.ones(1, np.float32))
         ctx.models["inner"](moved)
         with pytest.raises(ValueError, match="input 'x': what was moved is gone, and cannot be moved again"):
             ctx.models["inner"](moved)
@@ -279,9 +279,9 @@ def test_an_answer_that_is_handed_on_is_not_copied() -> None:
         return ctx.models["inner"](x)
 
     with Client(fresh, outer) as client:
-        before = _core.copies()
+        before = _core.copied_bytes()
         answer = client.infer("outer", {"x": ONE})["y"]
-        after = _core.copies()
+        after = _core.copied_bytes()
     assert answer.min() == 7
     assert {step: after[step] - before[step] for step in ("gather", "hand-out", "encode")} == dict.fromkeys(
         ("gather", "hand-out", "encode"), 0

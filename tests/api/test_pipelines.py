@@ -136,9 +136,9 @@ def test_nothing_is_copied_between_steps() -> None:
         return model(name=name, **LARGE)(handler)
 
     with Client(stage("first"), stage("second"), chain()) as client:
-        before = _core.copies()
+        before = _core.copied_bytes()
         answer = client.infer("p", {"x": np.zeros(BYTES // 4, np.float32)})["y"]
-        after = _core.copies()
+        after = _core.copied_bytes()
     assert (answer.min(), answer.max()) == (6, 6)
     assert seen["second gets"] == seen["first gives"]
     assert {step: after[step] - before[step] for step in after if after[step] != before[step]} == {"receive": BYTES}

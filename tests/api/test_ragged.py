@@ -318,8 +318,8 @@ def test_mistakes_are_named(make: Any, text: str) -> None:
         ({"inputs": [RAGGED]}, "rows of input 'x' differ in length, which needs batching="),
         ({"inputs": [RAGGED], "batching": Batching(sizes=[2])}, r"Batching\(sizes=...\) does not go with rows"),
         (
-            {"inputs": [FILLED], "batching": Batching(split_on_memory=True), "instances": Processes(1)},
-            "Processes go with split_on_memory=True or rows that differ in length",
+            {"inputs": [FILLED], "batching": Batching(retry_on_oom=True), "instances": Processes(1)},
+            "Processes go with retry_on_oom=True or rows that differ in length",
         ),
         ({"batching": Batching(window=2)}, "window needs an input whose rows may differ in length"),
         ({"outputs": [FILLED], "batching": Batching()}, "output 'x' has pad; only inputs are filled up"),

@@ -41,7 +41,7 @@ def test_what_would_be_late_is_refused_only_if_asked() -> None:
                 block[0].enter()
             return x
 
-        batching = Batching(max_size=1, target_p99=timedelta(milliseconds=30), refuse_late=refuses)
+        batching = Batching(max_size=1, target_p99=timedelta(milliseconds=30), reject_late=refuses)
         with Server(model(handle, name="m", batching=batching, **ONE), http="127.0.0.1:0", grpc=None) as server:
             url = server.http_url
 
@@ -76,10 +76,10 @@ def test_what_would_be_late_is_refused_only_if_asked() -> None:
         ({"target_p99": 0}, "target_p99 must be above 0 and at most 3600 seconds, not 0"),
         ({"target_p99": True}, "target_p99 must be above 0"),
         ({"target_p99": "1s"}, "target_p99 must be above 0"),
-        ({"refuse_late": True}, "refuse_late goes by target_p99, which is not given"),
+        ({"reject_late": True}, "reject_late goes by target_p99, which is not given"),
         (
-            {"target_p99": 1, "refuse_late": True, "cost": Dim("x"), "max_cost": 1},
-            "refuse_late goes by rows; it does not go with cost",
+            {"target_p99": 1, "reject_late": True, "cost": Dim("x"), "max_cost": 1},
+            "reject_late goes by rows; it does not go with cost",
         ),
     ],
 )

@@ -19,9 +19,9 @@ LARGE, SMALL = 64 << 10, (64 << 10) - 4
 
 def copied(run: Callable[[], Any]) -> dict[str, int]:
     """Bytes that were copied meanwhile, by step; steps without copies are left out."""
-    before = _core.copies()
+    before = _core.copied_bytes()
     run()
-    after = _core.copies()
+    after = _core.copied_bytes()
     return {step: after[step] - before[step] for step in after if after[step] != before[step]}
 
 

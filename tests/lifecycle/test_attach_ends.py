@@ -273,10 +273,10 @@ penstock.attach(sys.argv[1], penstock.model(name="loads", **FLOATS)(Loads))
 @pytest.mark.fault("says nonsense")
 def test_a_line_on_which_nonsense_is_said_ends_and_harms_nobody(server: Server, place: str) -> None:
     for nonsense in (b"", b"\x05\0\0\0\0\0\0\0[1,2]", b"\xff" * 64, b"\x0c\0\0\0\0\0\0\0" + b'{"parts":[]}'):
-        line = _core.Line.connect(place.removeprefix("unix:"))
-        line.say(nonsense, [])
+        line = _core.ControlChannel.connect(place.removeprefix("unix:"))
+        line.send(nonsense, [])
         with pytest.raises(EOFError):
-            line.hear(10.0)
+            line.receive(10.0)
     for asked in (
         {"do": "attach", "penstock": "0.0.0", "models": []},
         {"do": "attach", "penstock": _core.version},
@@ -289,7 +289,7 @@ def test_a_line_on_which_nonsense_is_said_ends_and_harms_nobody(server: Server, 
 def _asked(place: str, asked: dict[str, Any]) -> dict[str, Any]:
     from penstock._attach import messages
 
-    line = _core.Line.connect(place.removeprefix("unix:"))
+    line = _core.ControlChannel.connect(place.removeprefix("unix:"))
     messages.send(line, asked)
     heard = messages.receive(line, 10.0)
     assert heard is not None

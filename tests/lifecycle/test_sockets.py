@@ -228,7 +228,7 @@ def test_http_listens_on_more_addresses(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     also = [address, f"unix:{tmp_path}/also.sock"]
-    with Server(double, http="127.0.0.1:0", grpc=None, http_also=also) as server:
+    with Server(double, http="127.0.0.1:0", grpc=None, http_extra=also) as server:
         for url in (server.http_url, f"http://{address}", also[1]):
             assert infer(url, "double", {"x": X}).array("y").tolist() == [2, 4]
 

@@ -186,7 +186,7 @@ def test_names_are_allowed() -> None:
 
 def test_other_listeners_ask_for_a_name_only_if_one_is_set(tmp_path: Path) -> None:
     path = f"unix:{tmp_path}/socket"
-    with Server(same, http="0.0.0.0:0", http_also=path, grpc=None) as server:
+    with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None) as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
         assert called(url, "any.example").status == called(path, "any.example").status == 200
         # A page whose name is made to lead here is of its own origin.
@@ -195,7 +195,7 @@ def test_other_listeners_ask_for_a_name_only_if_one_is_set(tmp_path: Path) -> No
         assert refused.status == 403
         assert refused.error().startswith("only inference is open to web pages by any name: the header 'Host' is 'any")
         assert ask_at(url, {"Host": "10.1.2.3:8000", "Origin": "http://10.1.2.3:8000"}).status == 200
-    with Server(same, http="0.0.0.0:0", http_also=path, grpc=None, allowed_hosts="any.example") as server:
+    with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None, allowed_hosts="any.example") as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
         assert called(url, "any.example").status == called(path, "other.example").status == 200
         assert called(url, "other.example").status == 403

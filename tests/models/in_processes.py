@@ -258,7 +258,7 @@ def padded(x: Any) -> Any:
     return np.full_like(x, 100 * len(x) + x.sum())
 
 
-@model(name="short", instances=Processes(1), batching=Batching(8, max_delay=60, split_on_memory=True), **COLUMN)
+@model(name="short", instances=Processes(1), batching=Batching(8, max_delay=60, retry_on_oom=True), **COLUMN)
 def short_of_memory(x: Any) -> Any:
     """Holds two rows."""
     if len(x) > 2:

@@ -74,7 +74,7 @@ def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) 
 class Attached:
     """Models of this process that a server in another process serves. Created by `attach`."""
 
-    def __init__(self, connection: _core.Line) -> None:
+    def __init__(self, connection: _core.ControlChannel) -> None:
         self._connection = connection
         self._request_lock = threading.Lock()
         self._responses: SimpleQueue[dict[str, Any]] = SimpleQueue()
@@ -114,7 +114,9 @@ class Attached:
         with self._request_lock:
             # For each instance the server's end of a channel, and the end of this process.
             channels = [
-                (definition, *_core.Channel.pair()) for definition in definitions for _ in range(definition.instances)
+                (definition, *_core.InstanceChannel.pair())
+                for definition in definitions
+                for _ in range(definition.instances)
             ]
             message = {"do": "attach", "penstock": _core.version, "models": descriptions}
             self._send(message, parts, [server_end for _, server_end, _ in channels])
@@ -214,13 +216,13 @@ class Attached:
     def _end(self, reason: str) -> None:
         if self._reason is None:
             self._reason = reason
-        self._connection.hang_up()
+        self._connection.close()
         self._ended.set()
         # Wakes a thread that waits for a response.
         self._responses.put(messages.error_message(Unavailable(self._reason)))
 
 
-def _connect(address: str, timeout: float) -> _core.Line:
+def _connect(address: str, timeout: float) -> _core.ControlChannel:
     from penstock import _core
 
     until = time.monotonic() + timeout
@@ -228,7 +230,7 @@ def _connect(address: str, timeout: float) -> _core.Line:
         problem = "no server is there that was started with attach"
         for path in socket_path.candidates(address):
             try:
-                connection = _core.Line.connect(path)
+                connection = _core.ControlChannel.connect(path)
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
                 continue
             except OSError as error:

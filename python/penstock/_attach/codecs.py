@@ -170,15 +170,15 @@ def _write_resources(resources: Resources) -> dict[str, Any]:
 
 
 def _write_fallback(fallback: Fallback) -> list[Any]:
-    return [fallback.model, fallback.after, list(map(_write_bytes, fallback.marks))]
+    return [fallback.model, fallback.after, list(map(_write_bytes, fallback.match_body))]
 
 
 def _read_fallback(value: Any) -> Fallback:
     if not isinstance(value, list) or len(value) != 3:
-        raise TypeError(f"got {value!r}, expected [model, after, marks]")
-    name, after, marks = value
+        raise TypeError(f"got {value!r}, expected [model, after, match_body]")
+    name, after, match_body = value
     checked_name("the fallback's name", _read_text(name).removeprefix(":"))
-    return Fallback(name, after, tuple(map(_read_bytes, marks)))
+    return Fallback(name, after, tuple(map(_read_bytes, match_body)))
 
 
 def _record(kind: Any) -> Codec:

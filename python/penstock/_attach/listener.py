@@ -36,11 +36,11 @@ class Listener:
         BindError: a socket cannot be listened on.
     """
 
-    def __init__(self, setting: str, addresses: list[str | None], models: _core.Models, own: ModelTable) -> None:
+    def __init__(self, setting: str, addresses: list[str | None], models: _core.ModelRegistry, own: ModelTable) -> None:
         from penstock import _core
 
         self._table = AttachedModels(models, own)
-        self._sockets: list[_core.Door] = []
+        self._sockets: list[_core.Listener] = []
         self._closed = False
         paths = _socket_paths(setting, addresses)
         self.address = f"unix:{paths[0]}"
@@ -48,7 +48,7 @@ class Listener:
         try:
             for path in paths:
                 try:
-                    self._sockets.append(_core.Door(path))
+                    self._sockets.append(_core.Listener(path))
                 except OSError as error:
                     raise BindError(f"attach: cannot listen on unix:{path}: {error}") from None
         except BaseException:
@@ -78,11 +78,11 @@ class Listener:
         """Empty: a session that does not end is abandoned."""
         return []
 
-    def _accept(self, socket: _core.Door) -> None:
+    def _accept(self, socket: _core.Listener) -> None:
         while not self._closed:
             # A process that is already gone, or a lack of descriptors, must not end the listener.
             with suppress(OSError):
-                connection = socket.next(_ACCEPT_TIMEOUT)
+                connection = socket.accept(_ACCEPT_TIMEOUT)
                 if connection is not None and socket_path.check_peer(connection):
                     self._table.sessions.add(Session(connection, self._table))
 

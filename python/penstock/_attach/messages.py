@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import errors
 
 if TYPE_CHECKING:
-    from penstock._core import Channel, Line
+    from penstock._core import ControlChannel, InstanceChannel
 
 __all__ = ["error_from_message", "error_message", "pack", "receive", "send"]
 
@@ -30,14 +30,17 @@ _KINDS: dict[str, type[errors.PenstockError]] = {
 
 
 def send(
-    connection: Line, message: Mapping[str, Any], parts: Iterable[bytes] = (), channels: Iterable[Channel] = ()
+    connection: ControlChannel,
+    message: Mapping[str, Any],
+    parts: Iterable[bytes] = (),
+    channels: Iterable[InstanceChannel] = (),
 ) -> None:
     """Sends a message with its binary parts, and passes the channels to the other process.
 
     Raises:
         OSError: the other end is gone, or does not read.
     """
-    connection.say(pack(message, parts), list(channels))
+    connection.send(pack(message, parts), list(channels))
 
 
 def pack(message: Mapping[str, Any], parts: Iterable[bytes] = ()) -> bytes:
@@ -47,14 +50,16 @@ def pack(message: Mapping[str, Any], parts: Iterable[bytes] = ()) -> bytes:
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
-def receive(connection: Line, timeout: float | None = None) -> tuple[dict[str, Any], list[bytes], list[Channel]] | None:
+def receive(
+    connection: ControlChannel, timeout: float | None = None
+) -> tuple[dict[str, Any], list[bytes], list[InstanceChannel]] | None:
     """The next message, its parts and its channels; None if none arrives within `timeout` seconds.
 
     Raises:
         EOFError: the connection is closed.
         ValueError, OSError: not a valid message.
     """
-    received = connection.hear(timeout)
+    received = connection.receive(timeout)
     if received is None:
         return None
     message, channels = received

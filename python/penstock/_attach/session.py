@@ -30,10 +30,10 @@ class Session:
         table: The attached models of all sessions.
     """
 
-    def __init__(self, connection: _core.Line, table: AttachedModels) -> None:
+    def __init__(self, connection: _core.ControlChannel, table: AttachedModels) -> None:
         self._connection, self._table = connection, table
         self._send_lock = threading.Lock()
-        self._channels: list[_core.Channel] = []
+        self._channels: list[_core.InstanceChannel] = []
         self._keys: list[Key] = []
         """Models that it has attached, or that are being attached."""
         self._disconnected = False
@@ -44,7 +44,7 @@ class Session:
         """Reports the reason to the process, and closes the connection."""
         with suppress(OSError):
             self._send({"end": reason})
-        self._connection.hang_up()
+        self._connection.close()
 
     def _run(self) -> None:
         reason = "it has left"
@@ -59,7 +59,7 @@ class Session:
         finally:
             self._disconnect(reason)
 
-    def _carry_out(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+    def _carry_out(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.InstanceChannel]) -> None:
         command = message.get("do")
         if command == "attach":
             with self._table.lock:
@@ -75,21 +75,21 @@ class Session:
         else:
             raise ValueError(f"unknown command {command!r}")
 
-    def _attach(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+    def _attach(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.InstanceChannel]) -> None:
         try:
             self._publish(message, parts, channels)
         except BaseException as error:
             if not isinstance(error, PenstockError):
                 _log.exception("models could not be attached")
             for channel in channels:
-                channel.hang_up()
+                channel.close()
             response = messages.error_message(error)
         else:
             response = {"do": "serve"}
         with suppress(OSError):
             self._send(response)
 
-    def _publish(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> None:
+    def _publish(self, message: dict[str, Any], parts: list[bytes], channels: list[_core.InstanceChannel]) -> None:
         definitions = _read_definitions(message, parts, channels)
         keys = [(definition.name, definition.version) for definition in definitions]
         self._table.reserve(keys)
@@ -127,8 +127,8 @@ class Session:
         names = self._withdraw()
         # Batches that have not finished fail now.
         for channel in self._channels:
-            channel.hang_up()
-        self._connection.hang_up()
+            channel.close()
+        self._connection.close()
         if lost and not self._table.models.closed:
             _log.warning("the process that attached models is gone (%s): %s", reason, names)
         self._table.sessions.discard(self)
@@ -138,7 +138,9 @@ class Session:
             messages.send(self._connection, message)
 
 
-def _read_definitions(message: dict[str, Any], parts: list[bytes], channels: list[_core.Channel]) -> list[Definition]:
+def _read_definitions(
+    message: dict[str, Any], parts: list[bytes], channels: list[_core.InstanceChannel]
+) -> list[Definition]:
     from penstock import _core
 
     if (version := message.get("penstock")) != _core.version:

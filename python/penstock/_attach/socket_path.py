@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from penstock.errors import BindError, ConfigError, Unavailable
 
 if TYPE_CHECKING:
-    from penstock._core import Line
+    from penstock._core import ControlChannel
 
 __all__ = ["candidates", "check_peer", "create"]
 
@@ -63,7 +63,7 @@ def candidates(address: str) -> list[str]:
     return paths
 
 
-def check_peer(connection: Line) -> bool:
+def check_peer(connection: ControlChannel) -> bool:
     """Whether the process at the other end belongs to this user, by the kernel's credentials.
 
     If it does, the connection ends when that process ends.
@@ -73,7 +73,7 @@ def check_peer(connection: Line) -> bool:
     process, user, _ = _CREDENTIALS.unpack(credentials)
     if user != os.geteuid():
         return False
-    connection.watch(process)
+    connection.watch_process(process)
     return True
 
 

@@ -27,7 +27,7 @@ class AttachedModels:
         own: The server's own models, whose names cannot be attached.
     """
 
-    def __init__(self, models: _core.Models, own: ModelTable) -> None:
+    def __init__(self, models: _core.ModelRegistry, own: ModelTable) -> None:
         self.models, self._own = models, own
         self.lock = threading.RLock()
         """Guards all changes of the attached models."""
@@ -59,7 +59,7 @@ class AttachedModels:
             self._reserved.difference_update(keys)
             self._share_names()
 
-    def publish(self, ready: Sequence[tuple[Key, _core.Prepared]]) -> None:
+    def publish(self, ready: Sequence[tuple[Key, _core.PreparedModel]]) -> None:
         """Lets models serve whose instances are built."""
         for name in dict.fromkeys(name for (name, _), _ in ready):
             versions = [model for (other, _), model in ready if other == name]

@@ -69,7 +69,7 @@ class Workers:
 
     def start(
         self,
-        instances: Sequence[tuple[Definition, _core.Channel]],
+        instances: Sequence[tuple[Definition, _core.InstanceChannel]],
         failed: Callable[[str, BaseException | None], object],
     ) -> Group:
         """Starts a thread for each instance, which builds its handler there.
@@ -105,7 +105,7 @@ class Workers:
 
 def _work(
     definition: Definition,
-    channel: _core.Channel,
+    channel: _core.InstanceChannel,
     group: Group,
     failed: Callable[[str, BaseException | None], object],
 ) -> None:
@@ -113,7 +113,7 @@ def _work(
     from penstock._runtime import forks
 
     forks.watch()
-    worker = _core.Worker.attached(channel)
+    worker = _core.Worker.attach(channel)
     try:
         if not worker.serve(for_single_instance(definition)):
             failed(definition.name, None)
@@ -124,4 +124,4 @@ def _work(
         group.failures.append(error)
         # The server may be gone, or may have closed the channel.
         with contextlib.suppress(OSError):
-            worker.failed(tracebacks.summary(error), tracebacks.user_traceback(error))
+            worker.load_failed(tracebacks.summary(error), tracebacks.user_traceback(error))

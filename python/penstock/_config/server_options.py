@@ -17,7 +17,7 @@ class ServerOptions(TypedDict, total=False):
 
     http: str | None
     grpc: str | None
-    http_also: str | Iterable[str]
+    http_extra: str | Iterable[str]
     metrics: str | None
     allowed_hosts: str | Iterable[str]
     io_threads: int
@@ -49,8 +49,8 @@ class ServerOptions(TypedDict, total=False):
     trace_sampler: str
     server_name: str
     server_version: str | None
-    unknown_model_text: str
-    unready_model_text: str
+    not_found_message: str
+    not_ready_message: str
     shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]

@@ -71,7 +71,7 @@ def _check_ragged(
         raise SignatureError(
             f"{where}: Batching(sizes=...) does not go with rows that differ in length ({ragged[0]!r})"
         )
-    if processes and batching.split_on_memory:
+    if processes and batching.retry_on_oom:
         raise SignatureError(
-            f"{where}: Processes go with split_on_memory=True or rows that differ in length ({ragged[0]!r}), not both"
+            f"{where}: Processes go with retry_on_oom=True or rows that differ in length ({ragged[0]!r}), not both"
         )

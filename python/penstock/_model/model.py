@@ -191,7 +191,7 @@ class Model(Generic[P, R]):
             warmup=None if self._warmup is None else WarmupRequests(self._warmup),
             buckets=self._buckets,
             calls=self.calls,
-            any_shape=not self._options.get("check_shapes", True),
+            check_shapes=self._options.get("check_shapes", True),
             open=self.open,
             routes=self.routes,
             fallback=self._fallback,

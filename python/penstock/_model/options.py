@@ -226,8 +226,8 @@ def check_processes(
     """
     if processes is None:
         return
-    if batching is not None and batching.sizes and batching.split_on_memory:
-        raise SignatureError(f"{where}: Processes go with Batching(sizes=...) or split_on_memory=True, not with both")
+    if batching is not None and batching.sizes and batching.retry_on_oom:
+        raise SignatureError(f"{where}: Processes go with Batching(sizes=...) or retry_on_oom=True, not with both")
     if max_concurrency is not None:
         raise SignatureError(f"{where}: max_concurrency is for threads; a process computes one call at a time")
 

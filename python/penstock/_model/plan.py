@@ -12,7 +12,7 @@ from penstock._spec.versions import version_key
 from penstock.errors import SignatureError
 
 if TYPE_CHECKING:
-    from penstock._core import Held
+    from penstock._core import TensorHandle
     from penstock._model.pipeline import Pipeline, Step
     from penstock._runtime.peers import Peers
     from penstock._spec.definition import Definition
@@ -51,7 +51,7 @@ class Plan:
         self._uses.update(pipeline.outputs)
         self._is_chain = all(before in step.after for before, step in zip(self._steps, self._steps[1:], strict=False))
 
-    async def run(self, *given: Any) -> tuple[Held, ...]:
+    async def run(self, *given: Any) -> tuple[TensorHandle, ...]:
         """Answers one request."""
         *tensors, ctx = given
         run = _Run(ctx.models, dict(zip((one.name for one in self.inputs), tensors, strict=True)), Counter(self._uses))
@@ -190,14 +190,14 @@ class _Run:
 
     __slots__ = ("_models", "_tensors", "_uses")
 
-    def __init__(self, models: Peers, tensors: dict[str, Held | None], uses: Counter[str]) -> None:
+    def __init__(self, models: Peers, tensors: dict[str, TensorHandle | None], uses: Counter[str]) -> None:
         self._models, self._tensors, self._uses = models, tensors, uses
 
     async def step(self, step: _Bound) -> None:
         """Has a step's model answer."""
         which = step.model if step.version is None else (step.model, step.version)
         named = {name: self.take(tensor) for name, (tensor, _) in step.inputs.items()}
-        outputs = await self._models[which]._outputs([], named, held=True)
+        outputs = await self._models[which]._outputs([], named, as_handles=True)
         for name, (tensor, _) in step.outputs.items():
             if self._uses[tensor]:
                 self._tensors[tensor] = outputs[name]

@@ -22,7 +22,7 @@ _NEEDS_TENSORS = {
 }
 """The options that say something of declared tensors, and why they do not go with requests as they are."""
 
-_JOINS: dict[str, object] = {"sizes": (), "cost": None, "window": None, "split_on_memory": False}
+_JOINS: dict[str, object] = {"sizes": (), "cost": None, "window": None, "retry_on_oom": False}
 """What a batching says of joined rows, and how it is left out."""
 
 

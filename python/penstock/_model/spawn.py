@@ -64,8 +64,8 @@ def _arguments(title: str, *, elsewhere: bool) -> list[str]:
 
 
 def _payload(processes: Processes, definition: Definition, model: Model[..., Any]) -> bytes:
-    if processes.made_by is not None:
-        function, arguments = processes.made_by
+    if processes.factory is not None:
+        function, arguments = processes.factory
         return payload_kind.MADE + json.dumps({"function": function, "arguments": json.loads(arguments)}).encode()
     if (place := _place(model)) is not None:
         path, name = place

@@ -92,6 +92,6 @@ def _update_index(manager: ModelManager, name: str) -> None:
         manager.table.forget(name)
 
 
-def _check_open(models: _core.Models) -> None:
+def _check_open(models: _core.ModelRegistry) -> None:
     if models.closed:
         raise Unavailable("the server is shutting down") from None

@@ -46,7 +46,7 @@ class Control(Protocol):
         """Unloads a model."""
 
 
-def carry_out(control: Control, command: _core.Command, *, takes_files: bool) -> None:
+def carry_out(control: Control, command: _core.RepositoryCommand, *, takes_files: bool) -> None:
     """Executes a client's request with `control`, and responds."""
     name, load = command.model, command.load
 
@@ -62,16 +62,16 @@ def carry_out(control: Control, command: _core.Command, *, takes_files: bool) ->
     respond(command, run)
 
 
-def respond(command: _core.Command, run: Callable[[], None]) -> None:
+def respond(command: _core.RepositoryCommand, run: Callable[[], None]) -> None:
     """Runs a client's request, and responds with success or with the error."""
     try:
         run()
     except PenstockError as error:
-        command.refuse(error.kind if not isinstance(error, StartupError) else "handler", str(error))
+        command.fail(error.kind if not isinstance(error, StartupError) else "handler", str(error))
     except BaseException:
         # Code of a model may raise SystemExit and the like, which must not end this thread.
         name = failures.printable(command.model)
         _log.exception("model '%s': loading it failed", name)
-        command.refuse("internal", f"model '{name}': the server failed to load it")
+        command.fail("internal", f"model '{name}': the server failed to load it")
     else:
-        command.done()
+        command.succeed()

@@ -81,7 +81,7 @@ class ModelManager:
                 definitions += [version, *([version.explainer] if version.explainer else [])]
         return definitions
 
-    def run(self, models: _core.Models) -> None:
+    def run(self, models: _core.ModelRegistry) -> None:
         """Manages the models of a server that has started, on a thread of its own."""
         self.table.connect(models)
         if self._config.model_control == "none":
@@ -140,7 +140,7 @@ class ModelManager:
         next_poll = time.monotonic() + interval
         while not models.closed:
             wait = max(0.0, next_poll - time.monotonic())
-            command = models.next(min(wait, _GARBAGE_INTERVAL) if self.table.has_garbage else wait)
+            command = models.next_command(min(wait, _GARBAGE_INTERVAL) if self.table.has_garbage else wait)
             if command is not None and self._control is not None:
                 # Without the lock: the control calls `Server.add` and `Server.remove`, which take it.
                 carry_out(self._control, command, takes_files=self._config.load_files)
@@ -154,7 +154,7 @@ class ModelManager:
                     next_poll = time.monotonic() + interval
                 self.table.collect_garbage()
 
-    def _carry_out(self, command: _core.Command) -> None:
+    def _carry_out(self, command: _core.RepositoryCommand) -> None:
         name, load = command.model, command.load
         respond(command, lambda: self._loader.unload(name) if load is None else self._loader.load(name, *load))
         if load is not None and load[1]:

@@ -19,11 +19,11 @@ class ReadyVersion:
 
     version: str
     fingerprint: object
-    model: _core.Prepared
-    explainer: _core.Prepared | None
+    model: _core.PreparedModel
+    explainer: _core.PreparedModel | None
 
     @classmethod
-    def build(cls, models: _core.Models, definition: Definition, fingerprint: object) -> ReadyVersion:
+    def build(cls, models: _core.ModelRegistry, definition: Definition, fingerprint: object) -> ReadyVersion:
         """Builds a version, and its explainer before it."""
         explainer = models.prepare(definition.explainer) if definition.explainer else None
         return cls(definition.version, fingerprint, models.prepare(definition), explainer)

@@ -26,16 +26,16 @@ class ModelTable:
         self.states: dict[str, ModelState] = {}
         self.attached: frozenset[str] = frozenset()
         """Names that attached processes have reserved; the server does not load models of these names."""
-        self._models: _core.Models | None = None
+        self._models: _core.ModelRegistry | None = None
         self._replaced = 0
         """Versions that were swapped out, and whose code may still be in memory."""
 
-    def connect(self, models: _core.Models) -> None:
+    def connect(self, models: _core.ModelRegistry) -> None:
         """Connects the table to the models of a server that has started."""
         self._models = models
 
     @property
-    def models(self) -> _core.Models:
+    def models(self) -> _core.ModelRegistry:
         """The models of the running server."""
         assert self._models is not None, "the server has not started"
         return self._models
@@ -109,7 +109,7 @@ class ModelTable:
 
     def describe(self, name: str, loading: Iterable[str] = ()) -> None:
         """Updates a model's entries in the index."""
-        self.models.describe(name, self.state(name).index_entries(loading))
+        self.models.set_states(name, self.state(name).index_entries(loading))
 
     def announce(self, names: Collection[str]) -> None:
         """Adds models that can be loaded to the index, and removes others that do not serve."""
@@ -123,6 +123,6 @@ class ModelTable:
 
     def collect_garbage(self) -> None:
         """Frees the code of replaced versions once they have ended: a module and its functions refer to each other."""
-        if self._replaced and (leaving := self.models.leaving()) < self._replaced:
+        if self._replaced and (leaving := self.models.draining_count()) < self._replaced:
             gc.collect()
             self._replaced = leaving

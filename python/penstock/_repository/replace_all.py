@@ -60,7 +60,7 @@ def replace_given(manager: ModelManager, read: Callable[[], Iterable[Definition]
 
 
 def check_routes(
-    models: _core.Models, ready: Mapping[str, Iterable[ReadyVersion]], leaving: Iterable[str] = ()
+    models: _core.ModelRegistry, ready: Mapping[str, Iterable[ReadyVersion]], leaving: Iterable[str] = ()
 ) -> None:
     """Checks that no two models share a route, apart from those in `leaving`, which are about to end.
 

@@ -13,25 +13,25 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock._core import Call, Port
+    from penstock._core import BatchCall, CallQueue
     from penstock._spec.definition import Handler
 
 __all__ = ["computes", "new_loop", "report_blocked", "run"]
 
-computes: ContextVar[Call | None] = ContextVar("computes", default=None)
+computes: ContextVar[BatchCall | None] = ContextVar("computes", default=None)
 """The call that the current task computes. Tasks that it starts inherit it."""
 _OWN = ("asyncio", "uvloop", "penstock")
 """Packages whose frames do not belong to the handler."""
 
 
-def run(factory: Callable[[], Handler], port: Port) -> None:
+def run(factory: Callable[[], Handler], queue: CallQueue) -> None:
     """Builds a handler on a new event loop, and computes the calls of the port until it is closed.
 
     The loop is from uvloop if that is installed.
     """
     loop = new_loop()
     try:
-        loop.run_until_complete(_Instance(loop, port).run(factory))
+        loop.run_until_complete(_Instance(loop, queue).run(factory))
     finally:
         try:
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -53,56 +53,56 @@ def new_loop() -> asyncio.AbstractEventLoop:
 class _Instance:
     """A handler, and the tasks that compute its calls."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, port: Port) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, queue: CallQueue) -> None:
         self._loop = loop
-        self._port = port
+        self._queue = queue
         self._handler: Any = None
-        self._active: dict[asyncio.Task[None], Call] = {}
+        self._active: dict[asyncio.Task[None], BatchCall] = {}
         self._cancelled: set[asyncio.Task[None]] = set()
-        self._waiting: dict[Call, asyncio.Future[None]] = {}
+        self._waiting: dict[BatchCall, asyncio.Future[None]] = {}
         self._closed = loop.create_future()
 
     async def run(self, factory: Callable[[], Handler]) -> None:
-        self._port.runs_on(threading.get_ident())
+        self._queue.set_thread(threading.get_ident())
         try:
             handler = factory()
         except BaseException as raised:
-            self._port.failed(raised)
+            self._queue.load_failed(raised)
             return
         self._handler = handler.call
         # Chosen once, not for each request.
-        self._compute = self._stream if self._port.streams else self._answer
-        self._loop.add_reader(self._port.fileno(), self._read_port)
-        self._port.built(handler.close_sequence)
+        self._compute = self._stream if self._queue.streams else self._answer
+        self._loop.add_reader(self._queue.fileno(), self._read_events)
+        self._queue.loaded(handler.close_sequence)
         try:
             await self._closed
             while self._active:
                 await asyncio.wait(list(self._active))
         finally:
-            self._loop.remove_reader(self._port.fileno())
-        self._port.close_sequences()
+            self._loop.remove_reader(self._queue.fileno())
+        self._queue.close_sequences()
         try:
             closing: Any = handler.close()
             if inspect.isawaitable(closing):
                 await closing
         except Exception as raised:
-            self._port.log(raised)
+            self._queue.log_exception(raised)
 
-    def _read_port(self) -> None:
-        """Handles events of the port: new calls, callers that have left, readers that have made room."""
-        events = self._port.take()
+    def _read_events(self) -> None:
+        """Handles events of the queue: new calls, callers that have left, readers that have made room."""
+        events = self._queue.take()
         for call in events.calls:
             task = self._loop.create_task(self._compute(call))
             self._active[task] = call
             task.add_done_callback(self._done)
-        if events.moved:
+        if events.clients_changed:
             for task, call in list(self._active.items()):
                 # Cancel once: cleaning up may take the handler several steps.
-                if not call.wanted and task not in self._cancelled:
+                if not call.has_clients and task not in self._cancelled:
                     self._cancelled.add(task)
                     task.cancel()
             for call, room in list(self._waiting.items()):
-                if not room.done() and not call.full:
+                if not room.done() and not call.is_full:
                     room.set_result(None)
         if events.closed and not self._closed.done():
             self._closed.set_result(None)
@@ -111,16 +111,16 @@ class _Instance:
         del self._active[task]
         self._cancelled.discard(task)
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: BatchCall) -> None:
         _enter(call)
         try:
             returned = await self._handler(*call.arguments)
         except BaseException as raised:
             _fail(call, raised)
         else:
-            call.answer(returned)
+            call.respond(returned)
 
-    async def _stream(self, call: Call) -> None:
+    async def _stream(self, call: BatchCall) -> None:
         chunks: Any = None
         _enter(call)
         try:
@@ -141,35 +141,35 @@ class _Instance:
             await _close(chunks)
         except Exception as raised:
             # The callers have their responses already, so the log gets the error.
-            self._port.log(raised)
+            self._queue.log_exception(raised)
         finally:
-            call.end()
+            call.end_stream()
 
-    async def _room(self, call: Call) -> bool:
+    async def _room(self, call: BatchCall) -> bool:
         """Waits until every caller has read. Returns whether any of them wants more."""
-        while call.full:
+        while call.is_full:
             room = self._waiting[call] = self._loop.create_future()
             try:
-                await asyncio.wait_for(room, self._port.patience)
+                await asyncio.wait_for(room, self._queue.read_timeout)
             except asyncio.TimeoutError:
-                call.give_up_full()
+                call.drop_slow_clients()
             finally:
                 del self._waiting[call]
-        return call.wanted
+        return call.has_clients
 
 
-def _enter(call: Call) -> None:
+def _enter(call: BatchCall) -> None:
     """Binds the current task to its call, and to the call's span. Each task has a context of its own."""
     computes.set(call)
-    if call.trace is not None:
+    if call.trace_context is not None:
         from penstock._runtime import tracing
 
-        tracing.attach(*call.trace)
+        tracing.attach(*call.trace_context)
 
 
-def _fail(call: Call, raised: BaseException) -> None:
-    if isinstance(raised, asyncio.CancelledError) and not call.wanted:
-        call.cancelled()
+def _fail(call: BatchCall, raised: BaseException) -> None:
+    if isinstance(raised, asyncio.CancelledError) and not call.has_clients:
+        call.cancel()
     else:
         call.fail(raised)
 

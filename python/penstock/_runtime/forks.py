@@ -57,7 +57,7 @@ def _unblock_signals() -> None:
 def _clean_up() -> None:
     from penstock import _core
 
-    _core.forked()
+    _core.mark_forked()
     for descriptor, identity in _descriptors.items():
         with suppress(OSError):
             if _identity(descriptor) == identity:

@@ -14,7 +14,7 @@ from penstock import _core
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from penstock._core import Link, PeerCall, PeerPieces
+    from penstock._core import PeerCall, PeerClient, PeerStream
 
 __all__ = ["Chunks", "Peer", "Peers"]
 
@@ -33,20 +33,20 @@ class Peers:
         ...     return ctx.models["double"](x) + ctx.models["double", "2"](x=x)
     """
 
-    __slots__ = ("_link",)
+    __slots__ = ("_client",)
     # Otherwise `in` and `for` would request models named 0, 1, 2 and so on without end.
     __contains__: ClassVar[None] = None
     __iter__: ClassVar[None] = None
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, client: PeerClient) -> None:
+        self._client = client
 
     def __getitem__(self, which: str | tuple[str, str | int]) -> Peer:
         """A model. An unknown name raises an error at the call."""
         name, version = (which, None) if isinstance(which, str) else which
         if not isinstance(name, str):
             raise TypeError(f"a model's name is a str, not {name!r}")
-        return Peer(self._link, name, None if version is None else str(version), {})
+        return Peer(self._client, name, None if version is None else str(version), {})
 
 
 class Peer:
@@ -61,19 +61,19 @@ class Peer:
             `Timeout` when the clients' deadline has passed, `Cancelled` when all clients have left.
     """
 
-    __slots__ = ("_link", "_parameters", "name", "version")
+    __slots__ = ("_client", "_parameters", "name", "version")
 
     name: str
     """The model's name."""
     version: str | None
     """The requested version; None for the one that the server chooses."""
 
-    def __init__(self, link: Link, name: str, version: str | None, parameters: dict[str, _Parameter]) -> None:
-        self._link, self.name, self.version, self._parameters = link, name, version, parameters
+    def __init__(self, client: PeerClient, name: str, version: str | None, parameters: dict[str, _Parameter]) -> None:
+        self._client, self.name, self.version, self._parameters = client, name, version, parameters
 
     def with_parameters(self, **parameters: _Parameter) -> Peer:
         """The same model with request parameters, which its handler has in `ctx.parameters`."""
-        return Peer(self._link, self.name, self.version, {**self._parameters, **parameters})
+        return Peer(self._client, self.name, self.version, {**self._parameters, **parameters})
 
     @property
     def in_flight(self) -> int:
@@ -82,7 +82,7 @@ class Peer:
         Raises:
             PenstockError: there is no such model, or this handler may not call it.
         """
-        return self._link.in_flight(self.name, self.version)
+        return self._client.in_flight(self.name, self.version)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Waits for the response with the GIL released. For plain handlers."""
@@ -95,7 +95,7 @@ class Peer:
 
     async def aio(self, /, *arrays: Any, **named: Any) -> Any:
         """As a call, for async handlers: other tasks run meanwhile. Do not change the arrays until it has ended."""
-        return _plain(await self._outputs(*_inputs(arrays, named), held=False))
+        return _plain(await self._outputs(*_inputs(arrays, named), as_handles=False))
 
     def stream(self, /, *arrays: Any, **named: Any) -> Chunks:
         """Calls a model that streams. Returns an iterator of its responses, each as from a call.
@@ -108,18 +108,18 @@ class Peer:
             ...     yield word
         """
         positional, called = _inputs(arrays, named)
-        begun = self._link.begin_stream(self.name, self.version, positional, called, self._parameters)
+        begun = self._client.stream(self.name, self.version, positional, called, self._parameters)
         return Chunks(begun, _plain, self.name, wait)
 
-    async def _outputs(self, positional: list[Any], named: dict[str, Any], *, held: bool) -> dict[str, Any]:
+    async def _outputs(self, positional: list[Any], named: dict[str, Any], *, as_handles: bool) -> dict[str, Any]:
         call = self._begin(positional, named)
         try:
-            return await wait(lambda post, ticket: call.poll(post, ticket, held), lambda: call.patience)
+            return await wait(lambda notifier, ticket: call.poll(notifier, ticket, as_handles), lambda: call.poll_after)
         finally:
             call.cancel()
 
     def _begin(self, positional: list[Any], named: dict[str, Any]) -> PeerCall:
-        return self._link.begin(self.name, self.version, positional, named, self._parameters)
+        return self._client.call(self.name, self.version, positional, named, self._parameters)
 
     def __repr__(self) -> str:
         version = f" version {self.version!r}" if self.version else ""
@@ -134,7 +134,7 @@ class Chunks:
 
     __slots__ = ("_call", "_name", "_plain", "_ready", "_wait")
 
-    def __init__(self, call: PeerPieces, plain: Callable[[dict[str, Any]], Any], name: str, wait: _Wait) -> None:
+    def __init__(self, call: PeerStream, plain: Callable[[dict[str, Any]], Any], name: str, wait: _Wait) -> None:
         self._call, self._plain, self._name, self._wait = call, plain, name, wait
         self._ready: deque[dict[str, Any]] = deque()
 
@@ -159,7 +159,7 @@ class Chunks:
     async def __anext__(self) -> Any:
         """The next response; other tasks run meanwhile."""
         while not self._ready:
-            if not self._take(await self._wait(self._call.poll, lambda: self._call.patience)):
+            if not self._take(await self._wait(self._call.poll, lambda: self._call.poll_after)):
                 raise StopAsyncIteration
         return self._plain(self._ready.popleft())
 
@@ -182,12 +182,12 @@ class _Waiting:
     """The pending calls of one event loop."""
 
     def __init__(self) -> None:
-        self.post = _core.Post()
+        self.notifier = _core.Notifier()
         self.tickets = itertools.count()
         self.futures: dict[int, asyncio.Future[None]] = {}
 
     def deliver(self) -> None:
-        for ticket in self.post.take():
+        for ticket in self.notifier.take():
             woken = self.futures.get(ticket)
             if woken is not None and not woken.done():
                 woken.set_result(None)
@@ -200,11 +200,11 @@ def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
     waiting = _OF_LOOPS.get(loop)
     if waiting is None:
         waiting = _OF_LOOPS[loop] = _Waiting()
-        loop.add_reader(waiting.post.fileno(), waiting.deliver)
+        loop.add_reader(waiting.notifier.fileno(), waiting.deliver)
     return waiting
 
 
-async def wait(poll: Callable[[_core.Post, int], T | None], patience: Callable[[], float | None]) -> T:
+async def wait(poll: Callable[[_core.Notifier, int], T | None], patience: Callable[[], float | None]) -> T:
     """Awaits a result of `poll`, which is called at each wake-up; the event loop runs other tasks meanwhile."""
     loop = asyncio.get_running_loop()
     waiting = _waiting_of(loop)
@@ -212,7 +212,7 @@ async def wait(poll: Callable[[_core.Post, int], T | None], patience: Callable[[
     try:
         while True:
             woken = waiting.futures[ticket] = loop.create_future()
-            if (result := poll(waiting.post, ticket)) is not None:
+            if (result := poll(waiting.notifier, ticket)) is not None:
                 return result
             if (left := patience()) is None:
                 await woken

@@ -65,19 +65,21 @@ class Signals:
         if self._core is None:
             return
         if served is None:
-            self._core.heed_nothing()
+            self._core.clear_target()
         elif isinstance(served, Attached):
             withdraw = messages.pack({"do": "withdraw"})
-            self._core.heed_attached(served._connection, withdraw, _DETACHED_WITHIN if timeout is None else timeout)
+            self._core.set_attached_target(
+                served._connection, withdraw, _DETACHED_WITHIN if timeout is None else timeout
+            )
         elif served._core is not None:
-            self._core.heed(served._core, served.config.drain_timeout if timeout is None else timeout)
+            self._core.set_server_target(served._core, served.config.drain_timeout if timeout is None else timeout)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Counts one, on the main thread. Called otherwise than by a signal, it does what a signal does."""
         del frame
         self._handled += 1
         if self._core is not None and number not in self._numbers:
-            self._core.stop()
+            self._core.trigger()
 
     @contextmanager
     def caught(self) -> Iterator[Self]:

@@ -18,7 +18,7 @@ DEFAULT_MAX_SIZE = 64
 class BatchTooLarge(TooLarge):
     """A handler raises it for a batch that its memory does not hold: the next ones have half as many rows at most.
 
-    With `Batching(split_on_memory=True)` the requests of the batch are computed again, in smaller batches.
+    With `Batching(retry_on_oom=True)` the requests of the batch are computed again, in smaller batches.
     Else they are refused as `Overloaded`. A request that was alone is refused as `TooLarge`.
     """
 
@@ -44,7 +44,7 @@ class Batching:
             is filled up to the next one, and what is computed for the filling is thrown away. `max_size` is then
             the largest of them.
         pad: What a batch is filled up with: its last row again ("last", or True), or zeros ("zeros").
-        split_on_memory: Whether a batch for which the handler raises `BatchTooLarge`, or an exception whose class
+        retry_on_oom: Whether a batch for which the handler raises `BatchTooLarge`, or an exception whose class
             is called `OutOfMemoryError`, is computed again in smaller ones. Inputs are then kept, twice the
             memory, until their batch is answered.
         cost: What a row costs by its sizes, as `Dim("tokens")` or `Dim("tokens") ** 2`. The rows of a batch then
@@ -56,7 +56,7 @@ class Batching:
             two of a list of lengths.
         target_p99: The latency, in seconds or as a `timedelta`, that nearly all requests are to have in the server. By
             what batches are learned to take, they are kept short enough and waits for company end early enough.
-        refuse_late: Whether a request is refused at once, as `Overloaded`, that could not be answered within
+        reject_late: Whether a request is refused at once, as `Overloaded`, that could not be answered within
             `target_p99` even at best.
         max_duration: What a batch of several requests may be expected to take, in seconds or as a `timedelta`: it has
             so many rows as were learned to fit. One request may always go.
@@ -85,7 +85,7 @@ class Batching:
     """The sizes that the handler sees, ascending; none where it sees any."""
     pad: Literal["last", "zeros"]
     """What a batch is filled up with."""
-    split_on_memory: bool
+    retry_on_oom: bool
     """Whether a batch that is too large for the memory is computed again in smaller ones."""
     cost: Cost | None
     """What a row costs by its sizes; None where batches are bounded by rows alone."""
@@ -95,7 +95,7 @@ class Batching:
     """Which lengths share a batch: up to a ratio, or between boundaries, ascending; None for all."""
     target_p99: float | None
     """The latency that batches are to keep for nearly all requests, in seconds; None for none."""
-    refuse_late: bool
+    reject_late: bool
     """Whether a request is refused that could not be answered within it."""
     max_duration: float | None
     """What a batch of several requests may be expected to take, in seconds; None for any time."""
@@ -111,12 +111,12 @@ class Batching:
         hold: bool = True,
         sizes: Iterable[int] = (),
         pad: Literal["last", "zeros", True] = "last",
-        split_on_memory: bool = False,
+        retry_on_oom: bool = False,
         cost: Cost | None = None,
         max_cost: int | None = None,
         window: float | Iterable[int] | None = None,
         target_p99: float | timedelta | None = None,
-        refuse_late: bool = False,
+        reject_late: bool = False,
         max_duration: float | timedelta | None = None,
     ) -> None:
         allowed = _allowed(sizes, max_size)
@@ -137,8 +137,8 @@ class Batching:
         _check_cost(cost, max_cost)
         filling = "last" if pad is True else pad
         values: tuple[object, ...] = (int(max_size), bool(dynamic), seconds, preferred, oversize, bool(hold))
-        values += (allowed, filling, bool(split_on_memory), cost, max_cost, _window(window))
-        values += (_target(target_p99, refuse_late=refuse_late, cost=cost), bool(refuse_late))
+        values += (allowed, filling, bool(retry_on_oom), cost, max_cost, _window(window))
+        values += (_target(target_p99, reject_late=reject_late, cost=cost), bool(reject_late))
         values += (_duration(max_duration, cost),)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
@@ -169,14 +169,14 @@ def _window(window: object) -> float | tuple[int, ...] | None:
     raise ValueError(f"Batching: window must be a ratio, or lengths of 1 or more, not {window!r}")
 
 
-def _target(target: object, *, refuse_late: bool, cost: object) -> float | None:
+def _target(target: object, *, reject_late: bool, cost: object) -> float | None:
     if target is None:
-        if refuse_late:
-            raise ValueError("Batching: refuse_late goes by target_p99, which is not given")
+        if reject_late:
+            raise ValueError("Batching: reject_late goes by target_p99, which is not given")
         return None
     seconds = _seconds("target_p99", target)
-    if refuse_late and cost is not None:
-        raise ValueError("Batching: refuse_late goes by rows; it does not go with cost")
+    if reject_late and cost is not None:
+        raise ValueError("Batching: reject_late goes by rows; it does not go with cost")
     return seconds
 
 

@@ -133,7 +133,7 @@ class Definition(Flags):
     """Histograms of the handler by name, with the ascending bounds of their buckets."""
     calls: tuple[str, ...] | None = None
     """Names of the models that the handler calls; None if not declared."""
-    any_shape: bool = False
+    check_shapes: bool = True
     """Whether outputs may differ in shape from their declaration."""
     open: bool = False
     """Whether `call` takes raw requests, one or a list of them, in place of inputs."""
@@ -142,4 +142,4 @@ class Definition(Flags):
     fallback: Fallback | None = None
     """The model that responds to requests which this one does not serve; None to send this model's errors."""
     opaque: bool = False
-    """Whether `call` takes and returns `_core.Held` tensors in place of arrays."""
+    """Whether `call` takes and returns `_core.TensorHandle` tensors in place of arrays."""

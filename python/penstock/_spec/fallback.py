@@ -21,8 +21,7 @@ class Fallback:
         model: The name of the model that answers instead. It takes requests as they are, and needs no route for it.
             Where it is not there, the first model's own answer or error stands.
         after: Seconds that the first model has, from when the request arrived; None for as long as it takes.
-        marks: What marks a request as the other model's: one whose body has any of these bytes goes there at once, and
-            does not wait for the first.
+        match_body: Byte strings of which a request's body contains one. Such a request goes to the fallback at once.
 
     Raises:
         ValueError: `after` is no number of seconds above 0, or a mark is no bytes, or empty.
@@ -40,7 +39,7 @@ class Fallback:
 
     model: str
     after: float | None = None
-    marks: tuple[bytes, ...] = ()
+    match_body: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
         after = self.after
@@ -49,5 +48,7 @@ class Fallback:
         )
         if not good:
             raise ValueError(f"Fallback: after must be a number of seconds above 0, or None, not {after!r}")
-        if not isinstance(self.marks, tuple) or not all(isinstance(one, bytes) and one for one in self.marks):
-            raise ValueError(f"Fallback: marks must be a tuple of bytes that are not empty, not {self.marks!r}")
+        if not isinstance(self.match_body, tuple) or not all(isinstance(one, bytes) and one for one in self.match_body):
+            raise ValueError(
+                f"Fallback: match_body must be a tuple of bytes that are not empty, not {self.match_body!r}"
+            )

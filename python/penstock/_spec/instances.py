@@ -19,7 +19,7 @@ def processors() -> int:
     """
     from penstock import _core
 
-    return _core.processors()
+    return _core.available_processors()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Processes:
         env: What else is different in the environment of the processes.
         python: The interpreter that runs them, of a virtual environment of its own, say; None for the server's. It is
             CPython 3.10 or later, has numpy, and needs no Penstock. What it imports is its own.
-        made_by: Where a process finds the model: a function, as "module:name", and the keyword arguments that it is
+        factory: Where a process finds the model: a function, as "module:name", and the keyword arguments that it is
             called with, of JSON's types. It returns the same model. None to find what is at the top level of a module,
             or to send code.
 
@@ -99,7 +99,7 @@ class Processes:
     """What else is different in their environment."""
     python: str | None
     """The interpreter that runs them; None for the server's."""
-    made_by: tuple[str, str] | None
+    factory: tuple[str, str] | None
     """The function that makes the model in a process, and its keyword arguments as JSON; None for no such."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Processes:
         threads: int | None = None,
         env: Mapping[str, str] | None = None,
         python: str | os.PathLike[str] | None = None,
-        made_by: tuple[str, Mapping[str, Any]] | None = None,
+        factory: tuple[str, Mapping[str, Any]] | None = None,
     ) -> None:
         _check_count("Processes", count)
         for name, number in (("max_rss", max_rss), ("max_batches", max_batches), ("threads", threads)):
@@ -132,7 +132,7 @@ class Processes:
             threads,
             tuple(_environment(env or {})),
             None if python is None else os.fspath(python),
-            None if made_by is None else _maker(*made_by),
+            None if factory is None else _maker(*factory),
         )
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
@@ -149,7 +149,7 @@ def _maker(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
 
     module, _, name = function.partition(":")
     if not module or not name.isidentifier():
-        raise ValueError(f"Processes: made_by names no function, as 'module:name': {function!r}")
+        raise ValueError(f"Processes: factory names no function, as 'module:name': {function!r}")
     return function, json.dumps(dict(arguments))
 
 

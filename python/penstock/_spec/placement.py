@@ -32,4 +32,4 @@ class Spawning:
 class Channels:
     """Where the instances of an attached model get their batches. Rust reads these attributes by name."""
 
-    channels: list[_core.Channel]
+    channels: list[_core.InstanceChannel]

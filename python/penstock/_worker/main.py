@@ -38,14 +38,14 @@ def main() -> None:
     sys.argv = [sys.argv[1]]
     # What is cached is known by the second of its change, and code may be loaded anew more often.
     sys.dont_write_bytecode = True
-    payload = worker.payload()
+    payload = worker.receive_payload()
     if payload is None:
         return
     try:
         worker.serve(_loaded(payload))
     except BaseException as error:
         if not worker.is_ready:
-            worker.failed(tracebacks.summary(error), tracebacks.user_traceback(error))
+            worker.load_failed(tracebacks.summary(error), tracebacks.user_traceback(error))
         else:
             traceback.print_exception(type(error), error, error.__traceback__)
         sys.stdout.flush()

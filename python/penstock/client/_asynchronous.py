@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient"]
 
 
-class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
+class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
     """A client of one server for asyncio. It may be used by any number of tasks at once.
 
     Calls run on one thread that all clients of the process share, and never hold the interpreter
@@ -99,7 +99,7 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
         """
         how = self._how(headers, timeout)
 
-        async def opened() -> _core.SharedPieces:
+        async def opened() -> _core.RuntimeStream:
             call = await self._call(
                 model,
                 inputs_of(inputs, named),
@@ -110,7 +110,7 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
                 parameters=parameters,
                 datatypes=datatypes,
             )
-            pieces: _core.SharedPieces = await _loop.run(lambda mailbox, _: self._core.stream(call, how, mailbox))
+            pieces: _core.RuntimeStream = await _loop.run(lambda mailbox, _: self._core.stream(call, how, mailbox))
             return pieces
 
         return AsyncStream(opened)
@@ -132,16 +132,16 @@ class AsyncClient(Base["_core.SharedClient"], AsyncQuestions, AsyncRawCalls):
     ) -> None:
         await self.close()
 
-    def _make(self, url: str, settings: Settings) -> _core.SharedClient:
+    def _make(self, url: str, settings: Settings) -> _core.RuntimeClient:
         from penstock import _core
 
-        return _core.SharedClient(url, settings)
+        return _core.RuntimeClient(url, settings)
 
     async def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
         return json.loads(await self._asked(ask, self._how(headers, timeout)) or b"{}")
 
     async def _asked(self, ask: Ask, how: How) -> bytes:
-        answer: bytes = await _loop.run(lambda mailbox, _: self._core.ask(ask, how, mailbox))
+        answer: bytes = await _loop.run(lambda mailbox, _: self._core.query(ask, how, mailbox))
         return answer
 
     async def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:

@@ -102,7 +102,7 @@ def unload_of(model: str, dependents: bool) -> Ask:
 def _after_fork() -> None:
     from penstock import _core
 
-    _core.client_forked()
+    _core.reset_clients()
     for client in list(_LIVING):
         client._renew()
 

@@ -23,13 +23,13 @@ class HedgedClient:
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._blocking = _core.BlockingClient(url, settings)
-        self._shared = _core.SharedClient(url, settings)
+        self._shared = _core.RuntimeClient(url, settings)
         self._of_thread = threading.local()
 
     def infer(self, call: Call, how: How) -> Answer:
         mailbox = getattr(self._of_thread, "mailbox", None)
         if mailbox is None:
-            mailbox = self._of_thread.mailbox = _core.Mailbox()
+            mailbox = self._of_thread.mailbox = _core.CompletionQueue()
         running = self._shared.infer(call, how, mailbox, False)
         poll = select.poll()
         poll.register(mailbox.fileno(), select.POLLIN)
@@ -47,13 +47,13 @@ class HedgedClient:
             running.cancel()
             raise
 
-    def ask(self, ask: Ask, how: How) -> bytes:
-        return self._blocking.ask(ask, how)
+    def query(self, ask: Ask, how: How) -> bytes:
+        return self._blocking.query(ask, how)
 
     def raw(self, arguments: RawArguments, how: How) -> RawAnswer:
         return self._blocking.raw(arguments, how)
 
-    def stream(self, call: Call, how: How) -> _core.BlockingPieces:
+    def stream(self, call: Call, how: How) -> _core.BlockingStream:
         return self._blocking.stream(call, how)
 
     def close(self) -> None:

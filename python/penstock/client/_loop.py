@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import _core
 
 if TYPE_CHECKING:
-    from penstock._core import Mailbox, Running
+    from penstock._core import CompletionQueue, PendingCall
 
 __all__ = ["run"]
 
@@ -27,8 +27,8 @@ class _Waiting:
     """The calls that one event loop waits for."""
 
     def __init__(self) -> None:
-        self.mailbox = _core.Mailbox()
-        self.calls: dict[int, tuple[Running, asyncio.Future[Any]]] = {}
+        self.mailbox = _core.CompletionQueue()
+        self.calls: dict[int, tuple[PendingCall, asyncio.Future[Any]]] = {}
         self.pid = os.getpid()
 
     def deliver(self) -> None:
@@ -40,16 +40,16 @@ class _Waiting:
             running, future = call
             if value is not None or error is not None:
                 self._settle(ticket, future, value, error)
-            elif (descriptor := running.waits) is not None:
+            elif (descriptor := running.wait_fd) is not None:
                 self._step(descriptor, running, future)
 
-    def watch(self, running: Running, future: asyncio.Future[Any]) -> None:
+    def watch(self, running: PendingCall, future: asyncio.Future[Any]) -> None:
         """Has the loop take the call's next step when there is one to take."""
-        descriptor = running.waits
+        descriptor = running.wait_fd
         if descriptor is not None:
             future.get_loop().add_reader(descriptor, self._step, descriptor, running, future)
 
-    def _step(self, descriptor: int, running: Running, future: asyncio.Future[Any]) -> None:
+    def _step(self, descriptor: int, running: PendingCall, future: asyncio.Future[Any]) -> None:
         # First: the step may close it, and another may then have its number.
         future.get_loop().remove_reader(descriptor)
         value, error = running.step()
@@ -67,9 +67,9 @@ class _Waiting:
         else:
             future.set_exception(error)
 
-    def give_up(self, running: Running, future: asyncio.Future[Any]) -> None:
+    def give_up(self, running: PendingCall, future: asyncio.Future[Any]) -> None:
         """Takes a call back."""
-        descriptor = running.waits
+        descriptor = running.wait_fd
         if descriptor is not None:
             future.get_loop().remove_reader(descriptor)
         running.cancel()
@@ -79,7 +79,7 @@ class _Waiting:
 _OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakref.WeakKeyDictionary()
 
 
-async def run(start: Callable[[Mailbox, bool], Running]) -> Any:
+async def run(start: Callable[[CompletionQueue, bool], PendingCall]) -> Any:
     """What becomes of the call that `start` begins; given up when the task is cancelled.
 
     `start` is told where the outcome goes, and whether the loop would carry the call on.

@@ -58,7 +58,7 @@ class Pending(Future[T]):
         super().add_done_callback(functools.partial(_called_back, fn))
 
 
-def begin(core: _core.SharedClient, call: Call, how: How, into: Pending[Any]) -> None:
+def begin(core: _core.RuntimeClient, call: Call, how: How, into: Pending[Any]) -> None:
     """Begins an inference, whose outcome goes into a future."""
     _delivery().begin(core, call, how, into)
 
@@ -70,7 +70,7 @@ class _Delivery:
         from penstock import _core
 
         self.callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, "penstock-callback")
-        self._mailbox = _core.Mailbox()
+        self._mailbox = _core.CompletionQueue()
         # Held while a call begins too: its outcome may be there before its future is written down.
         self._lock = threading.Lock()
         self._futures: dict[int, Pending[Any]] = {}
@@ -83,7 +83,7 @@ class _Delivery:
                 self.thread = threading.Thread(target=self._deliver, name="penstock-futures", daemon=True)
                 self.thread.start()
 
-    def begin(self, core: _core.SharedClient, call: Call, how: How, into: Pending[Any]) -> None:
+    def begin(self, core: _core.RuntimeClient, call: Call, how: How, into: Pending[Any]) -> None:
         with self._lock:
             running = core.infer(call, how, self._mailbox, False)
             self._futures[running.ticket] = into
@@ -91,7 +91,7 @@ class _Delivery:
         if into.cancelled():
             self._take_back(running)
 
-    def _take_back(self, running: _core.Running) -> None:
+    def _take_back(self, running: _core.PendingCall) -> None:
         with self._lock:
             self._futures.pop(running.ticket, None)
         running.cancel()

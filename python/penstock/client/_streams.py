@@ -20,7 +20,7 @@ __all__ = ["AsyncStream", "Stream"]
 class Stream(Iterator[Result]):
     """The pieces of a streamed answer. Iterate over it; it is a context manager too."""
 
-    def __init__(self, pieces: _core.BlockingPieces) -> None:
+    def __init__(self, pieces: _core.BlockingStream) -> None:
         self._pieces = pieces
 
     def __next__(self) -> Result:
@@ -45,7 +45,7 @@ class AsyncStream(AsyncIterator[Result]):
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened
-        self._pieces: _core.SharedPieces | None = None
+        self._pieces: _core.RuntimeStream | None = None
         self._batch: list[Answer | Exception] = []
         self._ended = False
 

@@ -48,7 +48,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
     """
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
-        self._shared: _core.SharedClient | None = None
+        self._shared: _core.RuntimeClient | None = None
         super().__init__(url, options)
 
     def infer(
@@ -217,11 +217,11 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
 
         return HedgedClient(url, settings)
 
-    def _of_runtime(self) -> _core.SharedClient:
+    def _of_runtime(self) -> _core.RuntimeClient:
         if self._shared is None:
             from penstock import _core
 
-            self._shared = _core.SharedClient(self._url, self._settings)
+            self._shared = _core.RuntimeClient(self._url, self._settings)
         return self._shared
 
     def _renew(self) -> None:
@@ -231,7 +231,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
             self._shared = None
 
     def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
-        return json.loads(self._core.ask(ask, self._how(headers, timeout)) or b"{}")
+        return json.loads(self._core.query(ask, self._how(headers, timeout)) or b"{}")
 
     def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:
         return self._core.raw(arguments, how)
@@ -242,6 +242,6 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
             key = (model, version or "")
             known = self._declared.get(key)
             if known is None:
-                known = _call.declared(json.loads(self._core.ask(ask_of("metadata", model, version), how)))
+                known = _call.declared(json.loads(self._core.query(ask_of("metadata", model, version), how)))
                 self._declared[key] = known
         return _call.call(model, inputs, known=known, version=version, **rest)

@@ -1,4 +1,4 @@
-//! `_core.Door`, `_core.Line` and `_core.Channel`: how another process comes with models, and what is said.
+//! `_core.Listener`, `_core.ControlChannel` and `_core.InstanceChannel`: how another process comes with models, and what is said.
 
 use crate::{attach::detached, convert::parameters::duration};
 use penstock_process::ControlEvent;
@@ -13,29 +13,29 @@ use std::{
 /// Where processes come that attach models.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Door(penstock_process::Listener);
+pub(crate) struct Listener(penstock_process::Listener);
 
 /// What a server and a process that attaches models say to each other.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Line(Arc<penstock_process::ControlChannel>);
+pub(crate) struct ControlChannel(Arc<penstock_process::ControlChannel>);
 
 /// The socket of an instance. Given away, it is empty.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Channel(Mutex<Option<penstock_process::InstanceChannel>>);
+pub(crate) struct InstanceChannel(Mutex<Option<penstock_process::InstanceChannel>>);
 
 #[pymethods]
-impl Door {
+impl Listener {
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths are extracted into owned ones")]
     fn new(path: PathBuf) -> PyResult<Self> {
         Ok(Self(penstock_process::Listener::bind(&path)?))
     }
 
-    fn next(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<Line>> {
-        let patience = duration(timeout).unwrap_or_default();
-        Ok(detached(py, || self.0.accept(patience))?.map(|line| Line(Arc::new(line))))
+    fn accept(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<ControlChannel>> {
+        let timeout = duration(timeout).unwrap_or_default();
+        Ok(detached(py, || self.0.accept(timeout))?.map(|line| ControlChannel(Arc::new(line))))
     }
 
     fn close(&self) {
@@ -44,7 +44,7 @@ impl Door {
 }
 
 #[pymethods]
-impl Line {
+impl ControlChannel {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "Python's paths are extracted into owned ones")]
     fn connect(path: PathBuf) -> PyResult<Self> {
@@ -55,26 +55,26 @@ impl Line {
         self.0.as_fd().as_raw_fd()
     }
 
-    fn watch(&self, process: i32) {
+    fn watch_process(&self, process: i32) {
         self.0.watch_process(process);
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
-    fn say(&self, py: Python<'_>, message: &[u8], channels: Vec<Py<Channel>>) -> PyResult<()> {
+    fn send(&self, py: Python<'_>, message: &[u8], channels: Vec<Py<InstanceChannel>>) -> PyResult<()> {
         let channels: Vec<_> = channels.iter().filter_map(|channel| channel.get().take()).collect();
         Ok(detached(py, || self.0.send(message, &channels))?)
     }
 
     #[pyo3(signature = (timeout = None))]
-    fn hear<'py>(
+    fn receive<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<(Bound<'py, PyBytes>, Vec<Channel>)>> {
-        let patience = timeout.map(|seconds| duration(seconds).unwrap_or(Duration::ZERO));
-        match detached(py, || self.0.receive(patience))? {
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Vec<InstanceChannel>)>> {
+        let timeout = timeout.map(|seconds| duration(seconds).unwrap_or(Duration::ZERO));
+        match detached(py, || self.0.receive(timeout))? {
             ControlEvent::Message(message, channels) => {
-                let channels = channels.into_iter().map(|channel| Channel(Mutex::new(Some(channel)))).collect();
+                let channels = channels.into_iter().map(|channel| InstanceChannel(Mutex::new(Some(channel)))).collect();
                 Ok(Some((PyBytes::new(py, &message), channels)))
             }
             ControlEvent::TimedOut => Ok(None),
@@ -82,12 +82,12 @@ impl Line {
         }
     }
 
-    fn hang_up(&self) {
+    fn close(&self) {
         self.0.close();
     }
 }
 
-impl Line {
+impl ControlChannel {
     /// The line itself, for a thread without the interpreter.
     pub(crate) fn shared(&self) -> Arc<penstock_process::ControlChannel> {
         Arc::clone(&self.0)
@@ -95,28 +95,28 @@ impl Line {
 }
 
 #[pymethods]
-impl Channel {
+impl InstanceChannel {
     #[staticmethod]
     fn pair() -> PyResult<(Self, Self)> {
         let (one, other) = penstock_process::InstanceChannel::pair()?;
         Ok((Self(Mutex::new(Some(one))), Self(Mutex::new(Some(other)))))
     }
 
-    fn hang_up(&self) {
+    fn close(&self) {
         if let Some(channel) = self.take() {
             channel.close();
         }
     }
 }
 
-impl Channel {
+impl InstanceChannel {
     /// The end itself; `None` if it was given away.
     pub(super) fn take(&self) -> Option<penstock_process::InstanceChannel> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The same end once more, for whoever serves it; this one stays to hang up on.
-    pub(super) fn again(&self) -> Option<penstock_process::InstanceChannel> {
+    pub(super) fn try_clone(&self) -> Option<penstock_process::InstanceChannel> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.try_clone().ok()
     }
 }

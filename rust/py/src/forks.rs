@@ -16,7 +16,7 @@ static COPY: AtomicBool = AtomicBool::new(false);
 
 /// To be called in the child after a fork.
 #[pyfunction]
-pub(crate) fn forked() {
+pub(crate) fn mark_forked() {
     COPY.store(true, Ordering::Relaxed);
 }
 

@@ -26,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The bytes of tensors that were copied in this process, by step of a request's way.
 #[pyfunction]
-fn copies(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+fn copied_bytes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let steps = PyDict::new(py);
     for (step, bytes) in penstock_core::copies::total() {
         steps.set_item(step.name(), bytes)?;
@@ -36,7 +36,7 @@ fn copies(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// The processors that this process may use: affinity, and the control group's quota rounded down; at least 1.
 #[pyfunction]
-fn processors() -> usize {
+fn available_processors() -> usize {
     penstock_server::processors()
 }
 
@@ -45,26 +45,26 @@ fn processors() -> usize {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("debug_build", cfg!(debug_assertions))?;
-    module.add_function(wrap_pyfunction!(copies, module)?)?;
-    module.add_function(wrap_pyfunction!(processors, module)?)?;
-    module.add_function(wrap_pyfunction!(handler::thread_context::current, module)?)?;
+    module.add_function(wrap_pyfunction!(copied_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(available_processors, module)?)?;
+    module.add_function(wrap_pyfunction!(handler::thread_context::log_context, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::enable_request_contexts, module)?)?;
-    module.add_function(wrap_pyfunction!(handler::thread_context::plain_text, module)?)?;
-    module.add_function(wrap_pyfunction!(forks::forked, module)?)?;
+    module.add_function(wrap_pyfunction!(handler::thread_context::escape_text, module)?)?;
+    module.add_function(wrap_pyfunction!(forks::mark_forked, module)?)?;
     client::register(module)?;
     server::register(module)?;
     module.add_class::<process::Worker>()?;
-    module.add_class::<control_channel::Door>()?;
-    module.add_class::<control_channel::Line>()?;
-    module.add_class::<control_channel::Channel>()?;
+    module.add_class::<control_channel::Listener>()?;
+    module.add_class::<control_channel::ControlChannel>()?;
+    module.add_class::<control_channel::InstanceChannel>()?;
     module.add_class::<handler::context::Context>()?;
     module.add_class::<handler::context::RequestInfo>()?;
     module.add_class::<handler::metrics::HandlerMetrics>()?;
     module.add_class::<handler::sequences::SequenceInfo>()?;
     raw_request::register(module)?;
     peers::register(module)?;
-    module.add_class::<event_loop::Port>()?;
-    module.add_class::<event_loop::News>()?;
-    module.add_class::<event_loop::Call>()?;
+    module.add_class::<event_loop::CallQueue>()?;
+    module.add_class::<event_loop::CallEvents>()?;
+    module.add_class::<event_loop::BatchCall>()?;
     Ok(())
 }

@@ -22,7 +22,7 @@ def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConf
 
 def test_the_defaults_are_those_of_pytriton() -> None:
     found = settings()
-    assert (found.http, found.http_also, found.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
+    assert (found.http, found.http_extra, found.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
     assert (found.metrics, found.drain_timeout) == ("0.0.0.0:8002", 30.0)
     assert (found.server_name, found.server_version) == ("triton", "2.51.0")
     assert (found.max_body_bytes, found.idle_timeout) == (2**31, 0.0)
@@ -53,10 +53,10 @@ def test_addresses_and_ports() -> None:
         ({"grpc_header_forward_pattern": "header.*"}, {"grpc_header_forward_pattern": "header.*"}),
         ({"grpc_infer_response_compression_level": "none"}, {"grpc_compression": "off"}),
         ({"grpc_infer_response_compression_level": "high"}, {"grpc_compression": "gzip"}),
-        ({"allow_sagemaker": True}, {"sagemaker": True, "http_also": ("0.0.0.0:8080",)}),
-        ({"allow_sagemaker": True, "sagemaker_port": 9}, {"http_also": ("0.0.0.0:9",)}),
-        ({"allow_sagemaker": True, "http_port": 8080}, {"http": "0.0.0.0:8080", "http_also": ()}),
-        ({"allow_sagemaker": True, "allow_http": False}, {"http": "0.0.0.0:8080", "http_also": ()}),
+        ({"allow_sagemaker": True}, {"sagemaker": True, "http_extra": ("0.0.0.0:8080",)}),
+        ({"allow_sagemaker": True, "sagemaker_port": 9}, {"http_extra": ("0.0.0.0:9",)}),
+        ({"allow_sagemaker": True, "http_port": 8080}, {"http": "0.0.0.0:8080", "http_extra": ()}),
+        ({"allow_sagemaker": True, "allow_http": False}, {"http": "0.0.0.0:8080", "http_extra": ()}),
         ({"cache_config": ["redis,host=cache", "redis,port=7"]}, {"cache_redis": "redis://cache:7"}),
         ({"cache_config": ["local,size=7"]}, {"cache_redis": None}),
         ({"http_restricted_api": "logging:a=b"}, {"restricted_access": "logging:a=b"}),
@@ -75,7 +75,7 @@ def test_vertex_ai_brings_its_port_and_routes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
     monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
     found = settings(allow_vertex_ai=True, vertex_ai_port=81, vertex_ai_default_model="m")
-    assert (found.http, found.http_also, found.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
+    assert (found.http, found.http_extra, found.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
     assert (found.vertex_health_route, found.vertex_predict_route, found.hosted_model) == ("/health", "/predict", "m")
 
 

@@ -38,7 +38,7 @@ def model_of(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..
         "instances": settings.workers if deployment.here else processes,
     }
     if deployment.direct:
-        fallback = Fallback(gate.name, after=settings.timeout, marks=MARKS)
+        fallback = Fallback(gate.name, after=settings.timeout, match_body=MARKS)
         return Model(DirectWorker, routes=own_routes_of(deployment), fallback=fallback, **common)
     worker: type = JoiningWorker if deployment.joins else Worker
     return Model(

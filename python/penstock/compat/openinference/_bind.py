@@ -54,7 +54,7 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
         "root": None if root is None else str(root),
     }
     processes = Processes(
-        options.replicas, env=dict(options.envs), python=_python(function, options), made_by=(_FACTORY, arguments)
+        options.replicas, env=dict(options.envs), python=_python(function, options), factory=(_FACTORY, arguments)
     )
     return _model(function, options, root, processes)
 

@@ -52,7 +52,7 @@ impl BlockingClient {
         response::object(py, answered)
     }
 
-    fn ask<'py>(&self, py: Python<'py>, ask: AskArguments, how: HowArguments) -> PyResult<Bound<'py, PyBytes>> {
+    fn query<'py>(&self, py: Python<'py>, ask: AskArguments, how: HowArguments) -> PyResult<Bound<'py, PyBytes>> {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
         let answered = run(py, pin!(self.0.admin(&ask, &how)), how.deadline)?;
         Ok(response::bytes(py, &answered))
@@ -64,11 +64,11 @@ impl BlockingClient {
         response::raw(py, answered)
     }
 
-    fn stream(&self, py: Python<'_>, call: CallArguments<'_>, how: HowArguments) -> PyResult<BlockingPieces> {
+    fn stream(&self, py: Python<'_>, call: CallArguments<'_>, how: HowArguments) -> PyResult<BlockingStream> {
         let how = arguments::how(how);
         let call = arguments::call(call)?;
         let pieces = run(py, pin!(self.0.stream(call, &how)), how.deadline)?;
-        Ok(BlockingPieces(Mutex::new(Some(pieces))))
+        Ok(BlockingStream(Mutex::new(Some(pieces))))
     }
 
     fn close(&self) {
@@ -84,10 +84,10 @@ impl BlockingClient {
 /// A stream of answers, read on the caller's own thread.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct BlockingPieces(Mutex<Option<ResponseStream>>);
+pub(crate) struct BlockingStream(Mutex<Option<ResponseStream>>);
 
 #[pymethods]
-impl BlockingPieces {
+impl BlockingStream {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Ok(mut guard) = self.0.try_lock() else {
             return Err(PyRuntimeError::new_err("another thread is waiting for this stream's next piece"));

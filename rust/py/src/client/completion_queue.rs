@@ -1,9 +1,9 @@
-//! `_core.Mailbox`: what became of calls that another thread has carried on.
+//! `_core.CompletionQueue`: what became of calls that another thread has carried on.
 //!
 //! The runtime's thread never attaches to the interpreter. It leaves outcomes here and makes a descriptor
 //! readable that the event loop watches; the loop takes all that are there in one turn.
 
-use super::{blocking::unpoisoned, response, runtime::SharedPieces};
+use super::{blocking::unpoisoned, response, runtime::RuntimeStream};
 use penstock_client::{ClientResponse, Failure, RawResponse};
 use pyo3::prelude::*;
 use std::{
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
     Response(Box<Result<ClientResponse, Failure>>),
     Json(Result<Vec<u8>, Failure>),
     Raw(Result<RawResponse, Failure>),
-    ResponseStream(Result<SharedPieces, Failure>),
+    ResponseStream(Result<RuntimeStream, Failure>),
     Batch(Vec<Result<ClientResponse, Failure>>),
     /// None yet: another step is to be taken.
     Again,
@@ -29,7 +29,7 @@ pub(super) enum Outcome {
 /// Outcomes for one event loop.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Mailbox(pub(super) Arc<Inbox>);
+pub(crate) struct CompletionQueue(pub(super) Arc<Inbox>);
 
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -58,7 +58,7 @@ impl Inbox {
 }
 
 #[pymethods]
-impl Mailbox {
+impl CompletionQueue {
     #[new]
     fn new() -> PyResult<Self> {
         let (bell, heard) = UnixStream::pair()?;

@@ -11,17 +11,17 @@ use pyo3::prelude::*;
 
 /// Adds the client's part to `penstock._core`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(client_forked, module)?)?;
+    module.add_function(wrap_pyfunction!(reset_clients, module)?)?;
     module.add_class::<blocking::BlockingClient>()?;
-    module.add_class::<blocking::BlockingPieces>()?;
-    module.add_class::<runtime::SharedClient>()?;
-    module.add_class::<runtime::SharedPieces>()?;
-    module.add_class::<completion_queue::Mailbox>()?;
-    module.add_class::<pending_call::Running>()
+    module.add_class::<blocking::BlockingStream>()?;
+    module.add_class::<runtime::RuntimeClient>()?;
+    module.add_class::<runtime::RuntimeStream>()?;
+    module.add_class::<completion_queue::CompletionQueue>()?;
+    module.add_class::<pending_call::PendingCall>()
 }
 
 /// To be called in the child after a fork.
 #[pyfunction]
-fn client_forked() {
+fn reset_clients() {
     penstock_client::runtime::forked();
 }

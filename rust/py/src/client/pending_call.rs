@@ -1,8 +1,8 @@
-//! `_core.Running`: a call under way, on the process's runtime or by the steps that its asker takes.
+//! `_core.PendingCall`: a call under way, on the process's runtime or by the steps that its asker takes.
 
 use super::{
     blocking::unpoisoned,
-    completion_queue::{Ended, Inbox, Mailbox, Outcome, ended, value},
+    completion_queue::{CompletionQueue, Ended, Inbox, Outcome, ended, value},
 };
 use penstock_client::{InlineCall, Progress, runtime};
 use pyo3::{exceptions::PyOSError, prelude::*};
@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 /// A call under way.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct PendingCall {
     #[pyo3(get)]
     ticket: u64,
     inbox: Arc<Inbox>,
@@ -36,10 +36,10 @@ enum Way {
 }
 
 #[pymethods]
-impl Running {
+impl PendingCall {
     /// The descriptor that is to be readable before the next step; None if there is to be none.
     #[getter]
-    fn waits(&self) -> Option<RawFd> {
+    fn wait_fd(&self) -> Option<RawFd> {
         match *unpoisoned(self.way.lock()) {
             Way::Steps(_, descriptor) => Some(descriptor),
             Way::Runtime(_) | Way::Over => None,
@@ -70,11 +70,11 @@ impl Running {
 
 /// Begins `work`, whose outcome goes to the mailbox, but for that of a step that its asker takes.
 pub(super) fn submit(
-    mailbox: &Mailbox,
+    queue: &CompletionQueue,
     stepped: bool,
     work: impl Future<Output = Outcome> + Send + 'static,
-) -> PyResult<Running> {
-    let inbox = Arc::clone(&mailbox.0);
+) -> PyResult<PendingCall> {
+    let inbox = Arc::clone(&queue.0);
     let ticket = inbox.tickets.fetch_add(1, Ordering::Relaxed);
     let begun = if stepped {
         let again = Arc::clone(&inbox);
@@ -86,7 +86,7 @@ pub(super) fn submit(
     if let Some(outcome) = outcome {
         inbox.put(ticket, outcome);
     }
-    Ok(Running { ticket, inbox, way: Mutex::new(way) })
+    Ok(PendingCall { ticket, inbox, way: Mutex::new(way) })
 }
 
 /// Takes a step.

@@ -1,11 +1,11 @@
-//! `_core.SharedClient`: calls for an event loop. Most are carried on by the process's runtime; a small one that is
+//! `_core.RuntimeClient`: calls for an event loop. Most are carried on by the process's runtime; a small one that is
 //! its loop's only one goes without: the loop watches its socket, and takes its steps.
 
 use super::{
     arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
     blocking::client,
-    completion_queue::{Mailbox, Outcome},
-    pending_call::{Running, submit},
+    completion_queue::{CompletionQueue, Outcome},
+    pending_call::{PendingCall, submit},
 };
 use penstock_client::{Client, ClientRequest, ClientResponse, Failure, Mode, ResponseStream};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
@@ -24,43 +24,57 @@ const SMALL: usize = 64 << 10;
 /// The client of a program with an event loop, and of calls with a second attempt.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct SharedClient(Arc<Client>);
+pub(crate) struct RuntimeClient(Arc<Client>);
 
 #[pymethods]
-impl SharedClient {
+impl RuntimeClient {
     #[new]
     fn new(py: Python<'_>, url: &str, options: ClientOptions) -> PyResult<Self> {
         Ok(Self(Arc::new(client(py, Mode::Async, url, options)?)))
     }
 
-    fn infer(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
+    fn infer(
+        &self,
+        call: CallArguments<'_>,
+        how: HowArguments,
+        queue: &CompletionQueue,
+        stepped: bool,
+    ) -> PyResult<PendingCall> {
         let how = arguments::how(how);
         let call = arguments::call(call)?;
         let client = Arc::clone(&self.0);
         let stepped = stepped && self.takes_steps(sent(&call));
-        submit(mailbox, stepped, async move { Outcome::Response(Box::new(client.infer(call, &how).await)) })
+        submit(queue, stepped, async move { Outcome::Response(Box::new(client.infer(call, &how).await)) })
     }
 
-    fn ask(&self, ask: AskArguments, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
+    fn query(&self, ask: AskArguments, how: HowArguments, queue: &CompletionQueue) -> PyResult<PendingCall> {
         let (ask, how) = (arguments::ask(ask)?, arguments::how(how));
         let client = Arc::clone(&self.0);
-        submit(mailbox, false, async move { Outcome::Json(client.admin(&ask, &how).await) })
+        submit(queue, false, async move { Outcome::Json(client.admin(&ask, &how).await) })
     }
 
-    fn raw(&self, request: RawArguments, how: HowArguments, mailbox: &Mailbox, stepped: bool) -> PyResult<Running> {
+    fn raw(
+        &self,
+        request: RawArguments,
+        how: HowArguments,
+        queue: &CompletionQueue,
+        stepped: bool,
+    ) -> PyResult<PendingCall> {
         let (request, how) = (arguments::raw(request), arguments::how(how));
         let client = Arc::clone(&self.0);
         let stepped = stepped && self.takes_steps(request.body.len());
-        submit(mailbox, stepped, async move { Outcome::Raw(client.raw(&request, &how).await) })
+        submit(queue, stepped, async move { Outcome::Raw(client.raw(&request, &how).await) })
     }
 
-    fn stream(&self, call: CallArguments<'_>, how: HowArguments, mailbox: &Mailbox) -> PyResult<Running> {
+    fn stream(&self, call: CallArguments<'_>, how: HowArguments, queue: &CompletionQueue) -> PyResult<PendingCall> {
         let how = arguments::how(how);
         let call = arguments::call(call)?;
         let client = Arc::clone(&self.0);
-        submit(mailbox, false, async move {
-            Outcome::ResponseStream(client.stream(call, &how).await.map(SharedPieces::new))
-        })
+        submit(
+            queue,
+            false,
+            async move { Outcome::ResponseStream(client.stream(call, &how).await.map(RuntimeStream::new)) },
+        )
     }
 
     fn close(&self) {
@@ -73,7 +87,7 @@ impl SharedClient {
     }
 }
 
-impl SharedClient {
+impl RuntimeClient {
     /// Whether its asker can take a call's steps: HTTP/2 has a task of its own for each connection.
     fn takes_steps(&self, bytes: usize) -> bool {
         bytes <= SMALL && !self.0.target().grpc
@@ -88,12 +102,12 @@ fn sent(call: &ClientRequest) -> usize {
 /// A stream of answers, read ahead by the runtime.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct SharedPieces {
+pub(crate) struct RuntimeStream {
     pieces: Arc<tokio::sync::Mutex<mpsc::Receiver<Result<ClientResponse, Failure>>>>,
     reader: AbortHandle,
 }
 
-impl SharedPieces {
+impl RuntimeStream {
     fn new(mut pieces: ResponseStream) -> Self {
         let (sender, receiver) = mpsc::channel(AHEAD);
         let read = async move {
@@ -120,13 +134,13 @@ async fn next_in_time(pieces: &mut ResponseStream) -> Option<Result<ClientRespon
 }
 
 #[pymethods]
-impl SharedPieces {
+impl RuntimeStream {
     /// The pieces that are there, at least one; none at the end.
-    fn next(&self, mailbox: &Mailbox) -> PyResult<Running> {
+    fn next(&self, queue: &CompletionQueue) -> PyResult<PendingCall> {
         let Ok(mut pieces) = Arc::clone(&self.pieces).try_lock_owned() else {
             return Err(PyRuntimeError::new_err("another task is waiting for this stream's next piece"));
         };
-        submit(mailbox, false, async move {
+        submit(queue, false, async move {
             let mut batch = Vec::new();
             pieces.recv_many(&mut batch, AHEAD).await;
             Outcome::Batch(batch)
@@ -138,7 +152,7 @@ impl SharedPieces {
     }
 }
 
-impl Drop for SharedPieces {
+impl Drop for RuntimeStream {
     fn drop(&mut self) {
         self.reader.abort();
     }

@@ -17,7 +17,7 @@ pub(crate) struct ArrayForm {
     pub(crate) padded: bool,
     /// An output that is copied into shared memory as soon as it is taken.
     pub(crate) copied_at_once: bool,
-    /// A tensor that Python only hands on, as it is: `_core.Held`.
+    /// A tensor that Python only hands on, as it is: `_core.TensorHandle`.
     pub(crate) opaque: bool,
 }
 

@@ -10,7 +10,7 @@
 //! of ours to itself: that of an input, or of another model's answer. Views, buffers and memoryviews refer to it.
 //! Code that keeps a bare pointer to such memory is not seen.
 
-use super::{array_form::ArrayForm, from_objects, tensor_handle::Held, to_numpy::TensorMemory};
+use super::{array_form::ArrayForm, from_objects, tensor_handle::TensorHandle, to_numpy::TensorMemory};
 use crate::errors::class_of;
 use half::bf16;
 use numpy::{
@@ -31,7 +31,7 @@ const BORROW_FROM: usize = 64 << 10;
 pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
     let declared = &spec.outputs[index];
     if form.opaque {
-        return Held::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
+        return TensorHandle::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
     }
     let Some(dtype) = &form.dtype else {
         return from_objects::tensor(&item, |what| {

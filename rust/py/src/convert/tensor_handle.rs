@@ -4,12 +4,12 @@ use penstock_core::Tensor;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `_core.Held`: a tensor that Python only hands on.
+/// `_core.TensorHandle`: a tensor that Python only hands on.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Held(Mutex<Option<Tensor>>);
+pub(crate) struct TensorHandle(Mutex<Option<Tensor>>);
 
-impl Held {
+impl TensorHandle {
     pub(crate) fn new(tensor: Tensor) -> Self {
         Self(Mutex::new(Some(tensor)))
     }
@@ -25,7 +25,7 @@ impl Held {
 }
 
 #[pymethods]
-impl Held {
+impl TensorHandle {
     /// The same tensor once more, for one more model. Copies nothing.
     fn share(&self) -> PyResult<Self> {
         let mut held = self.lock();
@@ -35,24 +35,24 @@ impl Held {
     }
 }
 
-/// `penstock.Moved`: an array that is given away.
+/// `penstock.Donated`: an array that is given away.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Moved(Mutex<Option<Py<PyAny>>>);
+pub(crate) struct Donated(Mutex<Option<Py<PyAny>>>);
 
 #[pymethods]
-impl Moved {
+impl Donated {
     #[new]
     fn new(array: Py<PyAny>) -> Self {
         Self(Mutex::new(Some(array)))
     }
 
     fn __repr__(&self) -> &'static str {
-        "Moved(...)"
+        "Donated(...)"
     }
 }
 
-impl Moved {
+impl Donated {
     /// The array, the first time.
     pub(crate) fn take(&self) -> Option<Py<PyAny>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()

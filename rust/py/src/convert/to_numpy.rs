@@ -9,7 +9,7 @@
 //! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become
 //! Python objects, one by one. BF16 is widened to float32 unless the signature asks otherwise.
 
-use super::{array_form::ArrayForm, ragged, tensor_handle::Held};
+use super::{array_form::ArrayForm, ragged, tensor_handle::TensorHandle};
 use half::bf16;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
@@ -53,7 +53,7 @@ impl Owned {
 /// The array of one input; what holds it and the lengths of its rows, where these may differ.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
     if form.opaque {
-        return Ok(Bound::new(py, Held::new(tensor))?.into_any());
+        return Ok(Bound::new(py, TensorHandle::new(tensor))?.into_any());
     }
     match tensor.lengths().cloned() {
         Some(lengths) => ragged::handed_in(values(py, tensor, form)?, &lengths, form),

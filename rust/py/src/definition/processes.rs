@@ -1,7 +1,7 @@
 //! `penstock._spec.placement.Spawning`: how a model's processes are started, and when they are ended. And
 //! `penstock._spec.placement.Channels`: those of a process that has attached it.
 
-use crate::{control_channel::Channel, convert::parameters::duration};
+use crate::{control_channel::InstanceChannel, convert::parameters::duration};
 use penstock_core::ModelSpec;
 use penstock_process::{Attached, Launch, Limits, Source};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ pub(crate) enum Declared {
 /// The field of `Channels`.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Channels {
-    channels: Vec<Py<Channel>>,
+    channels: Vec<Py<InstanceChannel>>,
 }
 
 /// The fields of `Spawning`.
@@ -49,7 +49,7 @@ impl Processes {
         let spawning = match declared {
             Declared::Spawning(spawning) => spawning,
             Declared::Channels(Channels { channels }) => {
-                let channels = channels.iter().filter_map(|channel| channel.get().again()).collect();
+                let channels = channels.iter().filter_map(|channel| channel.get().try_clone()).collect();
                 let attached = Attached::new(channels, fingerprint(spec));
                 return Self { source: Source::Attached(Arc::new(attached)), limits: Arc::default() };
             }

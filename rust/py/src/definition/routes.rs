@@ -9,13 +9,13 @@ use pyo3::{prelude::*, pybacked::PyBackedBytes};
 pub(crate) struct DeclaredFallback {
     model: String,
     after: Option<f64>,
-    marks: Vec<PyBackedBytes>,
+    match_body: Vec<PyBackedBytes>,
 }
 
 /// What answers where a model does not.
-pub(crate) fn fallback(DeclaredFallback { model, after, marks }: DeclaredFallback) -> Fallback {
-    let marks = marks.iter().map(|mark| Box::from(&**mark)).collect();
-    Fallback { model: model.into(), timeout: after.and_then(duration), match_body: marks }
+pub(crate) fn fallback(DeclaredFallback { model, after, match_body }: DeclaredFallback) -> Fallback {
+    let match_body = match_body.iter().map(|bytes| Box::from(&**bytes)).collect();
+    Fallback { model: model.into(), timeout: after.and_then(duration), match_body }
 }
 
 /// The routes of a model, as it declares them.

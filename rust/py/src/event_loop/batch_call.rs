@@ -1,4 +1,4 @@
-//! One batch that a task of the loop computes: `_core.Call`.
+//! One batch that a task of the loop computes: `_core.BatchCall`.
 
 use super::shared::Shared;
 use crate::{
@@ -21,7 +21,7 @@ use std::{
 
 /// A batch, from its arguments to its answer. One that is dropped fails its callers.
 #[pyclass(frozen, module = "penstock._core")]
-pub(crate) struct Call {
+pub(crate) struct BatchCall {
     /// The arguments of the handler.
     #[pyo3(get)]
     arguments: Py<PyTuple>,
@@ -56,7 +56,7 @@ pub(super) struct Parts {
     pub(super) handed_in: Duration,
 }
 
-impl Call {
+impl BatchCall {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { job, arguments, context, current, handling, shared, handed_in } = parts;
         let trace = job.trace().cloned();
@@ -129,22 +129,22 @@ impl UnderWay {
 }
 
 #[pymethods]
-impl Call {
+impl BatchCall {
     /// As [`crate::current::current`] tells it of a thread.
     #[getter]
-    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
+    fn log_context<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
         self.current.as_ref().map(|current| current.tell(py)).transpose()
     }
 
     /// `traceparent` and `tracestate` of the span that it is computed in.
     #[getter]
-    fn trace(&self) -> Option<(&str, &str)> {
+    fn trace_context(&self) -> Option<(&str, &str)> {
         self.trace.as_ref().map(|trace| (&*trace.parent, &*trace.state))
     }
 
     /// Whether any caller still waits.
     #[getter]
-    fn wanted(&self) -> bool {
+    fn has_clients(&self) -> bool {
         match &*self.lock() {
             UnderWay::Once(job) => job.is_wanted(),
             UnderWay::Many(streaming) => streaming.is_wanted(),
@@ -154,21 +154,21 @@ impl Call {
 
     /// Whether a caller has to read before the handler may go on.
     #[getter]
-    fn full(&self) -> bool {
+    fn is_full(&self) -> bool {
         matches!(&*self.lock(), UnderWay::Many(streaming) if streaming.is_wanted() && streaming.is_full())
     }
 
     /// Answers every caller with what the handler returned.
-    fn answer(&self, returned: Bound<'_, PyAny>) {
+    fn respond(&self, returned: Bound<'_, PyAny>) {
         self.answered_with(returned.py(), Ok(returned));
     }
 
     /// Gives every caller one more piece. Returns whether the next one may follow at once; if not, a caller
     /// has to read first, or nobody wants any more.
-    fn send(&self, piece: Bound<'_, PyAny>) -> bool {
-        let py = piece.py();
+    fn send(&self, chunk: Bound<'_, PyAny>) -> bool {
+        let py = chunk.py();
         let sent = match &mut *self.lock() {
-            UnderWay::Many(streaming) => stream::send(streaming, &self.handling, self.context.as_ref(), piece)
+            UnderWay::Many(streaming) => stream::send(streaming, &self.handling, self.context.as_ref(), chunk)
                 .map(|()| streaming.is_wanted() && !streaming.is_full()),
             UnderWay::Once(_) | UnderWay::Ended => return false,
         };
@@ -179,14 +179,14 @@ impl Call {
     }
 
     /// The handler has no more pieces.
-    fn end(&self, py: Python<'_>) {
+    fn end_stream(&self, py: Python<'_>) {
         let UnderWay::Many(streaming) = self.take() else { return };
         let times = self.times(Instant::now());
         detached(py, move || streaming.finish(Ok(times)));
     }
 
     /// Lets go of the callers that have not read for too long.
-    fn give_up_full(&self) {
+    fn drop_slow_clients(&self) {
         if let UnderWay::Many(streaming) = &mut *self.lock() {
             streaming.drop_slow_clients();
         }
@@ -204,19 +204,19 @@ impl Call {
         };
         match ended {
             None => self.answered_with(py, Err(raised)),
-            Some(Ok(())) => self.end(py),
+            Some(Ok(())) => self.end_stream(py),
             Some(Err(error)) => self.ended_with(py, error),
         }
     }
 
     /// Ends a call that was cancelled, which nobody waits for any more.
-    fn cancelled(&self, py: Python<'_>) {
+    fn cancel(&self, py: Python<'_>) {
         let Some(spec) = self.lock().spec() else { return };
         self.ended_with(py, Error::new(Kind::Cancelled, format!("model '{}': the call was cancelled", spec.name)));
     }
 }
 
-impl Drop for Call {
+impl Drop for BatchCall {
     fn drop(&mut self) {
         self.shared.ended();
     }

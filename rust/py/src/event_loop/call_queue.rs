@@ -1,7 +1,7 @@
-//! Where an event loop gets its work: `_core.Port`.
+//! Where an event loop gets its work: `_core.CallQueue`.
 
 use super::{
-    batch_call::{Call, Parts},
+    batch_call::{BatchCall, Parts},
     shared::{Fed, Shared, Taken},
 };
 use crate::{
@@ -19,7 +19,7 @@ use std::{
 
 /// The loop's end of an async instance.
 #[pyclass(frozen, module = "penstock._core")]
-pub(crate) struct Port {
+pub(crate) struct CallQueue {
     queue: Arc<Queue>,
     handling: Arc<Handling>,
     shared: Arc<Shared>,
@@ -27,18 +27,18 @@ pub(crate) struct Port {
     built: Mutex<Option<mpsc::Sender<Built>>>,
 }
 
-/// What a look at the port brings: `_core.News`.
+/// What a look at the port brings: `_core.CallEvents`.
 #[pyclass(frozen, get_all, module = "penstock._core")]
-pub(crate) struct News {
+pub(crate) struct CallEvents {
     /// What is to be computed.
-    calls: Vec<Py<Call>>,
+    calls: Vec<Py<BatchCall>>,
     /// Whether a caller left, or read from a full stream.
-    moved: bool,
+    clients_changed: bool,
     /// Whether nothing more will come.
     closed: bool,
 }
 
-impl Port {
+impl CallQueue {
     pub(super) fn new(
         queue: Arc<Queue>,
         handling: Arc<Handling>,
@@ -57,7 +57,7 @@ impl Port {
     }
 
     /// A call of a batch; nothing if it failed before its handler.
-    fn call(&self, py: Python<'_>, mut job: Job, inputs: Inputs) -> PyResult<Option<Py<Call>>> {
+    fn call(&self, py: Python<'_>, mut job: Job, inputs: Inputs) -> PyResult<Option<Py<BatchCall>>> {
         let start = Instant::now();
         let inputs = if job.has_room() { detached(py, || job.admit_late_joiners(inputs)) } else { inputs };
         job.watch(&self.shared.waker());
@@ -77,7 +77,7 @@ impl Port {
         };
         Py::new(
             py,
-            Call::new(Parts {
+            BatchCall::new(Parts {
                 job,
                 arguments: arguments.unbind(),
                 context: context.map(Bound::unbind),
@@ -92,8 +92,8 @@ impl Port {
 }
 
 #[pymethods]
-impl Port {
-    /// What the loop watches for reading: [`Port::take`] has something then.
+impl CallQueue {
+    /// What the loop watches for reading: [`CallQueue::take`] has something then.
     fn fileno(&self) -> i32 {
         self.shared.bell.fileno()
     }
@@ -106,31 +106,31 @@ impl Port {
 
     /// How long a stream's caller may leave its handler waiting, in seconds.
     #[getter]
-    fn patience(&self) -> f64 {
+    fn read_timeout(&self) -> f64 {
         SLOW_READER_TIMEOUT.as_secs_f64()
     }
 
     /// The loop runs on this thread, which is its `threading.get_ident()`.
-    fn runs_on(&self, thread: u64) {
+    fn set_thread(&self, thread: u64) {
         self.shared.runs_on(thread);
     }
 
     /// The handler is built. `close_sequence` is called with each sequence that is over.
-    fn built(&self, close_sequence: Py<PyAny>) {
+    fn loaded(&self, close_sequence: Py<PyAny>) {
         *lock(&self.sequences) = Some(Sequences::new(close_sequence));
         self.report(Ok(()));
     }
 
     /// The handler could not be built.
-    fn failed(&self, raised: Bound<'_, PyAny>) {
+    fn load_failed(&self, raised: Bound<'_, PyAny>) {
         self.report(Err(PyErr::from_value(raised).into()));
     }
 
     /// What came since the last time.
-    fn take(&self, py: Python<'_>) -> PyResult<News> {
+    fn take(&self, py: Python<'_>) -> PyResult<CallEvents> {
         // Before it takes what the bell tells, which is its original's.
         forks::end_copy(&self.queue.spec().name);
-        let Taken { fed, moved, closed } = self.shared.take();
+        let Taken { fed, clients_changed, closed } = self.shared.take();
         let mut calls = Vec::with_capacity(fed.len());
         for one in fed {
             match one {
@@ -144,11 +144,11 @@ impl Port {
                 }
             }
         }
-        Ok(News { calls, moved, closed })
+        Ok(CallEvents { calls, clients_changed, closed })
     }
 
     /// Logs what the handler's `close` raised.
-    fn log(&self, raised: Bound<'_, PyAny>) {
+    fn log_exception(&self, raised: Bound<'_, PyAny>) {
         let _ = errors::from_handler(raised.py(), self.queue.spec(), &PyErr::from_value(raised));
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Taken {
     /// In the order in which it came.
     pub(crate) fed: VecDeque<Fed>,
     /// Whether a caller left, or read from a full stream.
-    pub(crate) moved: bool,
+    pub(crate) clients_changed: bool,
     /// Whether nothing more will come.
     pub(crate) closed: bool,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Taken {
 pub(crate) struct Shared {
     pub(crate) bell: Bell,
     /// A caller left, or read from a full stream, since the loop last came.
-    moved: AtomicBool,
+    clients_changed: AtomicBool,
     state: Mutex<State>,
     /// ResponseHead when a call ended, and when all is over.
     ended: Condvar,
@@ -69,7 +69,7 @@ impl Shared {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             bell: Bell::new()?,
-            moved: AtomicBool::new(false),
+            clients_changed: AtomicBool::new(false),
             state: Mutex::default(),
             ended: Condvar::new(),
             watch: Condvar::new(),
@@ -119,9 +119,9 @@ impl Shared {
     pub(crate) fn take(&self) -> Taken {
         self.beats.fetch_add(1, Ordering::Relaxed);
         self.bell.heard();
-        let moved = self.moved.swap(false, Ordering::AcqRel);
+        let clients_changed = self.clients_changed.swap(false, Ordering::AcqRel);
         let mut state = self.lock();
-        Taken { fed: std::mem::take(&mut state.fed), moved, closed: state.closed }
+        Taken { fed: std::mem::take(&mut state.fed), clients_changed, closed: state.closed }
     }
 
     /// A call has ended.
@@ -191,7 +191,7 @@ impl Wake for Shared {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.moved.store(true, Ordering::Release);
+        self.clients_changed.store(true, Ordering::Release);
         self.bell.ring();
     }
 }

@@ -1,6 +1,6 @@
 //! The threads of an async instance.
 
-use super::{block_detector, call_queue::Port, feeder, shared::Shared};
+use super::{block_detector, call_queue::CallQueue, feeder, shared::Shared};
 use crate::{attach::attached, definition::Handling, errors, handler::load_result::Built};
 use penstock_core::queue::Queue;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<S
     let _leave = Leave(Arc::clone(&shared));
     let spec = Arc::clone(queue.spec());
     let factory = handling.factory.clone_ref(py);
-    let ran = Bound::new(py, Port::new(queue, handling, shared, built)).and_then(|port| {
+    let ran = Bound::new(py, CallQueue::new(queue, handling, shared, built)).and_then(|port| {
         py.import("penstock._runtime.event_loop")?.call_method1("run", (factory, &port))?;
         Ok(())
     });

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     convert::parameters::{parameter, to_python},
-    peers::{Audience, Caller, Carried, Link},
+    peers::{Audience, Caller, Carried, PeerClient},
 };
 use penstock_core::{
     CancelProbe, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
@@ -239,7 +239,7 @@ impl Context {
 
     #[getter]
     fn models<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let link = Link::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
+        let link = PeerClient::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
         py.import(intern!(py, "penstock._runtime.peers"))?.call_method1(intern!(py, "Peers"), (link,))
     }
 

@@ -37,13 +37,13 @@ impl SequenceInfo {
 /// The sequences that an instance holds.
 #[derive(Debug)]
 pub(crate) struct Sequences {
-    held: HashMap<SequenceId, Held>,
+    states: HashMap<SequenceId, SequenceState>,
     /// What the handler wants to be called with when a sequence is over.
     close: Py<PyAny>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct SequenceState {
     state: Py<PyDict>,
     ended: bool,
 }
@@ -51,7 +51,7 @@ struct Held {
 impl Sequences {
     /// Those of a handler that was just built.
     pub(crate) fn new(close: Py<PyAny>) -> Self {
-        Self { held: HashMap::new(), close }
+        Self { states: HashMap::new(), close }
     }
 
     /// What the handler sees of one step. A start begins with an empty state.
@@ -59,16 +59,16 @@ impl Sequences {
         if step.start {
             self.close(py, spec, &step.id);
         }
-        let fresh = || Held { state: PyDict::new(py).unbind(), ended: false };
-        let held = self.held.entry(step.id.clone()).or_insert_with(fresh);
-        held.ended = step.end;
-        let state = held.state.clone_ref(py);
+        let fresh = || SequenceState { state: PyDict::new(py).unbind(), ended: false };
+        let states = self.states.entry(step.id.clone()).or_insert_with(fresh);
+        states.ended = step.end;
+        let state = states.state.clone_ref(py);
         Py::new(py, SequenceInfo { id: step.id.clone(), start: step.start, end: step.end, state })
     }
 
-    /// Lets go of a sequence, if it is held. What its handler raises then goes to the log.
+    /// Lets go of a sequence, if it is states. What its handler raises then goes to the log.
     pub(crate) fn close(&mut self, py: Python<'_>, spec: &ModelSpec, id: &SequenceId) {
-        let Some(Held { state, ended }) = self.held.remove(id) else { return };
+        let Some(SequenceState { state, ended }) = self.states.remove(id) else { return };
         let closed = Py::new(py, SequenceInfo { id: id.clone(), start: false, end: ended, state })
             .and_then(|sequence| self.close.call1(py, (sequence,)));
         if let Err(error) = closed {
@@ -78,7 +78,7 @@ impl Sequences {
 
     /// Lets go of all of them.
     pub(crate) fn close_all(&mut self, py: Python<'_>, spec: &ModelSpec) {
-        let held: Vec<SequenceId> = self.held.keys().cloned().collect();
-        held.iter().for_each(|id| self.close(py, spec, id));
+        let states: Vec<SequenceId> = self.states.keys().cloned().collect();
+        states.iter().for_each(|id| self.close(py, spec, id));
     }
 }

@@ -63,14 +63,14 @@ pub(crate) fn enable_request_contexts() {
 
 /// What this thread computes now: a model, its version, and the ids of the requests.
 #[pyfunction]
-pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(String, String, Bound<'_, PyTuple>)>> {
+pub(crate) fn log_context(py: Python<'_>) -> PyResult<Option<(String, String, Bound<'_, PyTuple>)>> {
     CURRENT.with_borrow(Clone::clone).map(|current| current.tell(py)).transpose()
 }
 
 /// Text as the server's log has it: what does not print is escaped, and names are cut.
 #[pyfunction]
 #[pyo3(signature = (text, *, cut))]
-pub(crate) fn plain_text(text: &Bound<'_, PyString>, cut: bool) -> String {
+pub(crate) fn escape_text(text: &Bound<'_, PyString>, cut: bool) -> String {
     plain(&text.to_string_lossy(), if cut { MAX_NAME_BYTES } else { usize::MAX }).into_owned()
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     audience::Audience,
-    notifier::Post,
+    notifier::Notifier,
     request::arrays_of,
     wait::{Pending, block},
 };
@@ -35,9 +35,14 @@ impl PeerCall {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn outputs<'py>(&self, py: Python<'py>, answer: Result<InferResponse>, held: bool) -> PyResult<Bound<'py, PyDict>> {
+    fn outputs<'py>(
+        &self,
+        py: Python<'py>,
+        answer: Result<InferResponse>,
+        as_handles: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let response = answer.map_err(|error| raised(py, &error))?;
-        arrays_of(py, &self.spec, response, held)
+        arrays_of(py, &self.spec, response, as_handles)
     }
 }
 
@@ -50,10 +55,16 @@ impl PeerCall {
         self.outputs(py, answer, false)
     }
 
-    /// The outputs if they are there; else `ticket` is left at the post when it is worth asking again.
-    fn poll<'py>(&self, py: Python<'py>, post: &Post, ticket: u64, held: bool) -> PyResult<Option<Bound<'py, PyDict>>> {
+    /// The outputs if they are there; else `ticket` is left at the notifier when it is worth asking again.
+    fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        notifier: &Notifier,
+        ticket: u64,
+        as_handles: bool,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let mut pending = self.take()?;
-        let waker = post.waker(ticket);
+        let waker = notifier.waker(ticket);
         let (pending, polled) = detached(py, move || {
             let polled = pending.poll(&mut Context::from_waker(&waker));
             (pending, polled)
@@ -61,7 +72,7 @@ impl PeerCall {
         match polled {
             Poll::Ready(answer) => {
                 detached(py, move || drop(pending));
-                self.outputs(py, answer, held).map(Some)
+                self.outputs(py, answer, as_handles).map(Some)
             }
             Poll::Pending => {
                 *self.lock() = Some(pending);
@@ -72,7 +83,7 @@ impl PeerCall {
 
     /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
     #[getter]
-    fn patience(&self) -> Option<f64> {
+    fn poll_after(&self) -> Option<f64> {
         self.lock().as_ref().and_then(Pending::patience).map(|patience| patience.as_secs_f64())
     }
 

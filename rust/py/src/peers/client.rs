@@ -1,6 +1,6 @@
-//! `_core.Link`: what a handler calls other models by.
+//! `_core.PeerClient`: what a handler calls other models by.
 
-use super::{audience::Audience, call::PeerCall, call_graph::Caller, request, stream::PeerPieces};
+use super::{audience::Audience, call::PeerCall, call_graph::Caller, request, stream::PeerStream};
 use crate::{attach::detached, convert::parameters::parameter, errors::raised};
 use penstock_core::{Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata};
 use pyo3::{prelude::*, types::PyDict};
@@ -19,13 +19,13 @@ pub(crate) struct Carried {
 /// One batch's way to other models.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct PeerClient {
     caller: Arc<Caller>,
     spec: Arc<ModelSpec>,
     carried: Carried,
 }
 
-impl Link {
+impl PeerClient {
     /// The way of a batch of the model `spec`, whose place among the others is `caller`.
     pub(crate) fn new(caller: Arc<Caller>, spec: Arc<ModelSpec>, carried: Carried) -> Self {
         Self { caller, spec, carried }
@@ -39,7 +39,7 @@ struct Given<'py> {
     parameters: Bound<'py, PyDict>,
 }
 
-impl Link {
+impl PeerClient {
     /// The model of that name, which can be called from here.
     fn find(&self, py: Python<'_>, name: &str, version: Option<&str>) -> PyResult<Arc<Model>> {
         // The last reference to a model that is replaced may go here.
@@ -69,10 +69,10 @@ impl Link {
 }
 
 #[pymethods]
-impl Link {
+impl PeerClient {
     /// Makes a call. It is sent when it is first waited for.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
-    fn begin<'py>(
+    fn call<'py>(
         &self,
         py: Python<'py>,
         name: String,
@@ -99,7 +99,7 @@ impl Link {
 
     /// Makes a call that is answered in pieces. It is sent when they are first waited for.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
-    fn begin_stream<'py>(
+    fn stream<'py>(
         &self,
         py: Python<'py>,
         name: String,
@@ -107,9 +107,9 @@ impl Link {
         positional: Vec<Bound<'py, PyAny>>,
         named: Bound<'py, PyDict>,
         parameters: Bound<'py, PyDict>,
-    ) -> PyResult<PeerPieces> {
+    ) -> PyResult<PeerStream> {
         let model = self.find(py, &name, version.as_deref())?;
         let request = self.request(model.spec(), Given { positional, named, parameters })?;
-        Ok(PeerPieces::new(model, request, self.carried.audience.clone()))
+        Ok(PeerStream::new(model, request, self.carried.audience.clone()))
     }
 }

@@ -4,7 +4,7 @@
 //! # Rationale
 //! What one model gives another needs no socket and no format, and in a large tensor no copy either. An answer that
 //! goes to one caller only is that caller's memory. An array that the caller keeps is copied once, where the called
-//! model's batch is made, because its handler may write to what it gets; one that is given away ([`crate::convert::tensor_handle::Moved`])
+//! model's batch is made, because its handler may write to what it gets; one that is given away ([`crate::convert::tensor_handle::Donated`])
 //! is not.
 //!
 //! # Limitations
@@ -24,17 +24,17 @@ mod wait;
 
 pub(crate) use audience::Audience;
 pub(crate) use call_graph::{Caller, Peers};
-pub(crate) use client::{Carried, Link};
+pub(crate) use client::{Carried, PeerClient};
 
-use crate::convert::tensor_handle::{Held, Moved};
+use crate::convert::tensor_handle::{Donated, TensorHandle};
 use pyo3::prelude::*;
 
 /// Adds the classes to `penstock._core`.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Link>()?;
+    module.add_class::<PeerClient>()?;
     module.add_class::<call::PeerCall>()?;
-    module.add_class::<stream::PeerPieces>()?;
-    module.add_class::<notifier::Post>()?;
-    module.add_class::<Held>()?;
-    module.add_class::<Moved>()
+    module.add_class::<stream::PeerStream>()?;
+    module.add_class::<notifier::Notifier>()?;
+    module.add_class::<TensorHandle>()?;
+    module.add_class::<Donated>()
 }

@@ -1,4 +1,4 @@
-//! `_core.Post`: tells an event loop which of its calls are worth asking again, without the interpreter.
+//! `_core.Notifier`: tells an event loop which of its calls are worth asking again, without the interpreter.
 
 use crate::wakeup::Bell;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use std::{
 /// The tickets of calls that moved, for one event loop.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Post(Arc<Letters>);
+pub(crate) struct Notifier(Arc<Letters>);
 
 #[derive(Debug)]
 struct Letters {
@@ -35,20 +35,20 @@ impl Wake for Knock {
     }
 }
 
-impl Post {
+impl Notifier {
     pub(super) fn waker(&self, ticket: u64) -> Waker {
         Waker::from(Arc::new(Knock { letters: Arc::clone(&self.0), ticket }))
     }
 }
 
 #[pymethods]
-impl Post {
+impl Notifier {
     #[new]
     fn new() -> PyResult<Self> {
         Ok(Self(Arc::new(Letters { bell: Bell::new()?, tickets: Mutex::default() })))
     }
 
-    /// What the loop watches for reading: [`Post::take`] has something then.
+    /// What the loop watches for reading: [`Notifier::take`] has something then.
     fn fileno(&self) -> i32 {
         self.0.bell.fileno()
     }

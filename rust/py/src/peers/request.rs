@@ -2,7 +2,7 @@
 
 use super::{raw_request, tensors::tensor};
 use crate::{
-    convert::{array_form::form, tensor_handle::Held, to_numpy},
+    convert::{array_form::form, tensor_handle::TensorHandle, to_numpy},
     errors::raised,
 };
 use penstock_core::{Error, InferRequest, InferResponse, ModelSpec, Protocol, Tensor};
@@ -63,7 +63,7 @@ pub(super) fn arrays_of<'py>(
     py: Python<'py>,
     spec: &ModelSpec,
     response: InferResponse,
-    held: bool,
+    as_handles: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let own = response.raw_spec(spec);
     if let Some(head) = &response.head {
@@ -72,8 +72,8 @@ pub(super) fn arrays_of<'py>(
     let spec = own.as_ref().unwrap_or(spec);
     let named = PyDict::new(py);
     for (declared, tensor) in spec.outputs.iter().zip(response.outputs).filter(|(_, tensor)| !tensor.is_absent()) {
-        if held {
-            named.set_item(&*declared.name, Bound::new(py, Held::new(tensor))?)?;
+        if as_handles {
+            named.set_item(&*declared.name, Bound::new(py, TensorHandle::new(tensor))?)?;
             continue;
         }
         let mut form = form(py, declared.datatype);

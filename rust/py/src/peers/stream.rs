@@ -1,8 +1,8 @@
-//! `_core.PeerPieces`: a call of a model that answers in pieces, to be read on a thread or on an event loop.
+//! `_core.PeerStream`: a call of a model that answers in pieces, to be read on a thread or on an event loop.
 
 use super::{
     audience::Audience,
-    notifier::Post,
+    notifier::Notifier,
     request::arrays_of,
     wait::{Answer, InFlight, Patience, answer, block},
 };
@@ -124,12 +124,12 @@ impl Stream {
 
 /// A call of a model that answers in pieces.
 #[pyclass(frozen, module = "penstock._core")]
-pub(crate) struct PeerPieces {
+pub(crate) struct PeerStream {
     spec: Arc<ModelSpec>,
     stream: Mutex<Option<Stream>>,
 }
 
-impl PeerPieces {
+impl PeerStream {
     pub(super) fn new(model: Arc<Model>, request: InferRequest, audience: Audience) -> Self {
         let spec = Arc::clone(model.spec());
         let patience = Patience::new(model, request.schedule.priority, audience);
@@ -152,7 +152,7 @@ impl PeerPieces {
 }
 
 #[pymethods]
-impl PeerPieces {
+impl PeerStream {
     /// Waits for the outputs by name of all pieces that are there, without the interpreter; empty at the end.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let mut stream = self.take()?;
@@ -164,10 +164,15 @@ impl PeerPieces {
         self.arrays(py, pieces)
     }
 
-    /// The same if there are any; else `ticket` is left at the post when it is worth asking again.
-    fn poll<'py>(&self, py: Python<'py>, post: &Post, ticket: u64) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
+    /// The same if there are any; else `ticket` is left at the notifier when it is worth asking again.
+    fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        notifier: &Notifier,
+        ticket: u64,
+    ) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
         let mut stream = self.take()?;
-        let waker = post.waker(ticket);
+        let waker = notifier.waker(ticket);
         let (stream, polled) = detached(py, move || {
             let polled = stream.poll(&mut Context::from_waker(&waker));
             (stream, polled)
@@ -181,7 +186,7 @@ impl PeerPieces {
 
     /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
     #[getter]
-    fn patience(&self) -> Option<f64> {
+    fn poll_after(&self) -> Option<f64> {
         self.lock().as_ref().and_then(|stream| stream.patience.left()).map(|left| left.as_secs_f64())
     }
 

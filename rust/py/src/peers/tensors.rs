@@ -4,7 +4,7 @@ use crate::{
     convert::{
         array_form::form,
         borrow::{self, given_away},
-        tensor_handle::{Held, Moved},
+        tensor_handle::{Donated, TensorHandle},
     },
     errors::raised,
 };
@@ -14,11 +14,11 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 
 /// The tensor of what a handler passes as the input `name`. Without a datatype it has that of its array.
 pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
-    if value.is_instance_of::<Held>() {
-        let tensor = Held::taken(&value);
+    if value.is_instance_of::<TensorHandle>() {
+        let tensor = TensorHandle::taken(&value);
         return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.unique_or_shared());
     }
-    let Ok(moved) = value.cast::<Moved>() else { return kept(name, datatype, value) };
+    let Ok(moved) = value.cast::<Donated>() else { return kept(name, datatype, value) };
     let array = moved.get().take().ok_or_else(|| {
         PyValueError::new_err(format!("input '{name}': what was moved is gone, and cannot be moved again"))
     })?;

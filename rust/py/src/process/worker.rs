@@ -3,7 +3,7 @@
 use super::respond;
 use crate::{
     attach::detached,
-    control_channel::Channel,
+    control_channel::InstanceChannel,
     definition::{self, processes::fingerprint},
     forks,
     handler::sequences::Sequences,
@@ -37,7 +37,7 @@ impl Worker {
 
     /// One that serves the other end of a channel; nobody says what it is to load.
     #[staticmethod]
-    fn attached(channel: &Bound<'_, Channel>) -> PyResult<Self> {
+    fn attach(channel: &Bound<'_, InstanceChannel>) -> PyResult<Self> {
         forks::begin();
         let channel = channel.get().take().ok_or_else(|| PyRuntimeError::new_err("the channel was given away"))?;
         let worker = Mutex::new(penstock_process::Worker::attached(channel));
@@ -45,7 +45,7 @@ impl Worker {
     }
 
     /// What is to be loaded; `None` if the server is gone.
-    fn payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    fn receive_payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let asked = detached(py, || self.lock().next_command());
         match asked {
             Command::Load(payload) => Some(PyBytes::new(py, &payload)),
@@ -53,7 +53,7 @@ impl Worker {
         }
     }
 
-    fn failed(&self, summary: &str, traceback: &str) -> PyResult<()> {
+    fn load_failed(&self, summary: &str, traceback: &str) -> PyResult<()> {
         self.lock().failed(summary, traceback)?;
         Ok(())
     }

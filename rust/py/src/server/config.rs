@@ -13,7 +13,7 @@ use std::{net::ToSocketAddrs as _, time::Duration};
 #[derive(Debug, FromPyObject)]
 pub(crate) struct ServerConfig {
     http: Option<String>,
-    http_also: Vec<String>,
+    http_extra: Vec<String>,
     grpc: Option<String>,
     metrics: Option<String>,
     allowed_hosts: Vec<String>,
@@ -44,8 +44,8 @@ pub(crate) struct ServerConfig {
     log_level: String,
     server_name: String,
     server_version: Option<String>,
-    unknown_model_text: String,
-    unready_model_text: String,
+    not_found_message: String,
+    not_ready_message: String,
     shared_memory: String,
     grpc_reflection: bool,
     grpc_compression: String,
@@ -96,7 +96,7 @@ impl ServerConfig {
                 listeners.extend(grpc.iter().map(|grpc| listen(grpc, false, true)).collect::<PyResult<Vec<_>>>()?);
             }
         }
-        for http in &self.http_also {
+        for http in &self.http_extra {
             listeners.push(listen(http, true, false)?);
         }
         if let Some(metrics) = &self.metrics {
@@ -108,10 +108,10 @@ impl ServerConfig {
     /// What all models share, and what is said of those that do not answer.
     pub(crate) fn shared(&self) -> (Resources, ErrorTexts) {
         let resources = Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)));
-        let Self { unknown_model_text, unready_model_text, .. } = self;
+        let Self { not_found_message, not_ready_message, .. } = self;
         (
             resources,
-            ErrorTexts { unknown: unknown_model_text.as_str().into(), not_ready: unready_model_text.as_str().into() },
+            ErrorTexts { unknown: not_found_message.as_str().into(), not_ready: not_ready_message.as_str().into() },
         )
     }
 

@@ -1,9 +1,9 @@
-//! `_core.InProcess`: the same path without sockets, for tests.
+//! `_core.InProcessServer`: the same path without sockets, for tests.
 
 use super::{
     config::ServerConfig,
     model_host::{Loaded, read_definitions},
-    models::Models,
+    models::ModelRegistry,
 };
 use crate::attach::detached;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Decode, queue, batch, handler, encode; no socket.
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct InProcess {
+pub(crate) struct InProcessServer {
     loaded: Arc<Loaded>,
     server: penstock_server::InProcess,
 }
@@ -26,7 +26,7 @@ pub(crate) struct InProcess {
 type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 
 #[pymethods]
-impl InProcess {
+impl InProcessServer {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
         let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared())?);
@@ -80,8 +80,8 @@ impl InProcess {
     }
 
     #[getter]
-    fn models(&self) -> Models {
-        Models(Arc::clone(&self.loaded))
+    fn models(&self) -> ModelRegistry {
+        ModelRegistry(Arc::clone(&self.loaded))
     }
 
     fn stuck(&self) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::{
     config::ServerConfig,
     model_host::{Loaded, read_definitions},
-    models::Models,
+    models::ModelRegistry,
 };
 use crate::{attach::detached, convert::parameters::duration, errors::startup, handler::load_result::SIGNALS_EVERY};
 use penstock_server::{Address, Config};
@@ -129,8 +129,8 @@ impl Server {
     }
 
     #[getter]
-    fn models(&self) -> Models {
-        Models(Arc::clone(&self.loaded))
+    fn models(&self) -> ModelRegistry {
+        ModelRegistry(Arc::clone(&self.loaded))
     }
 
     fn stuck(&self) -> Vec<String> {

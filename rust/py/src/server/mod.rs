@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lifecycle::Server>()?;
     module.add_class::<signals::Signals>()?;
-    module.add_class::<in_process::InProcess>()?;
-    module.add_class::<models::Models>()?;
-    module.add_class::<models::Prepared>()?;
-    module.add_class::<models::Command>()
+    module.add_class::<in_process::InProcessServer>()?;
+    module.add_class::<models::ModelRegistry>()?;
+    module.add_class::<models::PreparedModel>()?;
+    module.add_class::<models::RepositoryCommand>()
 }

@@ -1,4 +1,4 @@
-//! `_core.Models`: the models of a running server, for whoever loads and unloads them.
+//! `_core.ModelRegistry`: the models of a running server, for whoever loads and unloads them.
 
 use super::model_host::Loaded;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     errors::{raised, startup},
 };
 use penstock_core::{Error, Kind, Model, VersionStatus};
-use penstock_server::{Action, Command as RawRequest};
+use penstock_server::{Action, Command};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
@@ -18,30 +18,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What is served, and what clients want to be.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Models(pub(crate) Arc<Loaded>);
+pub(crate) struct ModelRegistry(pub(crate) Arc<Loaded>);
 
 /// A model whose instances are built, and which nobody finds yet.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Prepared(Mutex<Option<Arc<Model>>>);
+pub(crate) struct PreparedModel(Mutex<Option<Arc<Model>>>);
 
 /// A client's wish to load or unload a model. Dropped without an answer, it is answered `Unavailable`.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct Command(Mutex<Option<RawRequest>>);
+pub(crate) struct RepositoryCommand(Mutex<Option<Command>>);
 
 #[pymethods]
-impl Models {
-    fn prepare(&self, definition: &Bound<'_, PyAny>) -> PyResult<Prepared> {
+impl ModelRegistry {
+    fn prepare(&self, definition: &Bound<'_, PyAny>) -> PyResult<PreparedModel> {
         let model = self.0.prepare(definition.py(), definition)?;
-        Ok(Prepared(Mutex::new(Some(model))))
+        Ok(PreparedModel(Mutex::new(Some(model))))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
-    fn check_routes(&self, py: Python<'_>, prepared: Vec<Py<Prepared>>, leaving: Vec<String>) -> PyResult<()> {
-        let model = |one: &Py<Prepared>| one.get().0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    fn check_routes(&self, py: Python<'_>, prepared: Vec<Py<PreparedModel>>, removed: Vec<String>) -> PyResult<()> {
+        let model = |one: &Py<PreparedModel>| one.get().0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let models: Vec<_> = prepared.iter().filter_map(model).collect();
-        let checked = detached(py, || self.0.registry.check_routes(&models, &leaving));
+        let checked = detached(py, || self.0.registry.check_routes(&models, &removed));
         checked.map_err(|error| startup(py, "SignatureError", error.message()))
     }
 
@@ -52,13 +52,13 @@ impl Models {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned vectors")]
-    fn swap(&self, py: Python<'_>, model: &str, prepared: Vec<Py<Prepared>>, keep: Vec<String>) {
+    fn swap(&self, py: Python<'_>, model: &str, prepared: Vec<Py<PreparedModel>>, retain: Vec<String>) {
         let taken = prepared.iter().filter_map(|one| one.get().0.lock().unwrap_or_else(PoisonError::into_inner).take());
         let models = taken.collect();
-        detached(py, || self.0.swap(model, models, &keep));
+        detached(py, || self.0.swap(model, models, &retain));
     }
 
-    fn describe(&self, model: &str, versions: Vec<(String, bool, String)>) {
+    fn set_states(&self, model: &str, versions: Vec<(String, bool, String)>) {
         let note = |(version, loading, reason)| (version, VersionStatus { loading, reason });
         self.0.registry.set_statuses(model, versions.into_iter().map(note));
     }
@@ -71,16 +71,16 @@ impl Models {
         self.0.registry.ready_versions(model).iter().map(ToString::to_string).collect()
     }
 
-    fn leaving(&self, py: Python<'_>) -> usize {
+    fn draining_count(&self, py: Python<'_>) -> usize {
         // The last reference to a model may go here.
         detached(py, || self.0.registry.drop_drained());
         self.0.registry.draining_queues().len()
     }
 
-    fn next(&self, py: Python<'_>, timeout: f64) -> Option<Command> {
+    fn next_command(&self, py: Python<'_>, timeout: f64) -> Option<RepositoryCommand> {
         let timeout = duration(timeout).unwrap_or_default();
-        let asked = detached(py, || self.0.control.take(timeout));
-        asked.map(|asked| Command(Mutex::new(Some(asked))))
+        let command = detached(py, || self.0.control.take(timeout));
+        command.map(|command| RepositoryCommand(Mutex::new(Some(command))))
     }
 
     fn close(&self) {
@@ -94,16 +94,16 @@ impl Models {
 }
 
 #[pymethods]
-impl Command {
+impl RepositoryCommand {
     #[getter]
     fn model(&self) -> PyResult<String> {
-        self.asked(|asked| asked.model.clone())
+        self.read(|command| command.model.clone())
     }
 
     /// `None`: it asks to unload. Else the configuration and the files of a load.
     #[getter]
     fn load<'py>(&self, py: Python<'py>) -> PyResult<Option<(Option<String>, Bound<'py, PyDict>)>> {
-        self.asked(|asked| match &asked.action {
+        self.read(|command| match &command.action {
             Action::Unload => Ok(None),
             Action::Load(load) => {
                 let files = PyDict::new(py);
@@ -115,24 +115,24 @@ impl Command {
         })?
     }
 
-    fn done(&self) {
-        self.answer(Ok(()));
+    fn succeed(&self) {
+        self.respond(Ok(()));
     }
 
-    fn refuse(&self, kind: &str, message: String) {
-        self.answer(Err(Error::new(Kind::from_name(kind).unwrap_or(Kind::Internal), message)));
+    fn fail(&self, kind: &str, message: String) {
+        self.respond(Err(Error::new(Kind::from_name(kind).unwrap_or(Kind::Internal), message)));
     }
 }
 
-impl Command {
-    fn asked<T>(&self, read: impl FnOnce(&RawRequest) -> T) -> PyResult<T> {
-        let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.as_ref().map(read).ok_or_else(|| PyRuntimeError::new_err("the command is answered"))
+impl RepositoryCommand {
+    fn read<T>(&self, read: impl FnOnce(&Command) -> T) -> PyResult<T> {
+        let command = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        command.as_ref().map(read).ok_or_else(|| PyRuntimeError::new_err("the command is answered"))
     }
 
-    fn answer(&self, result: Result<(), Error>) {
-        if let Some(asked) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            asked.answer(result);
+    fn respond(&self, result: Result<(), Error>) {
+        if let Some(command) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            command.answer(result);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! The kernel joins signals of one number that come before the first of them is delivered.
 
 use super::{lifecycle::Server, model_host::CLOSE_WITHIN};
-use crate::{control_channel::Line, convert::parameters::duration, exit};
+use crate::{control_channel::ControlChannel, convert::parameters::duration, exit};
 use pyo3::prelude::*;
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -70,7 +70,7 @@ enum Served {
         timeout: Duration,
     },
     /// Models of this process behind the server of another one, and what tells that one to give them no more.
-    Attached { line: Arc<penstock_process::ControlChannel>, message: Arc<[u8]>, timeout: Duration },
+    Attached { channel: Arc<penstock_process::ControlChannel>, message: Arc<[u8]>, timeout: Duration },
 }
 
 #[pymethods]
@@ -103,7 +103,7 @@ impl Signals {
     }
 
     /// From now on a signal drains this server, which has started.
-    fn heed(&self, server: &Server, timeout: f64) {
+    fn set_server_target(&self, server: &Server, timeout: f64) {
         if let Some((server, closing)) = server.running() {
             let timeout = duration(timeout).unwrap_or_default();
             *self.shared.served() = Served::Server { server, closing, timeout };
@@ -111,18 +111,18 @@ impl Signals {
     }
 
     /// From now on a signal has this said, after which no more requests come.
-    fn heed_attached(&self, line: &Line, message: &[u8], timeout: f64) {
+    fn set_attached_target(&self, channel: &ControlChannel, message: &[u8], timeout: f64) {
         let timeout = duration(timeout).unwrap_or_default();
-        *self.shared.served() = Served::Attached { line: line.shared(), message: message.into(), timeout };
+        *self.shared.served() = Served::Attached { channel: channel.shared(), message: message.into(), timeout };
     }
 
     /// From now on a signal is counted only.
-    fn heed_nothing(&self) {
+    fn clear_target(&self) {
         *self.shared.served() = Served::Nothing(None);
     }
 
     /// Does what a signal does.
-    fn stop(&self) {
+    fn trigger(&self) {
         if let Some(&number) = self.shared.numbers.first() {
             // A socket that is full holds signals enough.
             let _ = (&self.outside).write(&[number]);
@@ -196,11 +196,11 @@ impl Ending {
         let served = shared.served().clone();
         let until = match &served {
             Served::Server { server, closing, timeout } => self.stop(server, closing, *timeout, now),
-            Served::Attached { line, message, timeout } => {
+            Served::Attached { channel, message, timeout } => {
                 if self.told == 0 {
                     self.told = 1;
                     // A server that is gone gives no more either.
-                    let _ = line.send(message, &[]);
+                    let _ = channel.send(message, &[]);
                 }
                 Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
             }

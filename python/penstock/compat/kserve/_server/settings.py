@@ -25,8 +25,8 @@ LIKE_KSERVE: dict[str, Any] = {
     "server_name": KSERVE_MODEL_SERVER_NAME,
     # KServe's clients cannot read NaN.
     "strict_json": True,
-    "unknown_model_text": str(ModelNotFound("{name}")),
-    "unready_model_text": str(ModelNotReady("{name}")),
+    "not_found_message": str(ModelNotFound("{name}")),
+    "not_ready_message": str(ModelNotReady("{name}")),
 }
 """KServe's defaults where they differ from Penstock's."""
 

@@ -143,7 +143,7 @@ def _addresses(config: TritonConfig) -> dict[str, Any]:
             http_addresses.append(f"{ALL_INTERFACES}:{hosting_port}")
     return {
         "http": http_addresses[0] if http_addresses else None,
-        "http_also": tuple(http_addresses[1:]),
+        "http_extra": tuple(http_addresses[1:]),
         "grpc": grpc if config.allow_grpc in (True, None) else None,
         "metrics": metrics if config.allow_metrics in (True, None) else None,
     }
