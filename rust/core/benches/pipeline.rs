@@ -1,5 +1,5 @@
 //! A request's whole way through the core: queue, batch, gather, a closure in place of a handler, scatter, and home
-//! over the desk of the caller's thread. What is left of a server without a protocol and without Python.
+//! over the completions of the caller's thread. What is left of a server without a protocol and without Python.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use penstock_core::{
@@ -23,17 +23,23 @@ fn double(inputs: Inputs, _rows: usize) -> Result<Outputs> {
 }
 
 /// The time in which `callers` closed loops get `requests` answers.
-fn answered(runtime: &Runtime, model: &Arc<Model>, desk: &CompletionQueue, callers: usize, requests: u64) -> Duration {
+fn answered(
+    runtime: &Runtime,
+    model: &Arc<Model>,
+    completions: &CompletionQueue,
+    callers: usize,
+    requests: u64,
+) -> Duration {
     runtime.block_on(async {
         let start = Instant::now();
         let calls: Vec<_> = (0..callers as u64)
             .map(|caller| {
-                let (model, desk) = (Arc::clone(model), desk.clone());
+                let (model, completions) = (Arc::clone(model), completions.clone());
                 let share = requests / callers as u64 + u64::from(caller < requests % callers as u64);
                 tokio::spawn(async move {
                     for _ in 0..share {
                         let row = request(fp32(&[1, WIDTH], &[1.0; WIDTH]));
-                        model.infer(row, Some(&desk)).await.expect("an answer");
+                        model.infer(row, Some(&completions)).await.expect("an answer");
                     }
                 })
             })
@@ -49,15 +55,15 @@ fn round_trips(criterion: &mut Criterion) {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     let model = Arc::new(Model::new(fp32_spec("double", &[Some(WIDTH)], Some(batching(32))), &Metrics::default()));
     let threads = run_closure(&model, double);
-    let desk = CompletionQueue::new();
-    let own = desk.clone();
+    let completions = CompletionQueue::new();
+    let own = completions.clone();
     runtime.spawn(async move { own.run().await });
 
     let mut group = criterion.benchmark_group("pipeline");
     group.throughput(Throughput::Elements(1));
     for callers in [1, 8, 64] {
         group.bench_function(BenchmarkId::new("one row, callers", callers), |bencher| {
-            bencher.iter_custom(|requests| answered(&runtime, &model, &desk, callers, requests));
+            bencher.iter_custom(|requests| answered(&runtime, &model, &completions, callers, requests));
         });
     }
     group.finish();

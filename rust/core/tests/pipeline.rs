@@ -37,15 +37,16 @@ fn every_caller_gets_its_own_rows() {
     let model = model(Some(batching(4)), 1024);
     let threads = run_closure(&model, double);
     runtime().block_on(async {
-        let desk = CompletionQueue::new();
-        let own = desk.clone();
+        let completions = CompletionQueue::new();
+        let own = completions.clone();
         tokio::spawn(async move { own.run().await });
         let calls = (0..200u32).map(|index| {
-            let (model, desk) = (Arc::clone(&model), desk.clone());
+            let (model, completions) = (Arc::clone(&model), completions.clone());
             tokio::spawn(async move {
                 let rows = 1 + index as usize % 3;
                 let sent: Vec<f32> = (0..rows * 2).map(|element| (index * 10 + element as u32) as f32).collect();
-                let response = model.infer(request(fp32(&[rows, 2], &sent)), Some(&desk)).await.expect("an answer");
+                let response =
+                    model.infer(request(fp32(&[rows, 2], &sent)), Some(&completions)).await.expect("an answer");
                 assert_eq!(response.outputs[0].shape(), [rows, 2]);
                 assert_eq!(values(&response.outputs[0]), sent.iter().map(|value| value * 2.0).collect::<Vec<_>>());
                 assert!(response.timings.batch_rows <= 4);

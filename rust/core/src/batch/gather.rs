@@ -1,6 +1,6 @@
-//! Joins the rows of several requests along the batch axis, and parts the outputs again.
+//! Joins the rows of several requests along the batch axis, and splits the outputs again.
 //!
-//! This is the one copy that batching adds. It runs on the handler thread without the interpreter.
+//! This is the only copy that batching adds. It runs on the handler thread without the GIL.
 
 use super::ragged;
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
 };
 use smallvec::SmallVec;
 
-/// The sizes of a request's rows: requests with equal keys fit into one batch.
+/// Dimensions of a request's rows. Requests with equal keys fit into one batch.
 pub type RowKey = SmallVec<[usize; 6]>;
 
-/// What must agree for two requests to share a batch. Empty when all requests of a model fit.
+/// Key of a request. Empty if all requests of a model fit together.
 pub fn row_key(spec: &ModelSpec, inputs: &Inputs) -> RowKey {
     let mut key = RowKey::new();
     for (input, declared) in inputs.iter().zip(&spec.inputs) {
@@ -25,7 +25,7 @@ pub fn row_key(spec: &ModelSpec, inputs: &Inputs) -> RowKey {
     key
 }
 
-/// The inputs of one batch. Those of a single request are handed on as they are.
+/// Joins the inputs of a batch. The inputs of a single request are passed through.
 pub fn gather<'a>(mut parts: impl ExactSizeIterator<Item = &'a mut Inputs>, rows: usize) -> Inputs {
     let Some(first) = parts.next() else { return Inputs::new() };
     let mut joined = std::mem::take(first);
@@ -52,7 +52,7 @@ pub fn gather_copies<'a>(parts: impl Iterator<Item = &'a Inputs> + Clone, rows: 
     slots.collect()
 }
 
-/// Fills a batch of `rows` up to `padded` rows.
+/// Pads a batch of `rows` to `padded` rows.
 pub fn pad(inputs: &mut Inputs, rows: usize, padded: usize, padding: Padding) {
     for slot in inputs.iter_mut().filter(|_| padded > rows && rows > 0) {
         let Some(tensor) = slot.take() else { continue };
@@ -63,7 +63,7 @@ pub fn pad(inputs: &mut Inputs, rows: usize, padded: usize, padding: Padding) {
             Some(size) => bytes.len() - per_row * size,
             None => bytes_tensor::offset_after(bytes, (rows - 1) * per_row),
         };
-        // The length in front of an empty BYTES element is four zeros.
+        // An empty BYTES element is a length of four zero bytes.
         let zeros = vec![0; per_row * datatype.size().unwrap_or(4)];
         let row = if padding == Padding::Zeros { &zeros[..] } else { &bytes[last..] };
         let mut filled = aligned_with_capacity(bytes.len() + (padded - rows) * row.len());
@@ -88,14 +88,14 @@ where
     }
     copies::count(copies::Step::Gather, len);
     shape[0] = rows;
-    // The parts were checked when they were decoded, and their rows agree.
+    // The parts were checked when they were decoded, and their keys are equal.
     Tensor::from_checked(datatype, shape, Buffer::Aligned(joined))
 }
 
-/// Checks one output against its declaration.
+/// Checks an output against its declaration.
 ///
 /// # Errors
-/// `Handler` that names the output, what was returned and what was declared.
+/// `Handler`: the message has the output, the returned and the declared value.
 pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &[usize], rows: usize) -> Result<()> {
     let declared = &spec.outputs[index];
     check_datatype(spec, index, datatype)?;
@@ -120,10 +120,10 @@ pub fn check_output(spec: &ModelSpec, index: usize, datatype: Datatype, shape: &
     }
 }
 
-/// Checks an output that a handler left out.
+/// Checks an omitted output.
 ///
 /// # Errors
-/// `Handler` if it is not optional.
+/// `Handler`: the output is not optional.
 pub(crate) fn check_absent(spec: &ModelSpec, index: usize) -> Result<()> {
     let declared = &spec.outputs[index];
     if declared.optional {
@@ -132,7 +132,7 @@ pub(crate) fn check_absent(spec: &ModelSpec, index: usize) -> Result<()> {
     Err(Error::handler(format!("model '{}' returned no output '{}', which is not optional", spec.name, declared.name)))
 }
 
-/// Checks the datatype of one output against its declaration.
+/// Checks the datatype of an output.
 ///
 /// # Errors
 /// As [`check_output`].
@@ -147,7 +147,7 @@ pub(crate) fn check_datatype(spec: &ModelSpec, index: usize, datatype: Datatype)
     )))
 }
 
-/// Parts a batch's outputs: one set for each entry of `rows`, in that order. Copies nothing.
+/// Splits a batch's outputs: one set for each entry of `rows`, in order, without a copy.
 pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
     if rows.len() == 1 && outputs.iter().all(|tensor| tensor.lengths().is_none()) {
         return vec![outputs.into_iter().map(Tensor::into_shared).collect()];
@@ -180,8 +180,7 @@ pub fn scatter(outputs: Outputs, rows: &[usize]) -> Vec<Outputs> {
     sets
 }
 
-/// As [`scatter`], for outputs of `padded` rows of which the last ones are nobody's. If the only caller `takes` their
-/// memory, it is left as it is.
+/// As [`scatter`], for outputs padded to `padded` rows. With `takes`, the only request gets the outputs unshared.
 pub(crate) fn scatter_padded(outputs: Outputs, mut rows: Vec<usize>, padded: usize, takes: bool) -> Vec<Outputs> {
     let beyond = padded.saturating_sub(rows.iter().sum());
     if beyond == 0 {
@@ -193,10 +192,10 @@ pub(crate) fn scatter_padded(outputs: Outputs, mut rows: Vec<usize>, padded: usi
     sets
 }
 
-/// Joins the answers to the parts of a split request.
+/// Joins the responses to the parts of a split request.
 ///
 /// # Errors
-/// `Handler` when rows of different parts have different sizes.
+/// `Handler`: rows of different parts have different dimensions.
 pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else { return Ok(Outputs::new()) };
@@ -221,7 +220,7 @@ pub fn concatenate_outputs(parts: Vec<Outputs>) -> Result<Outputs> {
         .collect()
 }
 
-/// Parts a request with more rows than one batch holds.
+/// Splits a request with more rows than one batch holds.
 pub fn split(inputs: Inputs, rows: usize, max_rows: usize) -> Vec<(Inputs, usize)> {
     let sizes: Vec<usize> = (0..rows).step_by(max_rows.max(1)).map(|start| max_rows.min(rows - start)).collect();
     let mut parts: Vec<(Inputs, usize)> = sizes.iter().map(|&size| (Inputs::new(), size)).collect();

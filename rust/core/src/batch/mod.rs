@@ -1,5 +1,6 @@
-//! BatchRules requests into batches: when to cut one ([`policy`]), what batches cost ([`cost`]), how fast the queue drains ([`drain`]), whether
-//! answered callers come back ([`returns`]), what a target on the latency asks ([`target`]), and how rows are joined and parted ([`gather`]).
+//! Batching of requests: when to cut a batch ([`policy`]), cost of a batch ([`cost`]), drain rate of the queue
+//! ([`drain`]), returning clients ([`returns`]), latency targets ([`target`]), and joining and splitting of rows
+//! ([`gather`]).
 
 pub mod cost;
 pub mod drain;

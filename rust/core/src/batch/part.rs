@@ -3,22 +3,22 @@
 use crate::{CancelProbe, InferRequest, Reply};
 use std::time::Duration;
 
-/// One request within a batch.
+/// One request of a batch.
 #[derive(Debug)]
 pub struct Part {
-    /// The request; its inputs are moved out when the batch is gathered.
+    /// Request. Its inputs are moved out when the batch is gathered.
     pub request: InferRequest,
     pub(crate) reply: Reply,
     pub(crate) waited: Duration,
 }
 
 impl Part {
-    /// Whether this caller has left.
+    /// Returns true if the client has abandoned the request.
     pub fn is_abandoned(&self) -> bool {
         self.reply.is_abandoned()
     }
 
-    /// A handle that tells whether this caller has left.
+    /// Handle that reports an abandoned request.
     pub fn cancel_probe(&self) -> Option<CancelProbe> {
         self.reply.cancel_probe()
     }

@@ -1,9 +1,8 @@
-//! When to cut a batch. [`decide`] is a pure function of (now, state): no clock, no lock, no task.
+//! Batch policy. [`decide`] is a pure function of (now, state, view): no clock, no lock, no task.
 //!
-//! The default: an instance that frees takes what is there, up to the largest batch. Nothing waits
-//! for company but in two bounded cases: the learned hold ([`super::returns`]), and with several
-//! instances the stagger, which spreads their starts by a share of the fixed batch cost.
-//! `max_delay` adds a wait that is anchored at the oldest arrival, and only when it is asked for.
+//! By default a free instance takes all waiting requests, up to the largest batch. It waits for more in two bounded
+//! cases: the learned hold ([`super::returns`]), and with several instances the stagger, which spreads their starts by
+//! a fraction of the fixed batch cost. `max_delay` adds a wait, counted from the oldest arrival, if it is set.
 
 pub use super::reason::Reason;
 use super::{
@@ -13,47 +12,47 @@ use super::{
 };
 use crate::Batching;
 
-/// The longest that a stagger delays a start, in nanoseconds.
-const LONGEST_STAGGER_NS: u64 = 2_000_000;
+/// Maximum delay of a start by the stagger, in nanoseconds.
+const MAX_STAGGER_NS: u64 = 2_000_000;
 
-/// Batches shorter than this are brisk.
-const BRISK_NS: u64 = 100_000;
+/// Batches shorter than this, in nanoseconds, are fast.
+const FAST_NS: u64 = 100_000;
 
-/// Average requests in a batch up to which callers come nearly one by one.
+/// Maximum average requests of a batch for clients that come nearly one by one.
 const FEW_REQUESTS: f64 = 1.5;
 
-/// What the queue looks like. Times are nanoseconds since the queue was made.
+/// State of a lane. Times are nanoseconds since the queue was created.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View {
-    /// Rows that could go into the next batch together.
+    /// Rows that fit into the next batch together.
     pub rows: usize,
-    /// What they cost together, where rows have a cost.
+    /// Cost of these rows, if rows have a cost.
     pub cost: Option<u64>,
-    /// Whether the next request would make them cost too much, or they cost all they may.
-    pub costs_enough: bool,
-    /// Requests that wait.
+    /// These rows reach the maximum cost, or the next request would exceed it.
+    pub is_cost_full: bool,
+    /// Waiting requests.
     pub requests: usize,
-    /// When the oldest of them arrived.
+    /// Arrival of the oldest waiting request.
     pub oldest_ns: u64,
-    /// The earliest deadline among them.
+    /// Earliest deadline of the requests that fit.
     pub deadline_ns: Option<u64>,
-    /// Instances that are computing.
+    /// Instances with a batch.
     pub busy: usize,
-    /// Those of them that have a batch, and wait for what only one has at a time.
+    /// Those of them that wait for the GIL.
     pub entering: usize,
-    /// Whether the server is draining.
+    /// The server is draining.
     pub draining: bool,
 }
 
-/// What the policy has learned and must remember.
+/// Learned state and limits of the policy.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// What batches cost.
+    /// Learned cost of a batch.
     pub cost: CostModel,
-    /// Whether callers come back at once.
+    /// Learned share of returning clients.
     pub returns: Returns,
     last_start_ns: Option<u64>,
-    /// Requests in a batch, on average; the newest batch weighs a tenth.
+    /// Average requests of a batch; the newest batch weighs a tenth.
     requests_a_batch: f64,
     cap: Option<usize>,
     limits: Limits,
@@ -70,22 +69,22 @@ struct Limits {
     max_duration_ns: Option<u64>,
 }
 
-/// What to do now.
+/// Decision for an idle instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Start a batch of at most that many rows.
+    /// Cut a batch of at most this many rows.
     Cut(usize, Reason),
-    /// Look again at that time (if any), or when that many requests wait.
+    /// Wait.
     Wait {
-        /// When to look again; `None`: only for arrivals.
+        /// Time to decide again; `None` to wait for requests only.
         until_ns: Option<u64>,
-        /// The number of waiting requests at which to look again.
+        /// Number of waiting requests at which to decide again.
         requests: usize,
     },
 }
 
 impl State {
-    /// The state of a queue that has seen nothing yet.
+    /// State of a new queue.
     pub fn new(batching: Option<&Batching>, instances: usize) -> Self {
         let joins = batching.filter(|batching| batching.dynamic);
         Self {
@@ -106,12 +105,12 @@ impl State {
         }
     }
 
-    /// The most rows that a batch is cut to, however long it takes.
+    /// Maximum rows of a batch, regardless of its duration.
     pub fn max_size(&self) -> usize {
         self.limits.max_size
     }
 
-    /// The most rows that the next batch is cut to: those that are expected to be done in the time it may take.
+    /// Maximum rows of the next batch: those that are expected to finish within `max_duration`.
     pub fn largest(&self) -> usize {
         match self.limits.max_duration_ns {
             None => self.limits.max_size,
@@ -119,18 +118,18 @@ impl State {
         }
     }
 
-    /// A batch of `rows` was too large for the memory: from now on none has more than half of them.
+    /// Halves the maximum after a batch of `rows` ran out of memory.
     pub fn too_large(&mut self, rows: usize) {
         self.limits.max_size = self.limits.max_size.min((rows / 2).max(1));
         self.cap = Some(self.limits.max_size);
     }
 
-    /// How long the oldest request may wait for company, in nanoseconds, and whether the learned hold is on.
+    /// Maximum wait of the oldest request, in nanoseconds, and the state of the learned hold.
     pub fn waits(&self) -> (u64, bool) {
         (self.limits.max_delay_ns, self.limits.hold)
     }
 
-    /// Changes what is given. A size that is given counts more than one that was learned.
+    /// Applies the given options. A given size replaces a learned one.
     pub fn tune(&mut self, max_size: Option<usize>, max_delay_ns: Option<u64>, hold: Option<bool>) {
         if let Some(size) = max_size {
             (self.limits.max_size, self.cap) = (size, None);
@@ -139,43 +138,43 @@ impl State {
         self.limits.hold = hold.unwrap_or(self.limits.hold);
     }
 
-    /// The size that was learned from batches which were too large.
+    /// Size that was learned from batches that ran out of memory.
     pub fn cap(&self) -> Option<usize> {
         self.cap
     }
 
-    /// One request arrived.
+    /// Records an arrival.
     pub fn arrival(&mut self, now_ns: u64) {
         if self.limits.hold {
             self.returns.arrival(now_ns);
         }
     }
 
-    /// A batch was cut.
+    /// Records the cut of a batch.
     pub fn started(&mut self, now_ns: u64) {
         self.last_start_ns = Some(now_ns);
         self.returns.cut();
     }
 
-    /// Whether instances do not begin while one is about to, and short batches are left to who computes now.
+    /// Returns true if instances start in turns: none starts while another one waits for the GIL.
     pub fn takes_turns(&self) -> bool {
         self.limits.max_duration_ns.is_some() && self.limits.instances > 1
     }
 
-    /// An instance that had to wait for it has got what only one has at a time: now its batch begins.
+    /// Records the start of a batch whose instance waited for the GIL.
     pub fn entered(&mut self, now_ns: u64) {
         self.last_start_ns = Some(now_ns);
     }
 
-    /// What counts of a batch's duration where so many instances computed at once.
+    /// Duration that counts for the cost of a batch if several instances computed at once.
     ///
-    /// Handlers that hold the interpreter wait for one another: by their own clocks each is slow, and would be the slower
-    /// the more of them share what they wait for. CandidateBatch they finish a batch in that part of the time.
+    /// Handlers that hold the GIL wait for each other, so each one's wall time grows with their number. Together they
+    /// finish a batch in a fraction of that time.
     pub fn own_ns(&self, duration_ns: u64, computing: usize) -> u64 {
         if self.limits.max_duration_ns.is_some() { duration_ns / computing.max(1) as u64 } else { duration_ns }
     }
 
-    /// A batch of `requests` with so many units (rows, or what they cost) was answered after `duration_ns`.
+    /// Records a batch. `units` are its rows, or its cost if rows have a cost.
     pub fn answered(&mut self, now_ns: u64, requests: usize, units: u64, duration_ns: u64) {
         self.cost.observe(units, duration_ns);
         self.requests_a_batch += 0.1 * (requests as f64 - self.requests_a_batch);
@@ -184,40 +183,40 @@ impl State {
         }
     }
 
-    /// Whether batches are so short that the time a sleeping thread takes to wake up would show.
+    /// Returns true if batches are so short that the wake-up time of a sleeping thread would show.
     ///
-    /// Only while callers come nearly one by one: with more of them, the time to wake up gathers a batch.
+    /// Only while clients come nearly one by one: with more of them, the wake-up time gathers a batch.
     pub fn is_fast(&self) -> bool {
-        self.requests_a_batch <= FEW_REQUESTS && (1..BRISK_NS).contains(&self.cost.fixed_ns())
+        self.requests_a_batch <= FEW_REQUESTS && (1..FAST_NS).contains(&self.cost.fixed_ns())
     }
 
-    /// When the last of so many rows is answered at best, in nanoseconds from now; 0 while that is not known.
+    /// Earliest time at which `rows` waiting rows are answered, in nanoseconds from now; 0 if not known yet.
     pub fn at_best_ns(&self, rows: usize) -> u64 {
         at_best_ns(rows, self.largest(), self.limits.instances, &self.cost)
     }
 
-    /// The start before which another instance should not begin, with several instances.
+    /// Time before which another instance should not start, with several instances.
     fn staggered_start_ns(&self, now_ns: u64, view: &View) -> Option<u64> {
         if self.limits.instances < 2 || view.busy == 0 {
             return None;
         }
-        // What is done within that time is sooner done by whoever computes now than by one that has to wake up for it.
-        // Twice that where batches can keep to it: one that is a little late is still sooner done.
+        // For short batches waking a thread costs more than it saves, so the instance that computes takes the next one,
+        // too. With room for one row the gap doubles: a batch that is a little late still finishes sooner.
         let keep = |most_ns| if self.cost.batch_ns(1) <= most_ns { most_ns.saturating_mul(2) } else { most_ns };
         let gap = self.limits.max_duration_ns.map_or(self.cost.fixed_ns() / self.limits.instances as u64, keep);
-        let gap = gap.min(LONGEST_STAGGER_NS);
-        // A tenth of what a deadline leaves is all that spreading may take.
+        let gap = gap.min(MAX_STAGGER_NS);
+        // The stagger may use a tenth of the time to a deadline.
         let gap = match view.deadline_ns {
             Some(deadline) => gap.min(deadline.saturating_sub(now_ns) / 10),
             None => gap,
         };
-        // One more in line for the interpreter would only make all of them take turns with it, batch by batch.
+        // A second instance in line for the GIL would only make them alternate, batch by batch.
         let last_ns = if view.entering > 0 { now_ns } else { self.last_start_ns? };
         Some(last_ns.saturating_add(gap))
     }
 }
 
-/// Whether to cut a batch now, and if not, when to look again.
+/// Decides whether to cut a batch now, or how long to wait.
 pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     let limits = &state.limits;
     if view.requests == 0 {
@@ -232,7 +231,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         }
         return Decision::Cut(largest, if largest < limits.max_size { Reason::Duration } else { Reason::Full });
     }
-    if view.costs_enough {
+    if view.is_cost_full {
         return Decision::Cut(largest, Reason::Cost);
     }
     if view.draining {
@@ -268,7 +267,7 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     let Some((time_ns, requests)) = wait else {
         return Decision::Cut(cut_size(limits, all), ended(now_ns, state));
     };
-    // Leave a caller with a deadline the time that its batch is expected to take.
+    // A request with a deadline needs time for its batch: twice the expected duration.
     let takes = state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2);
     let latest = view.deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(takes));
     let in_reach = reach.map_or(u64::MAX, |reach| reach.latest_ns);
@@ -276,12 +275,12 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
         let reason = if latest <= now_ns { Reason::Deadline } else { Reason::Target };
         return Decision::Cut(all, reason);
     }
-    // With more rows a batch takes longer, and has to begin sooner.
+    // A larger batch takes longer and has to start earlier, so each arrival changes the decision.
     let requests = if reach.is_some() { requests.min(view.requests + 1) } else { requests };
     Decision::Wait { until_ns: Some(time_ns.min(latest).min(in_reach)), requests }
 }
 
-/// With preferred sizes, what is over the largest one that fits stays for the next batch.
+/// Largest preferred size that fits. The other rows wait for the next batch.
 fn cut_size(limits: &Limits, all: usize) -> usize {
     limits.preferred_sizes.iter().rev().copied().find(|&size| size <= all).unwrap_or(all)
 }
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!(decide(0, &state, &view), Decision::Cut(8, Reason::Full));
         state.too_large(7);
         assert_eq!((decide(0, &state, &view), state.cap()), (Decision::Cut(3, Reason::Full), Some(3)));
-        // A larger one, cut before that was known, takes nothing back.
+        // A larger batch that was cut earlier does not raise the limit.
         state.too_large(8);
         state.too_large(1);
         assert_eq!((decide(0, &state, &view), state.cap()), (Decision::Cut(1, Reason::Full), Some(1)));

@@ -1,7 +1,8 @@
-//! Rows of different lengths in one batch: one behind another, or filled up to the longest.
+//! Rows of different lengths in one batch: concatenated, or padded to the longest.
 //!
-//! The length of a row is the size of its first axis. The wire knows no such tensors: the rows of one request have one
-//! length, and only the requests of a batch differ.
+//! The length of a row is its first dimension. On the wire all rows of a request have one length; only the requests of
+//! a
+//! batch differ.
 
 use super::{Part, gather::concatenate};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 };
 use std::iter::repeat_n;
 
-/// The inputs of one batch of `rows`. Those of a request that is alone are not copied.
+/// Joins the inputs of a batch of `rows` rows. The inputs of a single request are not copied.
 pub(crate) fn gather(spec: &ModelSpec, parts: &mut [Part], rows: usize) -> Inputs {
     let inputs = spec.inputs.iter().enumerate();
     inputs.map(|(index, declared)| input(declared, parts, index, rows)).collect()
@@ -42,7 +43,7 @@ fn input(declared: &TensorSpec, parts: &mut [Part], index: usize, rows: usize) -
     Some(tensor.with_lengths(lengths))
 }
 
-/// The tensor of a batch of one request, whose rows have one length.
+/// Tensor of a batch of one request.
 fn alone(declared: &TensorSpec, tensor: Tensor) -> Tensor {
     let Some(ragged) = &declared.ragged else { return tensor };
     let (datatype, mut shape, buffer) = tensor.into_parts();
@@ -86,10 +87,10 @@ where
     filled
 }
 
-/// Checks an output whose rows have lengths of their own.
+/// Checks an output with row lengths.
 ///
 /// # Errors
-/// `Handler` that names the output, what was returned and what was declared.
+/// `Handler`: the message has the output, the returned and the declared value.
 pub(crate) fn check_output(spec: &ModelSpec, index: usize, tensor: &Tensor, rows: usize) -> Result<()> {
     let (model, declared, Some(lengths)) = (&spec.name, &spec.outputs[index], tensor.lengths()) else { return Ok(()) };
     let name = &declared.name;
@@ -114,7 +115,7 @@ pub(crate) fn check_output(spec: &ModelSpec, index: usize, tensor: &Tensor, rows
     Ok(())
 }
 
-/// The rows of callers who cannot be answered, because the rows of one request came back in different lengths.
+/// Adds failures for requests whose rows came back in different lengths: a response has rows of one length.
 pub(crate) fn unequal<'a>(
     spec: &ModelSpec,
     outputs: &Outputs,
@@ -144,7 +145,7 @@ pub(crate) fn unequal<'a>(
     RowFailures::new(found)
 }
 
-/// Parts an output by the lengths of its rows, for requests of so many rows each. Copies nothing.
+/// Splits an output by row lengths, for requests of `requests` rows each, without a copy.
 pub(crate) fn scatter(tensor: Tensor, lengths: &[usize], requests: &[usize]) -> Vec<Tensor> {
     let (datatype, shape, buffer) = tensor.into_parts();
     let bytes = buffer.into_bytes();
@@ -163,7 +164,7 @@ pub(crate) fn scatter(tensor: Tensor, lengths: &[usize], requests: &[usize]) -> 
         let mut own_shape: Shape = smallvec::smallvec![rows, own.first().copied().unwrap_or(0)];
         own_shape.extend_from_slice(&shape[1..]);
         if own.iter().any(|length| *length != own[0]) {
-            // Its caller gets an error in its place.
+            // This request gets an error instead.
             own_shape[1] = 0;
             return Tensor::from_checked(datatype, own_shape, Buffer::Shared(bytes.slice(..0)));
         }

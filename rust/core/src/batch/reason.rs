@@ -1,34 +1,34 @@
 //! Reasons for which batches are cut.
 
-/// Why a batch was cut.
+/// Reason for the cut of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The largest batch is full.
+    /// The batch has the maximum size.
     Full,
-    /// What waits next would cost more than a batch may.
+    /// The next request would exceed the maximum cost.
     Cost,
     /// A preferred size was reached within the delay.
     Preferred,
-    /// An instance was free and nothing else was to be waited for.
+    /// An instance was idle, and there was nothing to wait for.
     Idle,
-    /// The callers who were expected back are back.
+    /// The expected clients have returned.
     Returned,
-    /// They are not, and the hold has run out.
+    /// The hold ran out before the expected clients returned.
     HoldExpired,
     /// The oldest request has waited for `max_delay`.
     Delay,
     /// A deadline leaves no time to wait.
     Deadline,
-    /// A larger batch, or a longer wait, would take more than `target_p99`.
+    /// A larger batch, or a longer wait, would exceed `target_p99`.
     Target,
-    /// A larger batch would take more than `max_duration`.
+    /// A larger batch would exceed `max_duration`.
     Duration,
     /// The server is draining.
     Drain,
 }
 
 impl Reason {
-    /// Every reason, for tables and metrics.
+    /// All reasons, for tables and metrics.
     pub const ALL: [Self; 11] = [
         Self::Full,
         Self::Cost,
@@ -43,7 +43,7 @@ impl Reason {
         Self::Drain,
     ];
 
-    /// The label in metrics and logs.
+    /// Label in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",

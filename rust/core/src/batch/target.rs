@@ -1,32 +1,33 @@
-//! What a target on the latency asks of the policy: batches that are short enough, and waits that end early enough.
+//! Latency target: limits the size of batches and the wait for more requests.
 //!
-//! A request that comes just after a batch has begun waits for all of it, and then for its own. So batches that take half
-//! of the target at most keep it for everyone, as long as what waits fits into two of them. With more waiting, or
-//! where half of the target is shorter than any batch, short batches would only drain the queue more slowly: then they
-//! are as large as they may be. Before the first few batches, one is taken to need half of the target.
+//! A request that arrives just after the start of a batch waits for that batch and then for its own. So the target
+//! holds
+//! for all requests if a batch takes at most half of it and all waiting rows fit into two batches. With more rows
+//! waiting, or with a target below two minimal batches, short batches would only drain the queue more slowly. Then
+//! batches are as large as possible. Before the cost is known, a batch counts as half of the target.
 
 use super::{cost::CostModel, policy::View};
 
-/// A batch counts as so much longer than is learned: the learned time is a mean.
+/// Factor on the expected duration, which is a mean.
 const MARGIN: f64 = 1.25;
 
-/// What the target allows for the requests that wait.
+/// Limits of the next batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// The most rows of the next batch.
+    /// Maximum rows of the next batch.
     pub most_rows: usize,
-    /// When it must begin at the latest, or now if that has passed.
+    /// Latest start; in the past for now.
     pub latest_ns: u64,
 }
 
-/// What keeps the latency within `target_ns`.
+/// Limits that keep the latency within `target_ns`.
 pub fn reach(target_ns: u64, cost: &CostModel, view: &View) -> Reach {
     let fixed = cost.fixed_ns() as f64;
     if fixed == 0.0 {
         return Reach { most_rows: usize::MAX, latest_ns: view.oldest_ns.saturating_add(target_ns / 2) };
     }
     let rows = view.rows.max(1);
-    // Of rows that have a cost, the mean of those that wait.
+    // If rows have a cost, the mean cost of the waiting rows.
     let row = cost.per_unit_ns() as f64 * view.cost.map_or(1.0, |units| units as f64 / rows as f64);
     let half = ((target_ns as f64 / 2.0 / MARGIN - fixed) / row).min(1e9);
     let most_rows = if half < 1.0 || rows as f64 > half.floor() * 2.0 { usize::MAX } else { half as usize };
@@ -35,8 +36,8 @@ pub fn reach(target_ns: u64, cost: &CostModel, view: &View) -> Reach {
     Reach { most_rows, latest_ns: end_ns.saturating_sub(takes as u64) }
 }
 
-/// When the last of so many rows is answered at best, in nanoseconds from now: full batches, on all instances at once.
-/// 0 while the cost of a batch is not known.
+/// Earliest time at which `rows` rows are answered, in nanoseconds from now, by full batches on all instances. 0 while
+/// the cost of a batch is not known.
 pub fn at_best_ns(rows: usize, max_size: usize, instances: usize, cost: &CostModel) -> u64 {
     let (full, rest) = (rows / max_size.max(1), rows % max_size.max(1));
     let whole = cost.batch_ns(max_size as u64).saturating_mul(full as u64) / instances.max(1) as u64;
@@ -85,10 +86,10 @@ mod tests {
             let next = rows.min(most_rows) as u64;
             if most_rows < usize::MAX {
                 prop_assert!(cost.batch_ns(next) as f64 <= target as f64 / 2.0);
-                // Two of them do for all that wait.
+                // Two batches hold all waiting rows.
                 prop_assert!(rows <= most_rows * 2);
             }
-            // Begun by then, it ends in time, if there was any.
+            // A batch that starts by then ends in time, if there was any.
             let takes = cost.batch_ns(next);
             prop_assert!(latest_ns == 0 || latest_ns + takes <= oldest_ns + target + 1_000);
             prop_assert!(latest_ns <= oldest_ns + target);

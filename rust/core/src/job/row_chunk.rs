@@ -38,8 +38,8 @@ impl<T> From<Result<T>> for RowChunk<T> {
 
 impl<T> From<RowChunk<T>> for Result<T> {
     /// The only answer.
-    fn from(piece: RowChunk<T>) -> Self {
-        match piece {
+    fn from(chunk: RowChunk<T>) -> Self {
+        match chunk {
             RowChunk::More(answer) | RowChunk::Last(answer) => Ok(answer),
             RowChunk::Fail(error) => Err(error),
             RowChunk::Nothing | RowChunk::End => Err(Error::handler("the handler had no answer to a request")),

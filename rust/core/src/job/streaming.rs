@@ -1,4 +1,4 @@
-//! A batch whose answers come in pieces, while it is computed. Rows end independently.
+//! A batch whose answers come in chunks, while it is computed. Rows end independently.
 
 use super::{Job, row_chunk::RowChunk};
 use crate::{
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long a handler is paused for one caller that does not read, before that caller is let go.
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A batch that is being answered in pieces.
+/// A batch that is being answered in chunks.
 #[must_use = "a stream that is dropped fails its callers"]
 #[derive(Debug)]
 pub struct Streaming {
@@ -24,7 +24,7 @@ pub struct Streaming {
     open_rows: Vec<usize>,
     /// The answers that each caller has got.
     answers: Vec<usize>,
-    /// When the handler went on after its last piece.
+    /// When the handler went on after its last chunk.
     pub(super) resumed: Instant,
 }
 
@@ -37,7 +37,7 @@ struct Row {
 }
 
 impl Job {
-    /// Begins to answer in pieces.
+    /// Begins to answer in chunks.
     pub fn stream(self) -> Streaming {
         let sizes = self.parts().iter().map(|part| part.request.rows).enumerate();
         let rows = sizes.flat_map(|(caller, size)| (0..size).map(move |index| Row { caller, index, open: true }));
@@ -114,7 +114,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// One piece for a caller, unless its stream is over.
+    /// One chunk for a caller, unless its stream is over.
     pub(super) fn push_to(
         &mut self,
         caller: usize,
@@ -131,22 +131,22 @@ impl Streaming {
         }
     }
 
-    /// Gives each row its own piece. A caller with several rows gets each as an answer of its own, with
+    /// Gives each row its own chunk. A caller with several rows gets each as an answer of its own, with
     /// the parameter `row` that says which.
     ///
     /// # Errors
-    /// `Handler` for outputs that are not as declared, or for another number of pieces than of rows.
-    pub fn send_rows(&mut self, pieces: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
-        if pieces.len() != self.job.padded() {
+    /// `Handler` for outputs that are not as declared, or for another number of chunks than of rows.
+    pub fn send_rows(&mut self, chunks: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
+        if chunks.len() != self.job.padded() {
             return Err(Error::handler(format!(
                 "model '{}' yielded a list of {} pieces for a batch of {} rows",
                 self.job.spec().name,
-                pieces.len(),
+                chunks.len(),
                 self.job.padded()
             )));
         }
-        for (place, piece) in pieces.into_iter().take(self.rows.len()).enumerate() {
-            let (outputs, ends) = match piece {
+        for (place, chunk) in chunks.into_iter().take(self.rows.len()).enumerate() {
+            let (outputs, ends) = match chunk {
                 RowChunk::Nothing => continue,
                 RowChunk::More(outputs) => (Some(outputs), false),
                 RowChunk::Last(outputs) => (Some(outputs), true),

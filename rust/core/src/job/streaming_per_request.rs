@@ -5,15 +5,15 @@ use crate::{Parameters, RequestOutput, Result};
 use std::time::Instant;
 
 impl Streaming {
-    /// Gives every caller whose stream is not over the piece that was made for it alone, or ends it with the error.
+    /// Gives every caller whose stream is not over the chunk that was made for it alone, or ends it with the error.
     ///
     /// # Errors
-    /// `Handler` for another number of pieces than of callers.
+    /// `Handler` for another number of chunks than of callers.
     pub fn send_per_request(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         self.job.check_response_count(apart.len())?;
         let now = Instant::now();
-        for (caller, piece) in apart.into_iter().enumerate() {
-            match piece {
+        for (caller, chunk) in apart.into_iter().enumerate() {
+            match chunk {
                 RowChunk::Nothing => {}
                 RowChunk::More(own) => self.send_own(caller, own, parameters, false, now),
                 RowChunk::Last(own) => self.send_own(caller, own, parameters, true, now),

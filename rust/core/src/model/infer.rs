@@ -7,15 +7,15 @@ use crate::{
 };
 
 impl Model {
-    /// Computes any number of answers, for models that stream. Dropping the pieces abandons the request.
+    /// Computes any number of answers, for models that stream. Dropping the chunks abandons the request.
     ///
     /// # Errors
     /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
-    pub fn stream(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseStream> {
+    pub fn stream(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<ResponseStream> {
         self.spec.check_whole(&request, "streams")?;
         match self.spec.sequences.is_some().then(|| self.sequence_owner(&request)).transpose()?.flatten() {
-            Some(holder) => holder.queue.submit_stream(request, desk),
-            None => self.queue.submit_stream(request, desk),
+            Some(holder) => holder.queue.submit_stream(request, completions),
+            None => self.queue.submit_stream(request, completions),
         }
     }
 
@@ -24,18 +24,18 @@ impl Model {
     ///
     /// # Errors
     /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
-    pub async fn infer(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<InferResponse> {
-        self.begin(request, desk)?.await
+    pub async fn infer(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<InferResponse> {
+        self.begin(request, completions)?.await
     }
 
     /// As [`Model::infer`]; the request is in the queue when this returns.
     ///
     /// # Errors
     /// What the queue refuses.
-    pub fn begin(&self, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
+    pub fn begin(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
         if self.spec.streams {
-            let pieces = self.stream(request, desk)?;
-            return Ok(ResponseFuture::Other(Box::pin(self.single_response(pieces))));
+            let chunks = self.stream(request, completions)?;
+            return Ok(ResponseFuture::Other(Box::pin(self.single_response(chunks))));
         }
         // A step of a sequence is never parted; the queue says that it has too many rows.
         if self.spec.sequences.is_some() {
@@ -43,17 +43,17 @@ impl Model {
                 self.spec.check_whole(&request, "computes")?;
             }
             let Some(holder) = self.sequence_owner(&request)? else {
-                return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
+                return self.queue.submit(request, completions).map(ResponseFuture::Ticket);
             };
-            let ticket = holder.queue.submit(request, desk)?;
+            let ticket = holder.queue.submit(request, completions)?;
             // Its instances end with the last who holds it.
             return Ok(ResponseFuture::Other(Box::pin(async move { (ticket.await, holder).0 })));
         }
         let max_rows = self.spec.max_rows(&request)?;
         if max_rows == 0 || request.rows <= max_rows {
-            return self.queue.submit(request, desk).map(ResponseFuture::Ticket);
+            return self.queue.submit(request, completions).map(ResponseFuture::Ticket);
         }
-        let tickets = self.submit_parts(request, max_rows, desk)?;
+        let tickets = self.submit_parts(request, max_rows, completions)?;
         Ok(ResponseFuture::Other(Box::pin(self.join_parts(tickets))))
     }
 
@@ -62,7 +62,7 @@ impl Model {
         &self,
         request: InferRequest,
         max_rows: usize,
-        desk: Option<&CompletionQueue>,
+        completions: Option<&CompletionQueue>,
     ) -> Result<Vec<Ticket>> {
         let most = self.spec.max_queue.saturating_mul(max_rows).min(self.spec.queueing.max_rows.unwrap_or(usize::MAX));
         if request.rows > most {
@@ -99,7 +99,7 @@ impl Model {
                     context: origin,
                     raw: None,
                 };
-                self.queue.submit(part, desk)
+                self.queue.submit(part, completions)
             })
             .collect()
     }
@@ -120,15 +120,15 @@ impl Model {
         Ok(answer)
     }
 
-    async fn single_response(&self, mut pieces: ResponseStream) -> Result<InferResponse> {
+    async fn single_response(&self, mut chunks: ResponseStream) -> Result<InferResponse> {
         let wrong = |count: &str| {
             Error::handler(format!(
                 "exactly 1 answer is expected here, model '{}' gave {count}: call generate_stream",
                 self.spec.name
             ))
         };
-        let only = pieces.next().await.ok_or_else(|| wrong("none"))??;
-        match pieces.next().await {
+        let only = chunks.next().await.ok_or_else(|| wrong("none"))??;
+        match chunks.next().await {
             None => Ok(only.response),
             Some(second) => second.and_then(|_| Err(wrong("more"))),
         }

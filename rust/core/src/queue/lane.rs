@@ -150,7 +150,7 @@ impl Lane {
     pub(crate) fn view(&self, max_size: usize, draining: bool) -> View {
         let Some(first) = self.waiting.get(&mut Place::default()) else { return View { draining, ..View::default() } };
         let (mut rows, mut deadline_ns) = (0, u64::MAX);
-        let (mut together, mut costs_enough) = (self.joining.none(), false);
+        let (mut together, mut is_cost_full) = (self.joining.none(), false);
         let mut steps = HashSet::new();
         let fits = |pending: &&Pending| pending.key == first.key && self.is_next(pending, &mut steps);
         // Beyond a full batch nothing changes the decision.
@@ -162,8 +162,8 @@ impl Lane {
                 continue;
             }
             count += 1;
-            costs_enough = rows > 0 && together.is_full_for(pending);
-            if costs_enough {
+            is_cost_full = rows > 0 && together.is_full_for(pending);
+            if is_cost_full {
                 break;
             }
             rows += pending.request.rows;
@@ -173,7 +173,7 @@ impl Lane {
         View {
             rows,
             cost: together.cost(),
-            costs_enough: costs_enough || together.is_full(),
+            is_cost_full: is_cost_full || together.is_full(),
             requests: self.waiting.len(),
             oldest_ns: self.oldest_ns().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),

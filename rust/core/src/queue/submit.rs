@@ -16,14 +16,14 @@ use std::sync::Arc;
 impl Queue {
     /// Puts a request in the queue.
     ///
-    /// With a `desk`, an idle instance is rung when that desk's thread has queued all that is ready.
+    /// With a `completions`, an idle instance is rung when that completions's thread has queued all that is ready.
     ///
     /// # Errors
     /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
     /// model with sequences also `InvalidInput` if the request is no step of an active one.
-    pub fn submit(self: &Arc<Self>, request: InferRequest, desk: Option<&CompletionQueue>) -> Result<Ticket> {
-        let (reply, ticket) = reply(desk.cloned());
-        self.enqueue(request, reply, desk)?;
+    pub fn submit(self: &Arc<Self>, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<Ticket> {
+        let (reply, ticket) = reply(completions.cloned());
+        self.enqueue(request, reply, completions)?;
         Ok(ticket)
     }
 
@@ -34,14 +34,19 @@ impl Queue {
     pub fn submit_stream(
         self: &Arc<Self>,
         request: InferRequest,
-        desk: Option<&CompletionQueue>,
+        completions: Option<&CompletionQueue>,
     ) -> Result<ResponseStream> {
-        let (reply, pieces) = replies(desk.cloned());
-        self.enqueue(request, reply, desk)?;
+        let (reply, pieces) = replies(completions.cloned());
+        self.enqueue(request, reply, completions)?;
         Ok(pieces)
     }
 
-    fn enqueue(self: &Arc<Self>, request: InferRequest, reply: Reply, desk: Option<&CompletionQueue>) -> Result<()> {
+    fn enqueue(
+        self: &Arc<Self>,
+        request: InferRequest,
+        reply: Reply,
+        completions: Option<&CompletionQueue>,
+    ) -> Result<()> {
         let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
         let now_ns = self.now_ns();
         let mut inner = self.lock();
@@ -60,8 +65,8 @@ impl Queue {
         let notify = lane.wants_notify();
         drop(inner);
         if notify {
-            match desk {
-                Some(desk) => desk.notify_deferred(&self.notifiers[index]),
+            match completions {
+                Some(completions) => completions.notify_deferred(&self.notifiers[index]),
                 None => self.notify(index),
             }
         }

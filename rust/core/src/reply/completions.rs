@@ -1,11 +1,12 @@
-//! One desk per I/O thread, where its traffic with the handler threads is bundled.
+//! Completion queue: one per I/O thread. It bundles wake-ups between the I/O thread and handler threads.
 //!
-//! Waking a task from another thread costs a system call, and so does waking a handler thread. A
-//! batch of 32 answers would pay it 32 times. So a handler thread leaves all answers of a batch at
-//! the desk and wakes it once; the desk hands them out on the I/O thread, where waking is a push to
-//! a local list. The other way round, a request that should wake an idle instance is noted at the
-//! desk, which rings once all requests that the socket poll made ready are in the queue: they join
-//! one batch, without any added wait.
+//! Waking a task of another thread costs a system call, and so does waking a handler thread. For a batch of 32
+//! responses that would be 32 calls. Instead, a handler thread leaves all responses of a batch here and wakes the
+//! I/O thread once. The I/O thread completes the replies; waking a task of its own is a push to a local list.
+//!
+//! The other direction is deferred, too. A submitted request that should wake an idle instance is noted here. The
+//! instance is notified after the I/O thread has queued all requests of one socket poll. They join one batch, and no
+//! wait is added.
 
 use super::{Notify, Reply};
 use crate::{InferResponse, Result};
@@ -15,10 +16,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// An answered request on its way home.
+/// A reply, and the result that completes it.
 type Delivery = (Reply, Result<InferResponse>);
 
-/// A handle to the desk of one I/O thread.
+/// Handle to the completion queue of one I/O thread.
 #[derive(Clone, Debug, Default)]
 pub struct CompletionQueue(Arc<Mutex<State>>);
 
@@ -31,17 +32,17 @@ struct State {
 }
 
 impl CompletionQueue {
-    /// A desk that does nothing until [`CompletionQueue::run`] runs.
+    /// A completion queue that does nothing until [`CompletionQueue::run`] runs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Serves the desk. Spawn it once on the thread whose requests carry this desk.
+    /// Runs the completion queue. Spawn it once, on the thread whose requests carry this handle.
     pub async fn run(&self) {
         poll_fn(|cx| self.poll(cx)).await;
     }
 
-    /// Leaves a batch's answers, to be handed out on the desk's thread.
+    /// Adds the results of a batch; the I/O thread completes the replies.
     pub(crate) fn deliver(&self, mut deliveries: Vec<Delivery>) {
         let mut state = self.lock();
         if state.deliveries.is_empty() {
@@ -52,7 +53,7 @@ impl CompletionQueue {
         wake(state);
     }
 
-    /// Notes that a lane has work for an idle instance.
+    /// Defers the notification of a lane until the I/O thread has queued its requests.
     pub(crate) fn notify_deferred(&self, lane: &Arc<Notify>) {
         let mut state = self.lock();
         if !state.to_notify.iter().any(|noted| Arc::ptr_eq(noted, lane)) {
@@ -61,7 +62,7 @@ impl CompletionQueue {
         wake(state);
     }
 
-    /// Notes that `waker`'s task, which runs on the desk's thread, has something to read.
+    /// Defers waking a task of the I/O thread.
     pub(crate) fn wake_deferred(&self, waker: Waker) {
         let mut state = self.lock();
         state.to_wake.push(waker);
@@ -94,7 +95,7 @@ impl CompletionQueue {
     }
 }
 
-/// Wakes the desk's task after the lock is gone, so that it does not wait for it.
+/// Wakes the I/O thread. The lock is released first, so that the thread does not wait for it.
 fn wake(state: MutexGuard<'_, State>) {
     let waker = state.waker.clone();
     drop(state);
@@ -103,24 +104,24 @@ fn wake(state: MutexGuard<'_, State>) {
     }
 }
 
-/// Answers of one batch, sorted by the desk that hands them out.
+/// Results of one batch, grouped by completion queue.
 #[derive(Default)]
 pub(crate) struct Deliveries {
-    by_desk: Vec<(CompletionQueue, Vec<Delivery>)>,
+    by_queue: Vec<(CompletionQueue, Vec<Delivery>)>,
 }
 
 impl Deliveries {
     pub(crate) fn push(&mut self, reply: Reply, result: Result<InferResponse>) {
-        let Some(desk) = reply.completions() else { return reply.send(result) };
-        match self.by_desk.iter_mut().find(|(known, _)| known.is(desk)) {
+        let Some(completions) = reply.completions() else { return reply.send(result) };
+        match self.by_queue.iter_mut().find(|(known, _)| known.is(completions)) {
             Some((_, deliveries)) => deliveries.push((reply, result)),
-            None => self.by_desk.push((desk.clone(), vec![(reply, result)])),
+            None => self.by_queue.push((completions.clone(), vec![(reply, result)])),
         }
     }
 
     pub(crate) fn send(self) {
-        for (desk, deliveries) in self.by_desk {
-            desk.deliver(deliveries);
+        for (completions, deliveries) in self.by_queue {
+            completions.deliver(deliveries);
         }
     }
 }

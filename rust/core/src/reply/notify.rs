@@ -1,4 +1,4 @@
-//! Wakes the instances of one lane of a queue.
+//! Wake-ups of instances.
 
 use std::{
     sync::{
@@ -8,14 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an instance of a model with short batches spins for work before it sleeps.
+/// Maximum time an instance spins for work before it sleeps, for models with short batches.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Wakes the instances of one lane. It holds no lock: waiters sleep under the queue's.
+/// Wakes the instances of one lane, like tokio's `Notify`.
+///
+/// It has no lock and no memory: a notification without a waiter is lost. That is safe because waiters check the queue
+/// and begin to sleep under the queue's lock. Whoever changes the queue notifies after the change.
+/// `docs/internals-queue.md` draws the protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     work: Condvar,
-    /// Counts notifications, for an instance that spins instead of sleeping.
+    /// Number of notifications, for an instance that spins instead of sleeping.
     count: AtomicUsize,
 }
 
@@ -26,12 +30,12 @@ impl Notify {
         self.work.notify_one();
     }
 
-    /// Wakes all instances that sleep.
+    /// Wakes all sleeping instances.
     pub(crate) fn notify_all(&self) {
         self.work.notify_all();
     }
 
-    /// Sleeps until notified, or until the timeout. May wake up early.
+    /// Sleeps until notified, or until the timeout. Wakes up spuriously at times.
     pub(crate) fn sleep<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Option<Duration>) -> MutexGuard<'a, T> {
         match timeout {
             None => self.work.wait(guard).unwrap_or_else(PoisonError::into_inner),
@@ -39,12 +43,12 @@ impl Notify {
         }
     }
 
-    /// The notifications so far, to be passed to [`Notify::spin`]. Read under the queue's lock.
+    /// Number of notifications, to be passed to [`Notify::spin`]. Read under the queue's lock.
     pub(crate) fn seen(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Spins until the next notification after `seen`, but not for long. Yields the core to any other thread.
+    /// Spins until the next notification after `seen`, for a bounded time. Yields the core to any other thread.
     pub(crate) fn spin(&self, seen: usize) {
         let end = Instant::now() + SPIN;
         while self.seen() == seen && Instant::now() < end {

@@ -1,6 +1,13 @@
-//! The way home of a request: a [`Ticket`] that the caller awaits and a [`Reply`] that travels with
-//! the request and answers it exactly once, even when it is dropped. A request with many answers has
-//! [`ResponseStream`] in place of the ticket.
+//! One-shot return path: a [`Ticket`] that the client's task awaits, and a [`Reply`] that travels with the request.
+//!
+//! A reply completes exactly once, with an internal error if it is dropped. For a stream, [`ResponseStream`] takes the
+//! place of the ticket.
+//!
+//! A reply has one of three targets:
+//! * `Single`: a slot that the ticket shares. The result is stored and the ticket's task is woken.
+//! * `Stream`: a bounded channel that the [`ResponseStream`] shares. Results are appended.
+//! * `Remote`: the client belongs to another process, in which the original reply stays. This reply sends nothing. The
+//! batch's results are sent as one message. It only reports whether the client has abandoned the request.
 
 use super::{Channel, CompletionQueue, ResponseChunk, ResponseStream, stream::channel};
 use crate::{Error, InferResponse, Kind, Result};
@@ -16,27 +23,27 @@ use std::{
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for every request")]
-enum Answer {
-    Awaited(Option<Waker>),
-    Given(Result<InferResponse>),
+enum SlotState {
+    Pending(Option<Waker>),
+    Ready(Result<InferResponse>),
     Taken,
 }
 
-/// A bit of [`Slot::fate`]: the caller has left.
+/// Bit of [`Slot::fate`]: the ticket was dropped.
 const LEFT: u8 = 1;
 
-/// A bit of [`Slot::fate`]: somebody wants to be woken when the caller leaves.
+/// Bit of [`Slot::fate`]: a watcher wants to be woken when the ticket is dropped.
 const WATCHED: u8 = 2;
 
 #[derive(Debug)]
 struct Slot {
-    answer: Mutex<Answer>,
+    answer: Mutex<SlotState>,
     fate: AtomicU8,
     watcher: Mutex<Option<Waker>>,
 }
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Answer> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,7 +51,7 @@ impl Slot {
         self.fate.load(Ordering::Acquire) & LEFT != 0
     }
 
-    /// Has `waker` woken when the caller leaves, or now if it has.
+    /// Wakes `waker` when the ticket is dropped, or now if it was.
     fn watch(&self, waker: &Waker) {
         *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
         if self.fate.fetch_or(WATCHED, Ordering::AcqRel) & LEFT != 0 {
@@ -54,129 +61,132 @@ impl Slot {
 
     fn leave(&self) {
         let watched = self.fate.fetch_or(LEFT, Ordering::AcqRel) & WATCHED != 0;
-        // Who has its answer leaves nobody waiting for anything.
-        if watched && matches!(*self.lock(), Answer::Awaited(_)) {
+        // A ticket that is dropped after its result abandons nothing.
+        if watched && matches!(*self.lock(), SlotState::Pending(_)) {
             let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
             watcher.into_iter().for_each(Waker::wake);
         }
     }
 }
 
-/// The caller's half. Dropping it tells the server that nobody waits any more.
+/// Client's half. Dropping it abandons the request.
 #[must_use = "dropping a ticket abandons the request"]
 #[derive(Debug)]
 pub struct Ticket {
     slot: Arc<Slot>,
 }
 
-/// A caller that is known to another process: what this one can see of it.
+/// A client of another process.
 pub trait RemoteClient: std::fmt::Debug + Send + Sync {
-    /// Whether it has left.
+    /// Returns true if the client has abandoned the request.
     fn is_abandoned(&self) -> bool;
 }
 
-/// Where answers are left for the caller.
+/// Target of a reply's results.
 #[derive(Clone, Debug)]
-enum Home {
-    /// In another process, which hears of them in its own way.
-    Elsewhere(Arc<dyn RemoteClient>),
-    /// Exactly one.
-    Once(Arc<Slot>),
-    /// Any number.
-    Many(Arc<Channel>),
+enum Target {
+    /// Client of another process, which sends the results itself.
+    Remote(Arc<dyn RemoteClient>),
+    /// One result.
+    Single(Arc<Slot>),
+    /// Any number of results.
+    Stream(Arc<Channel>),
 }
 
-/// The server's half. Dropped without an answer, it answers with an internal error.
+/// Server's half. Dropped without a result, it completes with an internal error.
 #[must_use = "a reply that is dropped answers with an error"]
 #[derive(Debug)]
 pub struct Reply {
-    home: Option<Home>,
-    desk: Option<CompletionQueue>,
+    target: Option<Target>,
+    completions: Option<CompletionQueue>,
 }
 
-/// Tells, from anywhere, whether the caller has left.
+/// Tells handlers, on any thread, that the client has abandoned the request.
 #[derive(Clone, Debug)]
-pub struct CancelProbe(Home);
+pub struct CancelProbe(Target);
 
-/// A new pair. With a `desk`, answers are handed out on that desk's own thread.
-pub fn reply(desk: Option<CompletionQueue>) -> (Reply, Ticket) {
-    let slot =
-        Arc::new(Slot { answer: Mutex::new(Answer::Awaited(None)), fate: AtomicU8::new(0), watcher: Mutex::new(None) });
-    (Reply { home: Some(Home::Once(Arc::clone(&slot))), desk }, Ticket { slot })
+/// Creates a pair. With `completions`, results are handed over on that I/O thread.
+pub fn reply(completions: Option<CompletionQueue>) -> (Reply, Ticket) {
+    let slot = Arc::new(Slot {
+        answer: Mutex::new(SlotState::Pending(None)),
+        fate: AtomicU8::new(0),
+        watcher: Mutex::new(None),
+    });
+    (Reply { target: Some(Target::Single(Arc::clone(&slot))), completions }, Ticket { slot })
 }
 
-/// A new pair for any number of answers. With a `desk`, its thread is the one that reads them.
-pub fn replies(desk: Option<CompletionQueue>) -> (Reply, ResponseStream) {
-    let (channel, pieces) = channel();
-    (Reply { home: Some(Home::Many(channel)), desk }, pieces)
+/// Creates a pair for any number of responses. With `completions`, that I/O thread reads them.
+pub fn replies(completions: Option<CompletionQueue>) -> (Reply, ResponseStream) {
+    let (channel, chunks) = channel();
+    (Reply { target: Some(Target::Stream(channel)), completions }, chunks)
 }
 
-impl Home {
+impl Target {
     fn is_abandoned(&self) -> bool {
         match self {
-            Self::Elsewhere(caller) => caller.is_abandoned(),
-            Self::Once(slot) => slot.is_abandoned(),
-            Self::Many(channel) => channel.is_abandoned(),
+            Self::Remote(caller) => caller.is_abandoned(),
+            Self::Single(slot) => slot.is_abandoned(),
+            Self::Stream(channel) => channel.is_abandoned(),
         }
     }
 }
 
 impl Reply {
-    /// Answers the caller now, on this thread; of several answers this is the last.
+    /// Completes the reply on this thread. In a stream this is the last response.
     pub fn send(mut self, result: Result<InferResponse>) {
         self.answer(result);
     }
 
     fn answer(&mut self, result: Result<InferResponse>) {
-        match self.home.take() {
-            Some(Home::Once(slot)) => {
-                let before = std::mem::replace(&mut *slot.lock(), Answer::Given(result));
-                if let Answer::Awaited(Some(waker)) = before {
+        match self.target.take() {
+            Some(Target::Single(slot)) => {
+                let before = std::mem::replace(&mut *slot.lock(), SlotState::Ready(result));
+                if let SlotState::Pending(Some(waker)) = before {
                     waker.wake();
                 }
             }
-            Some(Home::Many(channel)) => {
-                channel.push(result.map(|response| ResponseChunk { response, last: true }), self.desk.as_ref());
+            Some(Target::Stream(channel)) => {
+                channel.push(result.map(|response| ResponseChunk { response, last: true }), self.completions.as_ref());
             }
-            Some(Home::Elsewhere(_)) | None => {}
+            Some(Target::Remote(_)) | None => {}
         }
     }
 
-    /// The reply to a caller of another process. What is sent with it goes nowhere.
+    /// Reply to a client of another process. Results sent to it are ignored.
     pub fn remote(caller: Arc<dyn RemoteClient>) -> Self {
-        Self { home: Some(Home::Elsewhere(caller)), desk: None }
+        Self { target: Some(Target::Remote(caller)), completions: None }
     }
 
-    /// Whether the caller has left.
+    /// Returns true if the client has abandoned the request.
     pub fn is_abandoned(&self) -> bool {
-        self.home.as_ref().is_some_and(Home::is_abandoned)
+        self.target.as_ref().is_some_and(Target::is_abandoned)
     }
 
-    /// Has `waker` woken when the caller leaves, and whenever a full stream has room again.
+    /// Wakes `waker` when the client abandons the request, and when a full stream has room again.
     pub(crate) fn watch(&self, waker: &Waker) {
-        match &self.home {
-            Some(Home::Once(slot)) => slot.watch(waker),
-            Some(Home::Many(channel)) => channel.watch(waker),
-            // Who waits in another process is not watched: it is looked for.
-            Some(Home::Elsewhere(_)) | None => {}
+        match &self.target {
+            Some(Target::Single(slot)) => slot.watch(waker),
+            Some(Target::Stream(channel)) => channel.watch(waker),
+            // A remote client is polled, not watched.
+            Some(Target::Remote(_)) | None => {}
         }
     }
 
-    /// A handle for handlers that want to stop when the caller leaves.
+    /// Handle for handlers that stop when the client abandons the request.
     pub fn cancel_probe(&self) -> Option<CancelProbe> {
-        self.home.clone().map(CancelProbe)
+        self.target.clone().map(CancelProbe)
     }
 
-    /// Where pieces go; `None` for a caller that gets one answer.
+    /// Channel of a stream; `None` for a single response.
     pub(crate) fn channel(&self) -> Option<&Channel> {
-        match &self.home {
-            Some(Home::Many(channel)) => Some(channel),
+        match &self.target {
+            Some(Target::Stream(channel)) => Some(channel),
             _ => None,
         }
     }
 
     pub(crate) fn completions(&self) -> Option<&CompletionQueue> {
-        self.desk.as_ref()
+        self.completions.as_ref()
     }
 }
 
@@ -187,7 +197,7 @@ impl Drop for Reply {
 }
 
 impl CancelProbe {
-    /// Whether the caller has left.
+    /// Returns true if the client has abandoned the request.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_abandoned()
     }
@@ -199,16 +209,16 @@ impl Future for Ticket {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut answer = self.slot.lock();
         match &mut *answer {
-            Answer::Awaited(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
-            Answer::Awaited(waker) => {
+            SlotState::Pending(Some(waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
+            SlotState::Pending(waker) => {
                 *waker = Some(cx.waker().clone());
                 Poll::Pending
             }
-            Answer::Given(_) => match std::mem::replace(&mut *answer, Answer::Taken) {
-                Answer::Given(result) => Poll::Ready(result),
-                Answer::Awaited(_) | Answer::Taken => unreachable!("the lock is held"),
+            SlotState::Ready(_) => match std::mem::replace(&mut *answer, SlotState::Taken) {
+                SlotState::Ready(result) => Poll::Ready(result),
+                SlotState::Pending(_) | SlotState::Taken => unreachable!("the lock is held"),
             },
-            Answer::Taken => panic!("a ticket is polled after it was answered"),
+            SlotState::Taken => panic!("a ticket is polled after it was answered"),
         }
     }
 }

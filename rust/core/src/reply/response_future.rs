@@ -1,4 +1,4 @@
-//! A request that is on its way: what its caller awaits.
+//! Future of one response.
 
 use super::Ticket;
 use crate::{InferResponse, Result};
@@ -8,15 +8,15 @@ use std::{
     task::{Context, Poll},
 };
 
-/// The answer to one request, when it is awaited. Dropping it abandons the request.
+/// Future of one response. Dropping it abandons the request.
 ///
-/// The plain case is a pointer and holds nothing of the request, so that the futures around it, which are moved
-/// for each request, stay small.
+/// The common variant is a pointer and holds nothing of the request. The futures around it are moved for each request
+/// and stay small.
 #[must_use = "dropping it abandons the request"]
 pub enum ResponseFuture<'a> {
-    /// One request in the queue.
+    /// A queued request.
     Ticket(Ticket),
-    /// Whatever takes more: parts to be joined, a stream's only answer, a cache to be asked.
+    /// A request that takes more steps: parts to join, the only response of a stream, a cache lookup.
     Other(Pin<Box<dyn Future<Output = Result<InferResponse>> + Send + 'a>>),
 }
 

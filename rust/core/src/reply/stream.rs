@@ -1,9 +1,7 @@
-//! The way home of a request with any number of answers: [`ResponseStream`] that its caller reads, and a
-//! bounded channel that its handler fills.
+//! Return path of a stream: a bounded channel between a handler and a [`ResponseStream`].
 //!
-//! The channel is what pauses a handler whose caller reads slowly: nothing beyond [`ROOM`] pieces is
-//! kept. The caller takes all that is there at once, so that a fast handler costs it one lock and one
-//! wake for many pieces.
+//! The channel pauses a handler whose client reads slowly: it holds at most [`ROOM`] chunks. The client takes all
+//! chunks at once, so that many chunks cost one lock and one wake-up.
 
 use super::CompletionQueue;
 use crate::{Error, InferResponse, Kind, Result};
@@ -18,15 +16,15 @@ use std::{
     time::Duration,
 };
 
-/// ResponseStream that wait for a caller before its handler is paused.
+/// Maximum chunks in a channel; then the handler is paused.
 const ROOM: usize = 64;
 
-/// One of the answers to a request.
+/// One response of a stream.
 #[derive(Clone, Debug)]
 pub struct ResponseChunk {
-    /// The answer.
+    /// Response.
     pub response: InferResponse,
-    /// Whether its handler said that it is the last one. A stream may also end without such a piece.
+    /// The handler marked it as the last one. A stream may also end without such a chunk.
     pub last: bool,
 }
 
@@ -34,12 +32,12 @@ pub struct ResponseChunk {
 struct State {
     waiting: VecDeque<Result<ResponseChunk>>,
     waker: Option<Waker>,
-    /// Woken when a full stream has room again and when the caller leaves: a handler that does not block.
+    /// Task of a handler that does not block: woken when a full channel has room again, and when the client leaves.
     producer: Option<Waker>,
     ended: bool,
 }
 
-/// What the handler's side and the caller's side share.
+/// State that both ends share.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     state: Mutex<State>,
@@ -47,63 +45,63 @@ pub(crate) struct Channel {
     left: AtomicBool,
 }
 
-/// The answers to one request, in order. Dropping it tells the handler that nobody reads any more.
-#[must_use = "dropping the pieces abandons the request"]
+/// Responses to one request, in order. Dropping it abandons the request.
+#[must_use = "dropping the chunks abandons the request"]
 #[derive(Debug)]
 pub struct ResponseStream {
     channel: Arc<Channel>,
-    /// Taken out of the channel, and not read yet.
+    /// Chunks taken from the channel and not read yet.
     ready: VecDeque<Result<ResponseChunk>>,
 }
 
-/// A new pair of ends.
+/// Creates both ends.
 pub(crate) fn channel() -> (Arc<Channel>, ResponseStream) {
     let channel = Arc::new(Channel::default());
     (Arc::clone(&channel), ResponseStream { channel, ready: VecDeque::new() })
 }
 
 impl Channel {
-    /// Adds a piece; an error, and a piece that is the last, end the stream. After the end nothing is added.
-    pub(crate) fn push(&self, piece: Result<ResponseChunk>, desk: Option<&CompletionQueue>) {
+    /// Appends a chunk. An error or a last chunk ends the stream; later chunks are ignored.
+    pub(crate) fn push(&self, chunk: Result<ResponseChunk>, completions: Option<&CompletionQueue>) {
         let mut state = self.lock();
         if state.ended {
             return;
         }
-        state.ended = piece.as_ref().map_or(true, |piece| piece.last);
-        state.waiting.push_back(piece);
-        wake(state, desk);
+        state.ended = chunk.as_ref().map_or(true, |chunk| chunk.last);
+        state.waiting.push_back(chunk);
+        wake(state, completions);
     }
 
-    /// Ends the stream without a further piece.
-    pub(crate) fn end(&self, desk: Option<&CompletionQueue>) {
+    /// Ends the stream without a chunk.
+    pub(crate) fn end(&self, completions: Option<&CompletionQueue>) {
         let mut state = self.lock();
         state.ended = true;
-        wake(state, desk);
+        wake(state, completions);
     }
 
-    /// Whether its last piece is in it.
+    /// Returns true if the last chunk was appended.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
     }
 
-    /// Whether the caller is gone.
+    /// Returns true if the client has dropped its end.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Whether a piece would have to wait for the caller.
+    /// Returns true if the channel has no room.
     pub(crate) fn is_full(&self) -> bool {
         self.lock().waiting.len() >= ROOM
     }
 
-    /// Blocks until there is room or the stream is over. False when there is none after `patience`.
+    /// Blocks until there is room or the stream is over. Returns false after `patience`.
     pub(crate) fn wait_for_room(&self, patience: Duration) -> bool {
         let full = |state: &mut State| state.waiting.len() >= ROOM && !state.ended && !self.is_abandoned();
         let waited = self.room.wait_timeout_while(self.lock(), patience, full);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Has `producer` woken when a full stream has room again and when the caller leaves, or now if it has.
+    /// Wakes `producer` when a full channel has room again and when the client leaves, or now if it has left.
     pub(crate) fn watch(&self, producer: &Waker) {
         self.lock().producer = Some(producer.clone());
         if self.is_abandoned() {
@@ -123,21 +121,21 @@ fn wake_producer(channel: &Channel, state: MutexGuard<'_, State>) {
     producer.into_iter().for_each(Waker::wake);
 }
 
-fn wake(mut state: MutexGuard<'_, State>, desk: Option<&CompletionQueue>) {
+fn wake(mut state: MutexGuard<'_, State>, completions: Option<&CompletionQueue>) {
     let waker = state.waker.take();
     drop(state);
-    match (waker, desk) {
-        (Some(waker), Some(desk)) => desk.wake_deferred(waker),
+    match (waker, completions) {
+        (Some(waker), Some(completions)) => completions.wake_deferred(waker),
         (Some(waker), None) => waker.wake(),
         (None, _) => {}
     }
 }
 
 impl ResponseStream {
-    /// The next piece; `None` at the end.
+    /// Polls for the next chunk; `None` at the end.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
-        if let Some(piece) = self.ready.pop_front() {
-            return Poll::Ready(Some(piece));
+        if let Some(chunk) = self.ready.pop_front() {
+            return Poll::Ready(Some(chunk));
         }
         let mut state = self.channel.lock();
         if state.waiting.is_empty() {
@@ -159,7 +157,7 @@ impl ResponseStream {
         Poll::Ready(self.ready.pop_front())
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -168,12 +166,12 @@ impl ResponseStream {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.channel.left.store(true, Ordering::Release);
-        // With the lock, so that a handler between its look and its wait is not missed.
+        // Takes the lock, so that a handler between its check and its wait gets the notification.
         wake_producer(&self.channel, self.channel.lock());
     }
 }
 
-/// What a caller is told whose handler was paused for it for too long.
+/// Error for a client that paused the handler for too long.
 pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
     Error::new(Kind::Timeout, format!("the answers of model '{model}' were not read for {} s", patience.as_secs()))
 }
@@ -182,52 +180,52 @@ pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
 mod tests {
     use super::*;
 
-    fn piece(last: bool) -> Result<ResponseChunk> {
+    fn chunk(last: bool) -> Result<ResponseChunk> {
         Ok(ResponseChunk { response: InferResponse::default(), last })
     }
 
     #[tokio::test]
     async fn pieces_come_in_order_and_end_with_the_last() {
-        let (channel, mut pieces) = channel();
-        channel.push(piece(false), None);
-        channel.push(piece(true), None);
-        channel.push(piece(false), None);
-        assert!(!pieces.next().await.unwrap().unwrap().last);
-        assert!(pieces.next().await.unwrap().unwrap().last);
-        assert!(pieces.next().await.is_none());
+        let (channel, mut chunks) = channel();
+        channel.push(chunk(false), None);
+        channel.push(chunk(true), None);
+        channel.push(chunk(false), None);
+        assert!(!chunks.next().await.unwrap().unwrap().last);
+        assert!(chunks.next().await.unwrap().unwrap().last);
+        assert!(chunks.next().await.is_none());
     }
 
     #[tokio::test]
     async fn an_error_ends_the_stream() {
-        let (channel, mut pieces) = channel();
+        let (channel, mut chunks) = channel();
         channel.push(Err(Error::handler("no")), None);
-        channel.push(piece(false), None);
-        assert_eq!(pieces.next().await.unwrap().unwrap_err().message(), "no");
-        assert!(pieces.next().await.is_none());
+        channel.push(chunk(false), None);
+        assert_eq!(chunks.next().await.unwrap().unwrap_err().message(), "no");
+        assert!(chunks.next().await.is_none());
     }
 
     #[tokio::test]
     async fn a_full_channel_waits_for_its_reader() {
-        let (channel, mut pieces) = channel();
+        let (channel, mut chunks) = channel();
         for _ in 0..ROOM {
             assert!(!channel.is_full());
-            channel.push(piece(false), None);
+            channel.push(chunk(false), None);
         }
         assert!(channel.is_full());
         assert!(!channel.wait_for_room(Duration::from_millis(1)));
         let waiting = Arc::clone(&channel);
         let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
-        pieces.next().await.unwrap().unwrap();
+        chunks.next().await.unwrap().unwrap();
         assert!(handler.join().unwrap());
     }
 
     #[test]
     fn a_handler_that_waits_learns_that_its_caller_left() {
-        let (channel, pieces) = channel();
-        (0..ROOM).for_each(|_| channel.push(piece(false), None));
+        let (channel, chunks) = channel();
+        (0..ROOM).for_each(|_| channel.push(chunk(false), None));
         let waiting = Arc::clone(&channel);
         let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
-        drop(pieces);
+        drop(chunks);
         assert!(handler.join().unwrap());
         assert!(channel.is_abandoned());
     }

@@ -1,7 +1,7 @@
-//! Classification: the largest elements of an output as text, the best first.
+//! Classification: the largest elements of an output as text, largest first.
 //!
-//! An element becomes `value:index`, or `value:index:label` where the model names its elements. Values
-//! are as C's `%f` and `%d` have them, because that is what clients parse.
+//! An element becomes `value:index`, or `value:index:label` if the model has labels. Values are formatted like C's `%f`
+//! and `%d`, which clients parse.
 
 use crate::{
     Buffer, Datatype, ElementKind, Error, InferResponse, Kind, ModelSpec, RequestedOutput, ResponsePlan, Result, Shape,
@@ -9,13 +9,13 @@ use crate::{
 };
 use std::{cmp::Ordering, fmt::Write as _};
 
-/// The most elements that an output may have to be classified.
+/// Maximum elements of an output that is classified.
 pub const MAX_CLASSIFIED: usize = 1_000_000;
 
-/// Checks that an output can be classified: before it is computed, for that does not change it.
+/// Checks before the computation that an output can be classified.
 ///
 /// # Errors
-/// `InvalidInput` for a datatype whose elements are no integers, FP32 or FP64.
+/// `InvalidInput`: the datatype is not an integer type, FP32 or FP64.
 pub fn check(output: &TensorSpec) -> Result<()> {
     match (output.datatype.kind(), output.datatype.size()) {
         (ElementKind::Int | ElementKind::Uint, _) | (ElementKind::Float, Some(4 | 8)) => Ok(()),
@@ -26,15 +26,15 @@ pub fn check(output: &TensorSpec) -> Result<()> {
     }
 }
 
-/// Whether an answer has outputs to classify.
+/// Returns true if a response has outputs to classify.
 pub fn is_requested(plan: &ResponsePlan) -> bool {
     plan.outputs.as_ref().is_some_and(|outputs| outputs.iter().any(|output| output.classes > 0))
 }
 
-/// Replaces the outputs of an answer that are asked for as classes.
+/// Replaces the requested outputs of a response by their classes.
 ///
 /// # Errors
-/// `InvalidInput` as [`check`], and for an output of more than [`MAX_CLASSIFIED`] elements.
+/// `InvalidInput`: as [`check`], or an output has more than [`MAX_CLASSIFIED`] elements.
 pub fn apply(spec: &ModelSpec, plan: &ResponsePlan, response: &mut InferResponse) -> Result<()> {
     let asked = plan.outputs.iter().flatten().filter(|output| output.classes > 0);
     for &RequestedOutput { index, classes, .. } in asked {
@@ -82,11 +82,11 @@ fn classified(output: &TensorSpec, tensor: &Tensor, batched: bool, classes: u32)
     Tensor::new(Datatype::Bytes, shape, Buffer::Shared(text?.into()))
 }
 
-/// How the elements of a row are ranked.
+/// Ranking of the elements of a row.
 struct Ranking<'a> {
     /// Elements of a row.
     length: usize,
-    /// How many of them are kept.
+    /// Number of elements to return.
     kept: usize,
     labels: &'a [Box<str>],
 }
@@ -104,7 +104,7 @@ impl Ranking<'_> {
             return Ok(framed);
         }
         for row in bytes.as_chunks::<N>().0.chunks_exact(self.length) {
-            // Of equal elements the first is the better one: no two compare as equal.
+            // Ties go to the lower index, so that no two elements compare as equal.
             let better = |&a: &usize, &b: &usize| order(&read(row[b]), &read(row[a])).then(a.cmp(&b));
             best.clear();
             best.extend(0..self.length);
@@ -129,7 +129,7 @@ impl Ranking<'_> {
     }
 }
 
-/// By value; what is no number is below all that are.
+/// Orders by value, with NaN below all numbers.
 fn by_number(a: &f64, b: &f64) -> Ordering {
     a.partial_cmp(b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
@@ -139,7 +139,7 @@ fn put_integer(text: &mut String, value: impl std::fmt::Display) {
 }
 
 fn put_float(text: &mut String, value: f64) {
-    // A NaN's sign says nothing, and Rust's own text of it is in capitals.
+    // The sign of a NaN has no meaning, and Rust prints `NaN`.
     let _ = if value.is_nan() { text.write_str("nan") } else { write!(text, "{value:.6}") };
 }
 

@@ -1,18 +1,19 @@
-//! Memory that a request takes: its tensors, and the objects that Python makes of text and JSON.
+//! Memory of a request: its tensors, and the Python objects for text and JSON.
 //!
-//! A request is counted by the larger of its bytes and this, so that a small body cannot become a large request uncounted.
+//! A request counts as the larger of this and its bytes, because a small body can become many objects.
 
 use crate::{Datatype, InferRequest, ModelSpec};
 
-/// Bytes of the Python object of an element of BYTES, beside its own: 33 of `bytes`, up to 57 of `str`, and 8 of the array
-/// that refers to it.
+/// Bytes of the Python object for a BYTES element, in addition to its text: 33 for `bytes`, up to 57 for `str`, and 8
+/// for the array's reference.
 const TEXT_OBJECT: usize = 48;
 
-/// Bytes of the Python object of a value in JSON, beside three times its text: 8 to 40 of a number, some 80 of an empty
-/// list or object. Each value comes with one or two of `,`, `:`, `[` and `{`; small numbers, which are shared, are most.
+/// Bytes of the Python object for a JSON value, in addition to three times its text: 8 to 40 for a number, about 80 for
+/// an empty list or object. Each value comes with one or two of `,`, `:`, `[` and `{`. Most are small numbers, which
+/// Python shares.
 const JSON_OBJECT: usize = 16;
 
-/// Bytes that a request's inputs take. Elements of a model's JSON documents count as what they become in Python.
+/// Bytes of a request's inputs. JSON documents count as their Python objects.
 pub fn of_request(spec: &ModelSpec, request: &InferRequest) -> usize {
     let inputs = request.inputs.iter().enumerate().filter_map(|(index, input)| Some((index, input.as_ref()?)));
     inputs
@@ -29,8 +30,8 @@ pub fn of_request(spec: &ModelSpec, request: &InferRequest) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// Bytes that Python takes for a JSON text, beside the text itself: the bytes that it reads, the strings that it makes of
-/// them, and the values.
+/// Bytes of Python's objects for a JSON text, in addition to the text: the copy that is parsed, its strings, its
+/// values.
 pub fn of_json(text: &[u8]) -> usize {
     let values = text.iter().filter(|byte| matches!(byte, b',' | b':' | b'[' | b'{')).count();
     2 * text.len() + values * JSON_OBJECT

@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use std::fmt;
 
-/// Names and values of headers, in their order; several may have one name.
+/// Names and values of headers, in order. Names may repeat.
 ///
-/// All their text is in one piece: they are made on one thread and dropped on another, where each piece of memory
-/// that is given back costs more than its bytes.
+/// One allocation holds all text. Headers are created on one thread and dropped on another, where each deallocation
+/// costs more than its bytes.
 ///
 /// ```
 /// # use penstock_core::Headers;
@@ -17,12 +17,12 @@ use std::fmt;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     text: String,
-    /// Where each name ends, and its value.
+    /// End of each name, and end of its value.
     ends: SmallVec<[(usize, usize); 8]>,
 }
 
 impl Headers {
-    /// Adds one, after those that there are.
+    /// Appends a header.
     pub fn push(&mut self, name: &str, value: &str) {
         self.text.push_str(name);
         let end_of_name = self.text.len();
@@ -30,22 +30,22 @@ impl Headers {
         self.ends.push((end_of_name, self.text.len()));
     }
 
-    /// Makes room for the text of further ones.
+    /// Reserves bytes for more headers.
     pub fn reserve(&mut self, bytes: usize) {
         self.text.reserve(bytes);
     }
 
-    /// How many there are.
+    /// Number of headers.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns true without headers.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Each name with its value.
+    /// Names and values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         let mut begin = 0;
         self.ends.iter().map(move |&(end_of_name, end)| {
@@ -55,7 +55,7 @@ impl Headers {
         })
     }
 
-    /// The first value under a name, which is compared letter by letter.
+    /// First value of a name. Names are compared byte by byte.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|&(known, _)| known == name).map(|(_, value)| value)
     }

@@ -1,22 +1,22 @@
-//! One inference request, as plain data of no protocol.
+//! Requests.
 
 use super::{Headers, Parameters, RawRequest, RequestContext, Schedule};
 use crate::{Error, Inputs, ModelSpec, Result, Tensor, bytes_tensor, names};
 use std::time::Instant;
 
-/// Which door a request came through.
+/// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// REST, JSON or binary.
     Http,
     /// gRPC.
     Grpc,
-    /// A call in this process, without a socket.
+    /// Call within this process, without a socket.
     InProcess,
 }
 
 impl Protocol {
-    /// The label in metrics and logs.
+    /// Label in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -26,50 +26,50 @@ impl Protocol {
     }
 }
 
-/// What the caller sent beside tensors. Collected only for handlers that ask for it.
+/// Metadata of a request. Collected only for handlers that read it.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMetadata {
-    /// The request's id, empty if it has none.
+    /// Request id; empty if there is none.
     pub id: String,
-    /// Custom parameters; the reserved ones are taken out.
+    /// Custom parameters, without the reserved ones.
     pub parameters: Parameters,
-    /// Header names in lower case, and values that are text.
+    /// Headers with names in lower case and text values.
     pub headers: Headers,
-    /// The outputs that it asked for, by declaration index; `None` for all.
+    /// Indices of the requested outputs; `None` for all.
     pub outputs: Option<Box<[usize]>>,
 }
 
-/// A decoded request, checked against its model.
+/// A decoded request, checked against the model's declaration.
 #[derive(Debug)]
 pub struct InferRequest {
-    /// The inputs, by declaration index.
+    /// Inputs by index.
     pub inputs: Inputs,
-    /// The size of the batch axis; 1 for models without one.
+    /// Size of the batch axis; 1 without one.
     pub rows: usize,
-    /// What else the caller sent; `None` when the handler does not ask.
+    /// Metadata; `None` unless the handler reads it.
     pub metadata: Option<Box<RequestMetadata>>,
-    /// When the answer is worth nothing any more.
+    /// Time after which the response is useless.
     pub deadline: Option<Instant>,
-    /// Which door it came through.
+    /// Protocol.
     pub protocol: Protocol,
-    /// Its priority, and its place in a sequence.
+    /// Priority, sequence, client.
     pub schedule: Schedule,
-    /// Its caller takes over the memory of outputs that are its own alone; others are shared, so that they can be sent.
+    /// Moves outputs to the client that have no other owner. Otherwise outputs are shared, to be sent.
     pub takes_ownership: bool,
-    /// Who it is; `None` when nobody asks.
+    /// Id and trace for logs and spans; `None` unless enabled.
     pub context: Option<Box<RequestContext>>,
-    /// What an open model is told; `None` for any other.
+    /// Undeclared parts, for raw-request models.
     pub raw: Option<Box<RawRequest>>,
 }
 
-/// An input as a protocol hands it over, once its bytes are in place.
+/// A decoded input: its index and its tensor.
 pub type DecodedInput = (usize, Tensor);
 
 impl InferRequest {
-    /// Puts decoded inputs in declaration order and checks them together.
+    /// Orders and checks decoded inputs.
     ///
     /// # Errors
-    /// `InvalidInput` for a duplicate, a missing required input, or batch axes that disagree.
+    /// `InvalidInput`: a duplicate, a missing required input, or batch axes that disagree.
     pub fn assemble(
         spec: &ModelSpec,
         decoded: impl IntoIterator<Item = DecodedInput>,
@@ -80,11 +80,10 @@ impl InferRequest {
         Ok(request)
     }
 
-    /// As [`InferRequest::assemble`], for inputs of which some are put in later. What may be missing is
-    /// for [`InferRequest::check`] to say, once they are all there.
+    /// Orders decoded inputs of which some are filled in later. [`InferRequest::check`] then checks all of them.
     ///
     /// # Errors
-    /// `InvalidInput` for a duplicate.
+    /// `InvalidInput`: a duplicate.
     pub fn place(
         spec: &ModelSpec,
         decoded: impl IntoIterator<Item = DecodedInput>,
@@ -109,10 +108,10 @@ impl InferRequest {
         })
     }
 
-    /// Checks the inputs together, and counts their rows.
+    /// Checks the inputs together, and sets the number of rows.
     ///
     /// # Errors
-    /// `InvalidInput` for a missing required input, or batch axes that disagree.
+    /// `InvalidInput`: a missing required input, or batch axes that disagree.
     pub fn check(&mut self, spec: &ModelSpec) -> Result<()> {
         let mut rows = None;
         for (declared, input) in spec.inputs.iter().zip(&self.inputs) {
@@ -147,7 +146,7 @@ impl InferRequest {
     }
 }
 
-/// Text is checked here, where the mistake is still one caller's and not a whole batch's.
+/// Checks UTF-8 per request: in a batch, one client's mistake would fail all clients.
 fn check_text(name: &str, tensor: &Tensor) -> Result<()> {
     match bytes_tensor::elements(tensor.as_slice()).position(|element| std::str::from_utf8(element).is_err()) {
         None => Ok(()),

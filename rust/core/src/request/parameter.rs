@@ -1,6 +1,6 @@
 //! Parameters of requests and responses.
 
-/// The value of a parameter. The protocol has the first five kinds and no nesting.
+/// Value of a parameter. The protocol has the first five kinds, and no nesting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parameter {
     /// True or false.
@@ -13,9 +13,9 @@ pub enum Parameter {
     Float(f64),
     /// Text.
     String(String),
-    /// A list of the others; in generate requests only, `stop` texts say.
+    /// List of values; in generate requests only, for example `stop`.
     List(Vec<Parameter>),
 }
 
-/// Named parameters in the order given. Small, so a list beats a map.
+/// Named parameters in the given order. A list: there are few of them.
 pub type Parameters = Vec<(String, Parameter)>;

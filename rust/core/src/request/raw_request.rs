@@ -1,69 +1,69 @@
-//! Requests as they are: what an open model is handed beside tensors, and what it tells beside them.
+//! Raw-request models: requests without declared tensors, and responses with a status, headers or a body.
 //!
-//! An open model declares no inputs and outputs. It takes any tensors, or a whole HTTP request to a path of its own, and
-//! each request is answered by itself: rows are never joined.
+//! A raw-request model declares no inputs and outputs. It accepts any tensors, or a raw HTTP request to one of its
+//! routes. A batch is a list of whole requests: rows are not joined.
 
 use super::{Headers, InferResponse, Parameters, Timings};
 use crate::{Error, ModelSpec, Outputs, Queueing, Result, TensorSpec, VersionPolicy};
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc};
 
-/// What an open model is told of a request.
+/// Undeclared parts of a request.
 #[derive(Clone, Debug, Default)]
 pub struct RawRequest {
-    /// The names of its tensors, in the order in which they were sent.
+    /// Names of the tensors, in the order of the request.
     pub names: Box<[Box<str>]>,
-    /// The outputs that it asks for, in that order; `None` for all.
+    /// Requested outputs in order; `None` for all.
     pub outputs: Option<Box<[Box<str>]>>,
-    /// The custom parameters of each tensor; empty if none has any.
+    /// Custom parameters of each tensor; empty if no tensor has any.
     pub parameters: Box<[Parameters]>,
-    /// The places of those tensors in `names` whose JSON was nested as their shapes.
+    /// Indices of the tensors in `names` whose JSON was nested like their shapes.
     pub nested: Box<[usize]>,
-    /// Whether its tensors came as raw bytes.
+    /// The tensors were sent as raw bytes.
     pub binary: bool,
-    /// The HTTP request, if it came to one of the model's own paths; it has no tensors then.
+    /// HTTP request to a route of the model; such a request has no tensors.
     pub http: Option<Box<HttpRequest>>,
 }
 
-/// An HTTP request to a path of a model's own. Its headers are the caller's.
+/// HTTP request to a route of a model. Its headers are in [`super::RequestMetadata`].
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
-    /// The route that it came to, as it was declared: `POST /score/{customer}`.
+    /// The declared route: `POST /score/{customer}`.
     pub route: Arc<str>,
-    /// Its method, in capitals.
+    /// Method in upper case.
     pub method: Cow<'static, str>,
-    /// Its path as it was sent.
+    /// Path as sent.
     pub path: String,
-    /// What follows the `?`; empty without one.
+    /// Query string after the `?`; empty without one.
     pub query: String,
-    /// What the named parts of the route stand for here, decoded.
+    /// Values of the route's parameters, decoded.
     pub path_params: Vec<(Arc<str>, String)>,
-    /// Its body.
+    /// Body.
     pub body: Bytes,
-    /// Why the model that this one is the [`Fallback`] of could not answer.
+    /// Error of the primary model, if this model is its [`crate::Fallback`].
     pub primary_error: Option<Error>,
 }
 
-/// What an open model tells beside tensors.
+/// Status, headers or body of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The names of the answer's tensors, in their order.
+    /// Names of the response's tensors, in order.
     pub names: Box<[Box<str>]>,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// Further headers; over gRPC initial metadata.
+    /// Additional headers; initial metadata over gRPC.
     pub headers: Headers,
-    /// The whole body, in place of tensors.
+    /// Complete body, in place of tensors.
     pub body: Option<Bytes>,
-    /// The answer's id, where it is not the request's.
+    /// Id of the response, if it differs from the request's.
     pub id: Option<Box<str>>,
 }
 
 impl ResponseHead {
-    /// The content type of a body that is a message of gRPC.
+    /// Content type of a body that is a gRPC message.
     const MESSAGE: &str = "application/grpc";
 
-    /// A body that is the answer's message over gRPC, as it is.
+    /// The body, if it is a complete gRPC response message.
     pub fn message(&self) -> Option<&Bytes> {
         let says_so = |(name, value): (&str, &str)| {
             name.eq_ignore_ascii_case("content-type") && value.eq_ignore_ascii_case(Self::MESSAGE)
@@ -72,19 +72,19 @@ impl ResponseHead {
     }
 }
 
-/// What a handler made of one request by itself, with its outputs as `T`.
+/// Handler's result for one request, with outputs of type `T`.
 #[derive(Clone, Debug, Default)]
 pub struct RequestOutput<T = Outputs> {
-    /// The outputs: in declaration order, or with the names that `told` has.
+    /// Outputs: in declaration order, or named by `head`.
     pub outputs: T,
-    /// Parameters for this answer alone.
+    /// Parameters of this response only.
     pub parameters: Parameters,
-    /// What an open model tells; `None` for any other.
+    /// Response head of a raw-request model; `None` for other models.
     pub head: Option<Box<ResponseHead>>,
 }
 
 impl ModelSpec {
-    /// What one request to an open model declares of itself, or its answer does.
+    /// Declaration of one request to, or one response of, a raw-request model.
     #[must_use]
     pub fn for_raw_request(&self, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl ModelSpec {
 }
 
 impl InferResponse {
-    /// The name of an output: as declared, or as an open model told it.
+    /// Name of an output: declared, or from the response head.
     pub fn output_name<'a>(&'a self, spec: &'a ModelSpec, index: usize) -> Option<&'a str> {
         match &self.head {
             Some(told) => told.names.get(index).map(|name| &**name),
@@ -123,7 +123,7 @@ impl InferResponse {
         }
     }
 
-    /// What an open model's answer declares of itself; `None` for that of any other.
+    /// Declaration of a raw-request model's response; `None` for other models.
     pub fn raw_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
         let told = self.head.as_ref()?;
         let outputs = told.names.iter().zip(&self.outputs);
@@ -135,7 +135,7 @@ impl InferResponse {
 }
 
 impl Default for ResponseHead {
-    /// A good answer without tensors.
+    /// Status 200 without tensors.
     fn default() -> Self {
         Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, id: None }
     }
@@ -148,7 +148,7 @@ impl From<Outputs> for RequestOutput {
 }
 
 impl<T> RequestOutput<T> {
-    /// The same with its outputs made of what they were.
+    /// Maps the outputs; `None` if `make` returns `None`.
     pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RequestOutput<U>> {
         let Self { outputs, parameters, head: told } = self;
         Some(RequestOutput { outputs: make(outputs)?, parameters, head: told })
@@ -156,17 +156,17 @@ impl<T> RequestOutput<T> {
 }
 
 impl RequestOutput {
-    /// The answer of which it is, with the parameters that all of its batch get.
+    /// Builds the response; `common` are the parameters of the whole batch.
     pub(crate) fn response(self, common: &Parameters, timings: Timings) -> InferResponse {
         let Self { outputs, parameters: own, head: told } = self;
         let parameters = if own.is_empty() { common.clone() } else { common.iter().cloned().chain(own).collect() };
         InferResponse { outputs, parameters, timings, head: told }
     }
 
-    /// The same with the outputs that were asked for only, in that order.
+    /// Selects the requested outputs, in that order.
     ///
     /// # Errors
-    /// `InvalidInput` for one that the answer does not have; `Handler` for names that are given twice.
+    /// `InvalidInput`: a requested output is missing. `Handler`: two outputs have one name.
     pub(crate) fn select_outputs(mut self, model: &str, asked: Option<&RawRequest>) -> Result<Self> {
         let Some(told) = self.head.as_deref_mut() else { return Ok(self) };
         if told.body.is_some() {

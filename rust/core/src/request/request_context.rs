@@ -1,4 +1,4 @@
-//! Who a request is, for the logs of its handler and for traces. MetricUpdate only where somebody wants to know.
+//! Id and trace of a request, for log lines and spans. Collected only if enabled.
 
 use super::Traced;
 use std::sync::{
@@ -8,21 +8,21 @@ use std::sync::{
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Who a request is.
+/// Id and trace of a request.
 #[derive(Clone, Debug, Default)]
 pub struct RequestContext {
-    /// Its id, empty if it has none.
+    /// Request id; empty if there is none.
     pub id: String,
-    /// Its trace, if it is traced.
+    /// Trace, if the request is traced.
     pub trace: Option<Arc<Traced>>,
 }
 
-/// From now on requests say who they are.
+/// Enables request contexts for the whole process.
 pub fn enable_request_contexts() {
     WANTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether requests are to say who they are.
+/// Returns true if request contexts are enabled.
 pub fn request_contexts_enabled() -> bool {
     WANTED.load(Ordering::Relaxed)
 }

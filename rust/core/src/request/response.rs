@@ -1,4 +1,4 @@
-//! One inference response, and how it is sent.
+//! Responses, and the plan for their encoding.
 
 use super::{Parameters, ResponseHead};
 use crate::Tensor;
@@ -6,85 +6,85 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// How an output is to be sent.
+/// Requested output, and its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedOutput {
-    /// The output's declaration index.
+    /// Index of the output.
     pub index: usize,
-    /// REST only: as raw bytes after the JSON.
+    /// REST only: raw bytes after the JSON.
     pub binary: bool,
-    /// How many of its largest elements are sent as text in its place ([`crate::classify`]); 0 for none.
+    /// Number of classes to send as text in place of the elements ([`crate::classify`]); 0 for the elements.
     pub classes: u32,
-    /// It goes to the caller's shared memory, and its elements are not sent.
+    /// Written to the client's shared memory; the elements are not sent.
     pub shared: bool,
 }
 
 impl RequestedOutput {
-    /// An output that is sent as it is.
+    /// An output without classes and shared memory.
     pub const fn new(index: usize, binary: bool) -> Self {
         Self { index, binary, classes: 0, shared: false }
     }
 }
 
-/// The parts of a request that only the answer's encoder needs.
+/// Parts of a request that only the encoder of the response needs.
 #[derive(Clone, Debug, Default)]
 pub struct ResponsePlan {
-    /// The request's id, empty if it has none.
+    /// Request id; empty if there is none.
     pub id: String,
-    /// The outputs to send, in that order; `None` for all in declaration order.
+    /// Outputs to send, in order; `None` for all in declaration order.
     pub outputs: Option<SmallVec<[RequestedOutput; 4]>>,
-    /// REST only: what an output that is not listed in `outputs` gets.
+    /// REST only: raw bytes for outputs that `outputs` does not list.
     pub binary: bool,
-    /// REST only: BYTES came as base64 text, so BYTES go back as base64 text.
+    /// REST only: BYTES inputs were base64 text, so BYTES outputs are too.
     pub base64: bool,
 }
 
 impl ResponsePlan {
-    /// The outputs to send by themselves, as [`RequestMetadata`] has them.
+    /// Indices of the requested outputs, for [`super::RequestMetadata`].
     pub fn requested_indices(&self) -> Option<Box<[usize]>> {
         self.outputs.as_ref().map(|outputs| outputs.iter().map(|output| output.index).collect())
     }
 }
 
-/// Where a request's time went.
+/// Durations of a request's phases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timings {
-    /// From arrival in the queue to the cut of its batch.
+    /// From arrival in the queue to the cut of the batch.
     pub queue: Duration,
-    /// The handler's own time for the whole batch.
+    /// Handler's time for the whole batch.
     pub compute: Duration,
-    /// Rows in that batch.
+    /// Rows of that batch.
     pub batch_rows: usize,
 }
 
-/// Where a batch's time at the interpreter went.
+/// Durations of a batch around the GIL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterpreterTimes {
-    /// The handler's wall time.
+    /// Wall time of the handler.
     pub handler: Duration,
-    /// The handler thread's processor time within the handler.
+    /// CPU time of the handler's thread within the handler.
     pub handler_cpu: Duration,
-    /// Time attached to the interpreter before and after the handler.
+    /// Time with the GIL before and after the handler.
     pub boundary: Duration,
-    /// The part of `boundary` after the handler: taking its arrays.
+    /// Part of `boundary` after the handler: reading its arrays.
     pub output: Duration,
 }
 
-/// A computed answer.
+/// Response to one request.
 #[derive(Clone, Debug, Default)]
 pub struct InferResponse {
-    /// The outputs in declaration order.
+    /// Outputs in declaration order.
     pub outputs: SmallVec<[Tensor; 2]>,
     /// Parameters that the handler set.
     pub parameters: Parameters,
-    /// Where the time went.
+    /// Durations of the phases.
     pub timings: Timings,
-    /// What an open model tells beside the outputs; `None` for any other.
+    /// Response head of a raw-request model; `None` for other models.
     pub head: Option<Box<ResponseHead>>,
 }
 
 impl InferResponse {
-    /// The outputs to send, in order, with how. Those that the handler left out are not among them.
+    /// Outputs to send, in order, with their encoding. Absent outputs are left out.
     pub fn selected(&self, plan: &ResponsePlan) -> SmallVec<[(RequestedOutput, &Tensor); 4]> {
         let is_there = |(_, tensor): &(RequestedOutput, &Tensor)| !tensor.is_absent();
         match &plan.outputs {
@@ -102,5 +102,5 @@ impl InferResponse {
     }
 }
 
-/// The bytes of an answer: small parts joined, large tensors as they lie in memory.
+/// Bytes of a body: small parts are joined, large tensors are shared without a copy.
 pub type BodyChunks = SmallVec<[Bytes; 2]>;

@@ -1,38 +1,38 @@
-//! Rows of a batch that failed alone: their callers are told so, and the others get their answers.
+//! Rows of a batch that failed. Their clients get errors; the others get responses.
 
 use crate::{Error, InferRequest, Result};
 
-/// The rows of a batch that failed, each with what its caller is told.
+/// Failed rows of a batch, each with its error.
 #[derive(Clone, Debug, Default)]
 pub struct RowFailures(Vec<(usize, Error)>);
 
 impl RowFailures {
-    /// Rows by their place in the batch. Of two errors of one row the first counts.
+    /// Failures by row index. The first error of a row counts.
     pub fn new(mut failures: Vec<(usize, Error)>) -> Self {
         failures.sort_by_key(|(row, _)| *row);
         failures.dedup_by_key(|(row, _)| *row);
         Self(failures)
     }
 
-    /// Whether no row failed.
+    /// Returns true if no row failed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each row that failed, in order.
+    /// Failed rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(usize, Error)> {
         self.0.iter()
     }
 
-    /// Whether all rows of a batch of `rows` failed, so that it needs no outputs.
+    /// Returns true if all rows of a batch failed, so that it needs no outputs.
     pub(crate) fn covers_all(&self, rows: usize) -> bool {
         rows > 0 && self.0.get(rows - 1).is_some_and(|(row, _)| *row == rows - 1)
     }
 
-    /// Checks that each is a row of a batch of `rows`.
+    /// Checks that all indices are rows of the batch.
     ///
     /// # Errors
-    /// `Handler` that names the row.
+    /// `Handler`: the message has the row.
     pub(crate) fn check(&self, model: &str, rows: usize) -> Result<()> {
         match self.0.last() {
             Some((row, _)) if *row >= rows => {
@@ -42,8 +42,8 @@ impl RowFailures {
         }
     }
 
-    /// What the caller is told whose rows begin at `first`, if one of them failed. With several rows, the text
-    /// names the first one that did, as its caller counts it.
+    /// Error for the request whose rows begin at `first`, if one of them failed. With several rows, the message has the
+    /// first failed row, counted from the start of the client's request.
     pub(crate) fn for_request(&self, first: usize, request: &InferRequest) -> Option<Error> {
         let from = self.0.partition_point(|(row, _)| *row < first);
         let (row, error) = self.0.get(from).filter(|(row, _)| *row < first + request.rows)?;

@@ -6,39 +6,39 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-/// The longest id that is a text, in bytes.
+/// Maximum bytes of a text id.
 pub(crate) const LONGEST_ID: usize = 128;
 
-/// The id of a sequence, as its caller chose it.
+/// Sequence id, chosen by the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SequenceId {
-    /// A number other than 0.
+    /// Nonzero number.
     Number(u64),
-    /// A text that is not empty.
+    /// Non-empty text.
     Text(Arc<str>),
 }
 
-/// A request's place in its sequence.
+/// Position of a request in its sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The sequence.
+    /// Sequence id.
     pub id: SequenceId,
-    /// Whether it is the first request.
+    /// First request of the sequence.
     pub start: bool,
-    /// Whether it is the last one.
+    /// Last request of the sequence.
     pub end: bool,
 }
 
-/// What a request says of its turn among others.
+/// Scheduling options of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// 1 is the highest priority; 0 leaves it to the model.
+    /// Priority: 1 is the highest, 0 means the model's default.
     pub priority: u64,
-    /// The sequence that it belongs to, if it does.
+    /// Position in a sequence, if the request belongs to one.
     pub step: Option<Box<Step>>,
-    /// For a part of a request with more rows than a batch holds: the rows of the parts before it.
+    /// For a part of a split request: rows of the parts before it.
     pub rows_before: Option<usize>,
-    /// Who it is counted to, for a model that is fair to clients.
+    /// Client that fair queueing counts the request for.
     pub client: Client,
 }
 
@@ -54,13 +54,12 @@ impl fmt::Display for SequenceId {
     }
 }
 
-/// Who a request is counted to. By default those who are not told apart.
+/// Client, for fair queueing. The default counts all unidentified requests as one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client(pub(crate) u64);
 
 impl Client {
-    /// The client of that name. Two names that nobody chose by hand are hardly ever the same one, and none can be
-    /// made to be.
+    /// The client with that name. The hash has a per-process key, so collisions are rare and cannot be forced.
     pub fn named(name: &[u8]) -> Self {
         static NAMES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self(NAMES.hash_one(name))

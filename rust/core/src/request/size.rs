@@ -4,25 +4,24 @@ use super::InferRequest;
 use crate::{Error, Inputs, ModelSpec, Oversize, Result, RowCost};
 use smallvec::SmallVec;
 
-/// How long the rows of a request are: a number for each input whose rows may differ, in declaration order.
+/// Row lengths of a request: one number for each ragged input, in declaration order.
 pub(crate) type Lengths = SmallVec<[usize; 2]>;
 
 impl ModelSpec {
-    /// What rows cost, if that is declared.
+    /// Cost formula of the rows, if declared.
     pub fn row_cost(&self) -> Option<&RowCost> {
         self.batching.as_ref()?.cost.as_ref()
     }
 
-    /// What a request costs; 0 for a model whose rows have no cost.
+    /// Cost of a request; 0 if rows have no cost.
     pub(crate) fn cost_of(&self, request: &InferRequest) -> u64 {
         self.row_cost().map_or(0, |cost| cost.of_row(&request.inputs).saturating_mul(request.rows as u64))
     }
 
-    /// The most rows of such a request that one batch holds; 0 without a batch axis.
+    /// Maximum rows of such a request in one batch; 0 without a batch axis.
     ///
     /// # Errors
-    /// `InvalidInput` with the numbers if the request costs more than a batch may, and is not to be parted or
-    /// cannot be.
+    /// `InvalidInput`: the request costs more than a batch may, and cannot be split.
     pub(crate) fn max_rows(&self, request: &InferRequest) -> Result<usize> {
         let (most_rows, model) = (self.max_batch_size(), &self.name);
         let Some(batching) = self.batching.as_ref().filter(|_| request.rows > 0) else { return Ok(most_rows) };
@@ -46,10 +45,10 @@ impl ModelSpec {
         Ok(most_rows.min(usize::try_from(most / row).unwrap_or(usize::MAX)))
     }
 
-    /// Refuses a request that has to be computed at once, and is too large for that.
+    /// Refuses a request that does not fit into one batch and cannot be split.
     ///
     /// # Errors
-    /// `InvalidInput` with the numbers; `does` is what the model does with a batch, for the text.
+    /// `InvalidInput`: the message has the numbers. `does` is the verb for the message, for example "computes".
     pub(crate) fn check_whole(&self, request: &InferRequest, does: &str) -> Result<()> {
         let most = self.max_rows(request)?;
         if most == 0 || request.rows <= most {
@@ -62,12 +61,12 @@ impl ModelSpec {
 }
 
 impl ModelSpec {
-    /// Whether rows of different lengths may share a batch.
+    /// Returns true if rows of different lengths may share a batch.
     pub fn is_ragged(&self) -> bool {
         self.inputs.iter().any(|input| input.ragged.is_some())
     }
 
-    /// How long the rows of a request are.
+    /// Row lengths of a request.
     pub(crate) fn lengths_of(&self, inputs: &Inputs) -> Lengths {
         let declared = self.inputs.iter().zip(inputs).filter(|(declared, _)| declared.ragged.is_some());
         declared.map(|(_, tensor)| tensor.as_ref().map_or(0, |tensor| tensor.shape()[1])).collect()

@@ -1,4 +1,4 @@
-//! What a request carries that is traced, and what a batch tells of it. How spans are written is not known here.
+//! Trace data of requests and batches. How spans are exported is up to the [`SpanRecorder`].
 
 use super::{InterpreterTimes, RequestContext};
 use crate::{Kind, ModelSpec};
@@ -8,16 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The ids of a span, as W3C's trace context has them.
+/// Ids of a span, as in W3C Trace Context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanIds {
-    /// Of all spans that belong together.
+    /// Trace id.
     pub trace: [u8; 16],
-    /// Its own.
+    /// Span id.
     pub span: [u8; 8],
 }
 
-/// A span that others may be parts of, in the form of W3C's headers.
+/// Parent span, in the form of the W3C headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceText {
     /// `traceparent`.
@@ -26,47 +26,47 @@ pub struct TraceText {
     pub state: String,
 }
 
-/// A request that is traced.
+/// A traced request.
 #[derive(Debug)]
 pub struct Traced {
-    /// The span of the whole request.
+    /// Span of the whole request.
     pub ids: SpanIds,
-    /// Its `tracestate`.
+    /// `tracestate`.
     pub state: String,
-    /// Who is told.
+    /// Receiver of spans.
     pub recorder: Arc<dyn SpanRecorder>,
 }
 
-/// Who is told of what was traced.
+/// Receiver of spans.
 pub trait SpanRecorder: fmt::Debug + Send + Sync {
-    /// A new span's id.
+    /// Creates a span id.
     fn new_span(&self) -> [u8; 8];
-    /// A batch of traced requests, and maybe others, has ended.
+    /// Records a batch that has ended and has traced requests.
     fn batch(&self, batch: &TracedBatch<'_>);
 }
 
-/// A batch that has ended, some of whose requests are traced.
+/// A batch that has ended, with at least one traced request.
 #[derive(Debug)]
 pub struct TracedBatch<'a> {
-    /// Its own span, which is a part of the first traced request's.
+    /// Span of the batch, a child of the first traced request's span.
     pub ids: SpanIds,
-    /// The model.
+    /// Model.
     pub spec: &'a ModelSpec,
-    /// Its traced requests, and how long each had waited.
+    /// Traced requests, and the wait of each.
     pub requests: Vec<(&'a Traced, Duration)>,
-    /// When it was cut.
+    /// Time of the cut.
     pub cut: Instant,
-    /// When its answers were there.
+    /// Time of the responses.
     pub ended: Instant,
-    /// Where its time went; `None` if it failed.
+    /// Durations; `None` if the batch failed.
     pub times: Option<InterpreterTimes>,
-    /// Its rows.
+    /// Rows.
     pub rows: usize,
-    /// Its requests, traced or not.
+    /// Number of requests, traced or not.
     pub size: usize,
-    /// Why it was cut.
+    /// Reason for the cut.
     pub reason: &'static str,
-    /// Why it failed.
+    /// Error, if the batch failed.
     pub error: Option<(Kind, String)>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn traced(origin: Option<&RequestContext>) -> Option<&Arc<Traced>> {
 }
 
 impl SpanIds {
-    /// As a header, of a span that is recorded.
+    /// `traceparent` header of a sampled span.
     pub fn traceparent(&self) -> String {
         format!("00-{:032x}-{:016x}-01", u128::from_be_bytes(self.trace), u64::from_be_bytes(self.span))
     }

@@ -1,4 +1,4 @@
-//! Paths of models' own: how they are declared, and which of them a request is for.
+//! Routes as a model declares them.
 
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ pub struct Route {
     pub(super) text: Arc<str>,
     pub(super) method: usize,
     pub(super) segments: Box<[Segment]>,
-    /// The name of what takes the rest of a path.
+    /// Name of the `{name...}` parameter.
     pub(super) rest: Option<Arc<str>>,
 }
 
 impl Route {
-    /// Reads a route as it is declared.
+    /// Parses a declared route.
     ///
     /// # Errors
-    /// `InvalidInput` that says what is wrong, and what is expected.
+    /// `InvalidInput`: the message has the fault and the expected form.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| Error::invalid(format!("the route {text:?} {what}"));
         let (method, path) = text
@@ -59,27 +59,27 @@ impl Route {
         Ok(route)
     }
 
-    /// The route as it was declared.
+    /// The route as declared.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// Its method, in capitals.
+    /// Method in upper case.
     pub fn method(&self) -> &str {
         &self.text[..self.method]
     }
 
-    /// The pattern of its paths.
+    /// Path pattern.
     pub fn path(&self) -> &str {
         &self.text[self.method + 1..]
     }
 
-    /// The names of its parts, from left to right.
+    /// Parameter names, from left to right.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.segments.iter().flat_map(Segment::names).chain(&self.rest)
     }
 
-    /// Its path with `text` made of what is literal, and `name` of the names of its parts.
+    /// Renders the path: `text` converts literals, `name` converts parameter names.
     pub fn written(&self, text: impl Fn(&str) -> String, mut name: impl FnMut(&str) -> String) -> String {
         let mut path = String::new();
         for segment in &self.segments {
@@ -93,7 +93,7 @@ impl Route {
         path
     }
 
-    /// Whether both take the same requests, whatever they call the parts of their paths.
+    /// Returns true if both match the same requests, regardless of parameter names.
     pub fn is_same(&self, other: &Self) -> bool {
         self.method() == other.method()
             && self.rest.is_some() == other.rest.is_some()

@@ -1,17 +1,17 @@
-//! One segment of a pattern: what lies between two slashes.
+//! One segment of a path pattern, between two slashes.
 
 use std::sync::Arc;
 
-/// Literal text around named parts.
+/// Literal text and parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// What comes before the first part; all of it, if there is none.
+    /// Text before the first parameter, or the whole segment without parameters.
     first: Box<str>,
-    /// The parts, each with the literal text behind it. That is empty behind the last one only.
+    /// Parameters, each with the literal text after it. Only the last text may be empty.
     parts: Box<[(Arc<str>, Box<str>)]>,
 }
 
-/// Where a segment's text is put while it is read.
+/// Parser state: the target of literal text.
 #[derive(Default)]
 struct Reading {
     first: String,
@@ -25,14 +25,14 @@ impl Reading {
 }
 
 impl Segment {
-    /// Reads one, and says what is wrong with it.
+    /// Parses a segment; the error is the predicate of a message.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut read = Reading::default();
         let mut left = text;
         while let Some(at) = left.find(['{', '}']) {
             read.text().push_str(&left[..at]);
             let (brace, after) = left[at..].split_at(1);
-            // Doubled, it stands for itself.
+            // A doubled brace is a literal brace.
             if let Some(after) = after.strip_prefix(brace) {
                 read.text().push_str(brace);
                 left = after;
@@ -59,7 +59,7 @@ impl Segment {
         Ok(Self { first: read.first.into_boxed_str(), parts })
     }
 
-    /// All of it, if it has no parts.
+    /// The text of a segment without parameters.
     pub(super) fn literal(&self) -> Option<&str> {
         self.parts.is_empty().then_some(&*self.first)
     }
@@ -76,27 +76,27 @@ impl Segment {
         }
     }
 
-    /// Whether both fit the same texts, whatever their parts are called.
+    /// Returns true if both match the same texts, regardless of parameter names.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.first == other.first
             && self.parts.len() == other.parts.len()
             && self.parts.iter().zip(&other.parts).all(|((_, one), (_, another))| one == another)
     }
 
-    /// How much of it is literal: what says more about a path goes before what says less.
+    /// Length of the literal text. Patterns with more literal text are tried first.
     pub(super) fn weight(&self) -> usize {
         self.first.len() + self.parts.iter().map(|(_, text)| text.len()).sum::<usize>()
     }
 
-    /// What its parts stand for in `text`, from left to right; `None` if it does not fit. Each takes at least one
-    /// character, and the ones to the left as many as they can.
+    /// Values of the parameters for `text`, from left to right; `None` if it does not match. A value has at least one
+    /// character; the leftmost parameters match as much as possible.
     pub(super) fn fit<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
         let Some(((_, last), before)) = self.parts.split_last() else {
             return (*self.first == *text).then(Vec::new);
         };
         let mut left = text.strip_prefix(&*self.first)?.strip_suffix(&**last)?;
         let mut found = Vec::with_capacity(self.parts.len());
-        // From the right: the last place where a literal stands leaves the most to what is before it.
+        // From the right: the last occurrence of a literal leaves the most to the parameters before it.
         for (_, literal) in before.iter().rev() {
             let end = left.char_indices().next_back()?.0;
             let at = left[..end].rfind(&**literal)?;
@@ -112,7 +112,7 @@ impl Segment {
     }
 }
 
-/// The name of a segment that takes the rest of a path.
+/// Name of a `{name...}` segment.
 pub(super) fn rest(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix("...}").filter(|name| is_name(name))
 }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(fit("{a}:{b}", ":::"), Some(vec![":", ":"]));
     }
 
-    /// A segment's text with the given values in place of its parts.
+    /// Text of a segment with values in place of its parameters.
     fn filled(first: &str, parts: &[(String, String)]) -> String {
         parts.iter().fold(first.to_owned(), |text, (value, literal)| text + value + literal)
     }
@@ -173,7 +173,7 @@ mod tests {
             let segment = Segment::parse(&filled(&first, &names)).unwrap();
             let text = filled(&first, &parts);
             let found = segment.fit(&text).expect("its own text fits");
-            // What was found, filled in again, is the text.
+            // Filling in the values again results in the text.
             prop_assert!(found.iter().all(|value| !value.is_empty()));
             let again: Vec<_> =
                 found.iter().zip(&parts).map(|(value, (_, literal))| ((*value).to_owned(), literal.clone())).collect();

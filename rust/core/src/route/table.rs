@@ -1,12 +1,12 @@
-//! Which route a request is for: a tree of segments.
+//! Route matching: a tree of segments.
 
 use super::{Route, segment::Segment};
 use std::collections::{BTreeSet, HashMap};
 
-/// Routes, each with what it leads to.
+/// Routes, each with a target.
 ///
-/// Of all routes that fit a path, one with literal text goes before one with named parts, segment by segment from the
-/// left, and one that takes the rest comes last. No path is looked up in longer than it takes to look at every route.
+/// If several routes match a path, literal segments win over patterns, from the left, and `{name...}` comes last. A
+/// lookup takes at most one visit of each route.
 #[derive(Debug)]
 pub struct RouteTable<T> {
     root: Node<T>,
@@ -15,11 +15,11 @@ pub struct RouteTable<T> {
 #[derive(Debug)]
 struct Node<T> {
     literals: HashMap<Box<str>, Node<T>>,
-    /// Those with named parts, the ones with the most literal text first.
+    /// Pattern segments, most literal text first.
     patterns: Vec<(Segment, Node<T>)>,
     /// Routes that end here.
     ends: Vec<End<T>>,
-    /// Routes that take the rest from here on.
+    /// Routes with `{name...}` from here on.
     rests: Vec<End<T>>,
 }
 
@@ -29,26 +29,26 @@ struct End<T> {
     target: T,
 }
 
-/// What a path and a method lead to.
+/// Result of a lookup.
 #[derive(Debug)]
 pub enum TableMatch<'t, T> {
-    /// A route.
+    /// A route matches.
     Route {
-        /// It.
+        /// The route.
         route: &'t Route,
-        /// What it leads to.
+        /// Its target.
         target: &'t T,
-        /// What its named parts stand for, in their order.
+        /// Values of its parameters, in order.
         values: Vec<String>,
     },
-    /// Routes of other methods, which are named in order.
+    /// Routes of these other methods match.
     OtherMethods(BTreeSet<&'t str>),
-    /// No route.
+    /// No route matches.
     NotFound,
 }
 
 impl<T: Default> RouteTable<T> {
-    /// Where a route leads. It is added if it is not there.
+    /// Target of a route, which is added if missing.
     pub fn entry(&mut self, route: &Route) -> &mut T {
         let mut node = &mut self.root;
         for segment in &route.segments {
@@ -64,8 +64,9 @@ impl<T: Default> RouteTable<T> {
 }
 
 impl<T> RouteTable<T> {
-    /// What is there for a path, given by its decoded segments: none for `/` is one that is empty. `HEAD` is answered
-    /// by a route of `GET`, unless there is one of its own.
+    /// Looks up a path by its decoded segments; `/` has one empty segment. `GET` routes also answer `HEAD`, unless a
+    /// route
+    /// for `HEAD` matches.
     pub fn find<'t, S: AsRef<str>>(&'t self, method: &str, segments: &[S]) -> TableMatch<'t, T> {
         let mut walk = Walk { method, values: Vec::new(), others: BTreeSet::new() };
         if let Some(end) = walk.down(&self.root, segments) {
@@ -95,16 +96,16 @@ impl<T> Node<T> {
     }
 }
 
-/// A look at the tree.
+/// State of a lookup.
 struct Walk<'t, 'm> {
     method: &'m str,
     values: Vec<String>,
-    /// The methods of routes that fit and are not looked for.
+    /// Methods of routes that match the path only.
     others: BTreeSet<&'t str>,
 }
 
 impl<'t> Walk<'t, '_> {
-    /// As deep as the longest route; every node is looked at once at most, for it fits one segment only.
+    /// Descends as deep as the longest route. Each node is visited at most once, for it matches one segment only.
     fn down<T, S: AsRef<str>>(&mut self, node: &'t Node<T>, segments: &[S]) -> Option<&'t End<T>> {
         let Some((segment, after)) = segments.split_first() else { return self.choose(&node.ends) };
         let segment = segment.as_ref();
@@ -136,7 +137,7 @@ impl<'t> Walk<'t, '_> {
 }
 
 impl<T> Default for RouteTable<T> {
-    /// Without routes.
+    /// A table without routes.
     fn default() -> Self {
         Self { root: Node::default() }
     }

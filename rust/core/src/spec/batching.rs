@@ -2,70 +2,69 @@
 
 use super::RowCost;
 
-/// How requests are joined into batches. All row counts include the batch axis only.
+/// Batching options. All row counts are sizes of the batch axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batching {
-    /// The most rows in one batch, and in one request.
+    /// Maximum rows of one batch, and of one request.
     pub max_size: usize,
-    /// Whether rows of different requests may share a batch.
+    /// Joins rows of different requests into one batch.
     pub dynamic: bool,
-    /// How long the oldest request may wait for company, in nanoseconds. Zero adds no wait.
+    /// Maximum wait of the oldest request for more requests, in nanoseconds; 0 adds no wait.
     pub max_delay_ns: u64,
-    /// Sizes that a batch is cut to when it may not wait longer and more is there; ascending.
+    /// Sizes to cut to when the wait is over and more rows are there; ascending.
     pub preferred_sizes: Vec<usize>,
-    /// Whether the learned hold for returning callers is on.
+    /// Enables the learned hold for returning clients ([`crate::batch::returns`]).
     pub hold: bool,
-    /// What happens to a request with more rows than `max_size`.
+    /// Treatment of a request with more rows than `max_size`.
     pub oversize: Oversize,
-    /// The sizes that a handler sees, ascending: a batch is filled up to the next one. Empty for any size.
+    /// Batch sizes that the handler accepts, ascending: a batch is padded to the next one. Empty for any size.
     pub sizes: Vec<usize>,
-    /// What it is filled up with.
+    /// Rows that pad a batch.
     pub padding: Padding,
-    /// Whether inputs are kept until a batch is answered, to run it again in halves if it was too large for the
-    /// memory.
+    /// Retains inputs until a batch is answered, to run it again in halves if it ran out of memory.
     pub retry_on_oom: bool,
-    /// What rows cost, and how much a batch may; `None` where it is bounded by rows alone.
+    /// Cost of a row and limit for a batch; `None` if rows alone limit a batch.
     pub cost: Option<RowCost>,
-    /// Which lengths share a batch, where rows may differ in length; `None` for all.
+    /// Lengths that may share a batch, if rows may differ in length; `None` for all.
     pub window: Option<Window>,
-    /// The latency that batches are to keep for nearly all requests, in nanoseconds.
+    /// Latency target for the 99th percentile of requests, in nanoseconds.
     pub target_ns: Option<u64>,
-    /// Whether a request is refused that could not be answered within it.
+    /// Refuses requests that cannot be answered within the target.
     pub reject_late: bool,
-    /// What a batch of several requests may be expected to take, in nanoseconds; `None` for any time.
+    /// Limit for the expected duration of a batch of several requests, in nanoseconds; `None` for no limit.
     pub max_duration_ns: Option<u64>,
 }
 
-/// What fills a batch up to an allowed size.
+/// Rows that pad a batch to an allowed size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// The last row again.
+    /// Copies of the last row.
     #[default]
     Repeat,
-    /// Zeros, and empty BYTES.
+    /// Zeros, or empty BYTES.
     Zeros,
 }
 
-/// What happens to a request with more rows than one batch holds.
+/// Treatment of a request with more rows than one batch holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oversize {
-    /// It is the client's error.
+    /// The request is refused with an error.
     Refuse,
-    /// It is computed in several batches and answered as one.
+    /// The request is computed in several batches and answered as one.
     Split,
 }
 
-/// Which lengths are near enough to share a batch.
+/// Row lengths that may share a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Window {
-    /// Those between the same two of these, ascending; a boundary belongs to what is below it.
+    /// Lengths in the same interval between these ascending edges. An edge belongs to the interval below it.
     Edges(Vec<usize>),
-    /// Those that are at most so many times as long, or as short, as those of the request that goes first.
+    /// Lengths within this factor, up or down, of the length of the first request.
     Ratio(f64),
 }
 
 impl Batching {
-    /// Dynamic batching of at most `max_size` rows, with the defaults of all else.
+    /// Dynamic batching of at most `max_size` rows; all other options have their defaults.
     pub fn new(max_size: usize) -> Self {
         Self {
             max_size,
@@ -85,7 +84,7 @@ impl Batching {
         }
     }
 
-    /// The rows that a handler sees for a batch of `rows`.
+    /// Rows of the padded batch that the handler receives for `rows` rows.
     pub fn padded(&self, rows: usize) -> usize {
         let fits = self.sizes.iter().copied().find(|&size| size >= rows);
         fits.filter(|_| rows > 0).unwrap_or(rows)
@@ -99,7 +98,7 @@ impl Window {
                 let place = |length| edges.partition_point(|edge| *edge < length);
                 place(first) == place(length)
             }
-            // Of nothing, one step is as far away as from one.
+            // Length 0 counts as 1: a factor of zero would admit nothing else.
             Self::Ratio(ratio) => first.max(length) as f64 <= ratio * first.min(length).max(1) as f64,
         }
     }

@@ -1,4 +1,4 @@
-//! What a model declares. Records only: compiled once at load, and read by everything above.
+//! Declarations of models. Records only: created once at load, and read by all layers above.
 
 mod batching;
 mod model;

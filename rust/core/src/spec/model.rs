@@ -6,70 +6,71 @@ use super::{
 use crate::{Datatype, Error, Result, Route};
 use std::sync::Arc;
 
-/// Which of a model's versions serve.
+/// Versions of a model to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VersionPolicy {
-    /// Every one that there is.
+    /// Every version.
     #[default]
     All,
-    /// So many of the newest.
+    /// The newest versions, this many.
     Latest(u32),
-    /// Those with these names.
+    /// The versions with these names.
     Specific(Vec<String>),
 }
 
-/// A model's declaration.
+/// Declaration of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub name: Arc<str>,
-    /// Its version on the wire.
+    /// Version on the wire.
     pub version: Arc<str>,
-    /// The `platform` of its metadata.
+    /// `platform` of the model's metadata.
     pub platform: Arc<str>,
-    /// Which versions of it serve. Whoever loads models keeps to it; here it is only told.
+    /// Versions to serve. The loader of models applies it; here it is only described.
     pub version_policy: VersionPolicy,
-    /// What it does, in its author's words; empty if nothing is said.
+    /// Description by the author; empty if there is none.
     pub description: Arc<str>,
-    /// Its inputs, in the order in which the handler takes them.
+    /// Inputs, in the order of the handler's arguments.
     pub inputs: Vec<TensorSpec>,
-    /// Its outputs, in the order in which a tuple returns them.
+    /// Outputs, in the order of the returned tuple.
     pub outputs: Vec<TensorSpec>,
-    /// `None`: each request is one call and there is no batch axis.
+    /// `None`: each request is one call, and tensors have no batch axis.
     pub batching: Option<Batching>,
-    /// The most requests that wait in the queue.
+    /// Maximum requests in the queue.
     pub max_queue: usize,
-    /// How they wait.
+    /// Priorities, limits and timeouts of the queue.
     pub queueing: Queueing,
-    /// Whether it keeps state between the requests of a sequence.
+    /// Limits for sequences, if the model keeps state between the requests of a sequence.
     pub sequences: Option<Sequences>,
-    /// How its answers are kept; `None` for not at all.
+    /// Response cache; `None` for no cache.
     pub cache: Option<Caching>,
-    /// What it needs of the server's resources for each batch; `None` for nothing.
+    /// Resources of the server that each batch needs; `None` for none.
     pub resources: Option<ResourceRequest>,
-    /// How many batches may be computed at once.
+    /// Maximum number of batches that are computed at once.
     pub instances: usize,
-    /// Whether the handler asks for the request's headers, parameters and id.
+    /// The handler reads the request's headers, parameters or id.
     pub wants_context: bool,
-    /// Whether it gives any number of answers to a request, as they are made: "decoupled" in the protocol.
+    /// The model sends any number of responses to a request ("decoupled" in the protocol).
     pub streams: bool,
-    /// Names of histograms that its handlers keep, and the ascending bounds of their buckets.
+    /// Histograms that handlers define: names, and ascending bounds of the buckets.
     pub buckets: Arc<[(String, Vec<f64>)]>,
-    /// Whether outputs must have the shapes that they declare.
+    /// Checks that outputs have the declared shapes.
     pub check_shapes: bool,
-    /// Whether it takes requests as they are: any tensors, each request by itself. It declares no inputs and outputs.
+    /// Accepts any tensors or raw HTTP requests, and declares no inputs and outputs. Requests are computed one by one.
     pub raw_requests: bool,
-    /// Whether it takes what V2 does not allow: `null` for a float that is no number, datatypes in lower case, and over
-    /// gRPC any version. For open models only.
+    /// Accepts requests outside of V2: `null` for NaN, datatypes in lower case, and any version over gRPC. For
+    /// raw-request
+    /// models only.
     pub lenient: bool,
-    /// Paths of its own, for HTTP requests that it takes as they are.
+    /// Routes for raw HTTP requests.
     pub routes: Vec<Route>,
-    /// What answers those that it does not.
+    /// Model for the HTTP requests that this one fails to answer.
     pub fallback: Option<Fallback>,
 }
 
 impl Default for ModelSpec {
-    /// A model without a name, inputs and outputs, with the defaults of all else.
+    /// A model without a name, inputs and outputs; all other options have their defaults.
     fn default() -> Self {
         Self {
             name: "".into(),
@@ -99,40 +100,39 @@ impl Default for ModelSpec {
 }
 
 impl ModelSpec {
-    /// Whether its tensors begin with an axis of rows that requests share. Batches of an open model are of whole
-    /// requests, and what it declares is for readers.
+    /// Returns true if tensors begin with a batch axis. A raw-request model batches whole requests, so its tensors do
+    /// not.
     pub fn has_batch_axis(&self) -> bool {
         self.batching.is_some() && !self.raw_requests
     }
 
-    /// The most rows in a batch; 0 without a batch axis, as the protocol's `max_batch_size` has it.
+    /// Maximum rows of a batch; 0 without a batch axis, as in the protocol's `max_batch_size`.
     pub fn max_batch_size(&self) -> usize {
         self.batching.as_ref().map_or(0, |batching| batching.max_size)
     }
 
-    /// The rows that its handler sees for a batch of `rows`.
+    /// Rows of the padded batch that the handler receives for `rows` rows.
     pub fn padded(&self, rows: usize) -> usize {
         self.batching.as_ref().map_or(rows, |batching| batching.padded(rows))
     }
 
-    /// Whether a batch that is too large for the memory is run again in halves.
+    /// Returns true if a batch that ran out of memory is run again in halves.
     pub fn retries_on_oom(&self) -> bool {
-        // The steps of sequences are all of different ones, and streams may have answered in part.
+        // A sequence's step cannot move to another batch, and a stream may have sent responses already.
         self.batching.as_ref().is_some_and(|batching| batching.retry_on_oom)
             && self.sequences.is_none()
             && !self.streams
     }
 
-    /// The name under which the model that explains this one is registered; no other model can have it,
-    /// because a name has no colon.
+    /// Name under which this model's explainer is registered. No other model can have it: a model name has no colon.
     pub fn explainer_name(&self) -> String {
         format!("{}:explain", self.name)
     }
 
-    /// The index of an input.
+    /// Index of an input.
     ///
     /// # Errors
-    /// `InvalidInput` that names the unknown input and the known ones.
+    /// `InvalidInput`: unknown name; the message lists the known ones.
     pub fn input_index(&self, name: &str) -> Result<usize> {
         find(&self.inputs, name).ok_or_else(|| {
             Error::invalid(format!(
@@ -143,10 +143,10 @@ impl ModelSpec {
         })
     }
 
-    /// The index of an output.
+    /// Index of an output.
     ///
     /// # Errors
-    /// `InvalidInput` that names the unknown output and the known ones.
+    /// `InvalidInput`: unknown name; the message lists the known ones.
     pub fn output_index(&self, name: &str) -> Result<usize> {
         find(&self.outputs, name).ok_or_else(|| {
             Error::invalid(format!(
@@ -157,10 +157,10 @@ impl ModelSpec {
         })
     }
 
-    /// Checks what a request says of input `index`, before a byte of it is stored. An open model takes any.
+    /// Checks datatype and shape of input `index`, before memory is allocated for it. A raw-request model accepts any.
     ///
     /// # Errors
-    /// `InvalidInput` that names the input, what was given and what is expected.
+    /// `InvalidInput`: the message has the input, the given and the expected value.
     pub fn check_input(&self, index: usize, datatype: Datatype, shape: &[usize]) -> Result<()> {
         if self.raw_requests {
             return Ok(());
@@ -192,8 +192,8 @@ impl ModelSpec {
         }
     }
 
-    /// Whether every input's rows have one size only, but for lengths that may differ, so that all requests fit
-    /// together.
+    /// Returns true if any two requests fit into one batch: all dimensions are fixed, or ragged, and no input is
+    /// optional.
     pub fn has_fixed_rows(&self) -> bool {
         let sizes =
             |input: &TensorSpec| input.dims.iter().skip(usize::from(input.ragged.is_some())).all(Option::is_some);

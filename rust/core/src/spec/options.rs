@@ -2,46 +2,46 @@
 
 use std::{sync::Arc, time::Duration};
 
-/// A model that keeps state between the requests of a sequence.
+/// Options of a model that keeps state between the requests of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequences {
-    /// A sequence without a request for that long is given up.
+    /// Time without a request after which a sequence ends.
     pub idle_timeout: Duration,
-    /// The most sequences that are active at once, on all instances together.
+    /// Maximum active sequences, on all instances together.
     pub max_active: usize,
 }
 
-/// What a model needs for each batch.
+/// Resources of the server that a model needs for each batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceRequest {
-    /// Resources, and how much of each.
+    /// Names of resources, and the amount of each.
     pub amounts: Vec<(Arc<str>, u64)>,
-    /// How often it begins, against other models that wait for the same.
+    /// Share of batch starts, relative to other models that wait for the same resources.
     pub weight: f64,
 }
 
-/// How a model's answers are kept.
+/// Options of a model's response cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caching {
-    /// The most bytes of all answers together.
+    /// Maximum bytes of all cached responses together.
     pub max_bytes: usize,
-    /// For how long one answers; `None` for as long as there is room.
+    /// Lifetime of an entry; `None` for as long as there is room.
     pub ttl: Option<Duration>,
-    /// Names, in lower case, of headers whose values set callers apart, beside those that prove who they are.
+    /// Headers, in lower case, that are part of the key. Headers that authenticate a client always are.
     pub vary: Vec<String>,
-    /// The name of what computes. With it, servers may share their answers; `None` keeps them here.
+    /// Name of the code and weights. Servers with equal revisions may share responses; `None` for no sharing.
     pub revision: Option<String>,
-    /// Whether a handler that knows its callers may answer by their ids, priorities and headers.
+    /// Includes the client's id, priority and headers in the key, for handlers that read them.
     pub per_client: bool,
 }
 
-/// What answers an HTTP request to a path of a model's own where that model does not.
+/// Model that answers HTTP requests on behalf of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// The name of the model that does.
+    /// Name of the fallback model.
     pub model: Arc<str>,
-    /// How long the first has for it, from when the request arrived.
+    /// Time limit for the primary model, from the request's arrival.
     pub timeout: Option<Duration>,
-    /// What marks a request's body as the other model's: one that has any of these goes there at once.
+    /// Requests whose bodies contain any of these bytes go to the fallback model directly.
     pub match_body: Arc<[Box<[u8]>]>,
 }

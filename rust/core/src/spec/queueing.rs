@@ -2,52 +2,52 @@
 
 use std::time::Duration;
 
-/// How requests wait for an instance.
+/// Queueing options of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queueing {
-    /// Levels of priority; 1 is none at all. The highest is 1, the lowest is this number.
+    /// Number of priority levels; 1 for none. Level 1 is the highest.
     pub priorities: usize,
-    /// The level of requests that name none.
+    /// Level of requests without a priority.
     pub default_priority: usize,
-    /// The longest that a request may wait, whatever its own deadline.
+    /// Maximum wait of a request, in addition to its own deadline.
     pub timeout: Option<Duration>,
-    /// The most rows that wait; `None` for no bound but that of the requests.
+    /// Maximum rows in the queue; `None` for no limit.
     pub max_rows: Option<usize>,
-    /// The most bytes of inputs that wait.
+    /// Maximum input bytes in the queue; `None` for no limit.
     pub max_bytes: Option<usize>,
-    /// Whether clients take turns; `None` for the order of arrival.
+    /// Fairness between clients; `None` for the order of arrival.
     pub fair: Option<Fairness>,
-    /// What differs on single levels, from the highest on. Those beyond it differ in nothing.
+    /// Options of single levels, highest first. Levels without an entry have the defaults.
     pub levels: Vec<Level>,
 }
 
-/// How the requests of one level wait.
+/// Queueing options of one priority level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// The most of them that wait; `None` for no bound but the model's.
+    /// Maximum requests of this level in the queue; `None` for the model's limit alone.
     pub max_size: Option<usize>,
-    /// The longest that they may wait; `None` for as long as those of other levels.
+    /// Maximum wait; `None` for the model's.
     pub timeout: Option<Duration>,
-    /// What becomes of one that has waited for longer.
+    /// Treatment of requests that waited longer.
     pub overdue: Overdue,
 }
 
-/// What becomes of a request that has waited for longer than its level allows.
+/// Treatment of requests that waited longer than their level allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overdue {
-    /// It is answered that it was too late.
+    /// Answered with a timeout error.
     #[default]
     Reject,
-    /// It goes behind all of its level that are in time.
+    /// Moved behind all requests of the level that are not overdue.
     Delay,
 }
 
-/// By what clients are told apart.
+/// Fairness between clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fairness {
-    /// The header, in lower case, whose value names a client. Those without it are one client together.
+    /// Header, in lower case, that identifies a client. Requests without it count as one client.
     pub header: String,
-    /// The most rows of one client that wait; `None` for no bound but the model's.
+    /// Maximum rows of one client in the queue; `None` for the model's limit alone.
     pub max_rows: Option<usize>,
 }
 
@@ -66,27 +66,27 @@ impl Default for Queueing {
 }
 
 impl Queueing {
-    /// The level, counted from 0, of a request with that priority.
+    /// Level, counted from 0, of a request's priority.
     ///
-    /// 0 and what lies beyond the levels mean the default.
+    /// 0 and values above the number of levels mean the default level.
     pub fn level(&self, priority: u64) -> usize {
         let named = usize::try_from(priority).ok().filter(|level| (1..=self.priorities).contains(level));
         named.unwrap_or(self.default_priority).saturating_sub(1)
     }
 
-    /// How the requests of a level, counted from 0, wait.
+    /// Options of a level, counted from 0, with the model's defaults.
     pub fn policy(&self, level: usize) -> Level {
         let Level { max_size, timeout, overdue } = self.levels.get(level).copied().unwrap_or_default();
         Level { max_size, timeout: timeout.or(self.timeout), overdue }
     }
 
-    /// After how long a request with that priority is given up if it still waits; `None` for never.
+    /// Time after which a waiting request of that priority is rejected; `None` for never.
     pub fn patience(&self, priority: u64) -> Option<Duration> {
         let Level { timeout, overdue, .. } = self.policy(self.level(priority));
         timeout.filter(|_| overdue == Overdue::Reject)
     }
 
-    /// The levels, counted from 0, whose late requests are delayed.
+    /// Levels, counted from 0, that delay overdue requests.
     pub(crate) fn delaying(&self) -> Vec<usize> {
         (0..self.levels.len()).filter(|&level| self.policy(level).overdue == Overdue::Delay).collect()
     }

@@ -1,40 +1,40 @@
-//! What a row costs by its sizes, as a model's author declares it. Batches are then bounded by what they cost.
+//! Cost of a row as a formula of its dimensions. A limit on the cost of a batch complements the limit on its rows.
 //!
-//! A cost is a sum of products of sizes, so it is known on the I/O thread as soon as a request is decoded, before it
-//! waits; and it never falls when a size grows.
+//! A cost is a sum of products of dimensions. I/O threads evaluate it right after decoding. It never falls when a
+//! dimension grows.
 
 use crate::Inputs;
 
-/// A size of an input's rows.
+/// A dimension of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dim {
-    /// The input, by declaration index.
+    /// Index of the input.
     pub input: usize,
-    /// The axis, without the batch axis.
+    /// Axis, not counting the batch axis.
     pub axis: usize,
 }
 
-/// A number times some sizes.
+/// A factor times some dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The number.
+    /// Factor.
     pub factor: u64,
-    /// The sizes; none for a cost that every row has.
+    /// Dimensions; empty for a constant.
     pub dims: Vec<Dim>,
 }
 
-/// What a row costs, and how much a batch may.
+/// Cost formula of a row, and the limit for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowCost {
-    /// What is added up.
+    /// Terms of the sum.
     pub terms: Vec<Term>,
-    /// The most that the rows of one batch cost together.
+    /// Maximum cost of one batch.
     pub max_cost: u64,
 }
 
-/// What has sizes.
+/// Provider of dimensions.
 pub(crate) trait Sizes {
-    /// How large that one is; 0 if the input is not there.
+    /// Size of a dimension; 0 if the input is absent.
     fn size(&self, dim: Dim) -> u64;
 }
 
@@ -46,7 +46,7 @@ impl Sizes for Inputs {
 }
 
 impl RowCost {
-    /// What each row of a request costs. A sum that is too large to count is the largest that can be.
+    /// Cost of each row of a request. Saturates at `u64::MAX`.
     pub fn of_row(&self, inputs: &Inputs) -> u64 {
         self.of_sizes(inputs)
     }

@@ -4,28 +4,28 @@ use aligned_vec::{AVec, ConstAlign};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// Where an input's elements are written: 64-byte aligned, owned by one request.
+/// Memory for an input's elements: 64-byte aligned, owned by one request.
 pub type AlignedBuffer = AVec<u8, ConstAlign<64>>;
 
-/// Memory that is not from this process's heap: 64-byte aligned, and one batch's alone.
+/// Memory outside of this process's heap: 64-byte aligned, and owned by one batch.
 pub trait Memory: Send + Sync {
-    /// The bytes.
+    /// Bytes.
     fn as_slice(&self) -> &[u8];
 
-    /// Where they begin. Whoever holds the only tensor over them may write to them there.
+    /// Start of the bytes. The owner of the only tensor over them may write to them.
     fn as_mut_ptr(&self) -> *mut u8;
 }
 
-/// A tensor's bytes.
+/// Bytes of a tensor.
 #[derive(Clone)]
 pub enum Buffer {
-    /// Ours alone and 64-byte aligned: what Python is handed without another copy.
+    /// Unique and 64-byte aligned: Python gets it without a copy.
     Aligned(AlignedBuffer),
-    /// A view of shared memory, of no particular alignment: an output, or a part of one.
+    /// Shared view without alignment: an output, or part of one.
     Shared(Bytes),
-    /// As aligned and as much ours alone, but lent: memory that came from another process.
+    /// Aligned and unique memory of another process.
     Lent(Arc<dyn Memory>),
-    /// None: see [`Tensor::absent`].
+    /// No bytes: see [`super::Tensor::absent`].
     Absent,
 }
 
@@ -39,7 +39,7 @@ impl AsRef<[u8]> for LentBytes {
 }
 
 impl Buffer {
-    /// The bytes.
+    /// Bytes.
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Aligned(buffer) => buffer,
@@ -49,17 +49,17 @@ impl Buffer {
         }
     }
 
-    /// The number of bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes as a cheap, sliceable view. Copies nothing.
+    /// Converts to a sliceable view without a copy.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Aligned(buffer) => Bytes::from_owner(buffer),
@@ -76,12 +76,12 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// An empty buffer with room for `capacity` bytes: filled by appending, never zeroed first.
+/// An empty buffer with `capacity` bytes reserved, to be filled by appending. Not zeroed.
 pub fn aligned_with_capacity(capacity: usize) -> AlignedBuffer {
     AVec::with_capacity(64, capacity)
 }
 
-/// A zeroed buffer of `len` bytes, for decoders that write elements in place.
+/// A zeroed buffer of `len` bytes, for decoders that write in place.
 pub fn aligned_zeroed(len: usize) -> AlignedBuffer {
     let mut buffer = aligned_with_capacity(len);
     buffer.resize(len, 0);

@@ -1,6 +1,6 @@
-//! How BYTES elements lie in a buffer: each a little-endian `u32` length and that many bytes, in
-//! row-major order. It is the protocol's own binary layout, so binary and gRPC tensors need no
-//! conversion.
+//! Layout of BYTES elements: a little-endian `u32` length and that many bytes each, in row-major order.
+//!
+//! This is the protocol's binary layout, so binary and gRPC tensors need no conversion.
 
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub fn elements(buffer: &[u8]) -> Elements<'_> {
 /// Checks that `buffer` holds exactly `count` whole elements.
 ///
 /// # Errors
-/// `InvalidInput` that says which element is cut short, or how many there are.
+/// `InvalidInput`: an element is cut short, or the count differs.
 pub fn check(buffer: &[u8], count: usize) -> Result<()> {
     let mut elements = elements(buffer);
     for index in 0..count {

@@ -3,21 +3,21 @@
 use crate::{Datatype, Error, Result};
 use smallvec::SmallVec;
 
-/// The sizes of a tensor's axes. Up to four axes live inline.
+/// Dimensions of a tensor. Up to four are stored inline.
 pub type Shape = SmallVec<[usize; 4]>;
 
-/// The largest number of axes that is accepted.
+/// Maximum number of dimensions.
 pub const MAX_RANK: usize = 32;
 
-/// The number of elements of a shape; `[]` is a scalar, one element.
+/// Number of elements of a shape; `[]` is a scalar, one element.
 ///
 /// # Errors
-/// `InvalidInput` when the product does not fit, so that no later arithmetic on it can overflow.
+/// `InvalidInput`: the product is too large. Later arithmetic on it cannot overflow.
 pub fn element_count(shape: &[usize]) -> Result<usize> {
     if shape.len() > MAX_RANK {
         return Err(Error::invalid(format!("shape has {} dimensions, at most {MAX_RANK} are accepted", shape.len())));
     }
-    // A zero makes the tensor empty, but must not hide an absurd dimension beside it.
+    // A zero makes the tensor empty, but must not hide an absurd dimension next to it.
     let mut product: usize = 1;
     for &dim in shape {
         product = product
@@ -28,12 +28,12 @@ pub fn element_count(shape: &[usize]) -> Result<usize> {
     Ok(if shape.contains(&0) { 0 } else { product })
 }
 
-/// The number of bytes of a tensor; `None` for BYTES, whose elements vary.
+/// Number of bytes of a tensor; `None` for BYTES, whose elements vary.
 ///
 /// # Errors
 /// As [`element_count`].
 pub fn byte_size(datatype: Datatype, shape: &[usize]) -> Result<Option<usize>> {
     let count = element_count(shape)?;
-    // Cannot overflow: `element_count` leaves room for eight bytes an element.
+    // Cannot overflow: `element_count` leaves room for eight bytes per element.
     Ok(datatype.size().map(|size| count * size))
 }

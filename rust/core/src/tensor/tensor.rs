@@ -11,7 +11,7 @@ pub type Inputs = SmallVec<[Option<Tensor>; 2]>;
 /// Output tensors in the order of the model's declaration.
 pub type Outputs = SmallVec<[Tensor; 2]>;
 
-/// How long each row of a batch is.
+/// Length of each row of a batch.
 pub type RowLengths = Arc<[usize]>;
 
 /// Elements of one datatype in one shape.
@@ -22,16 +22,15 @@ pub struct Tensor {
     datatype: Datatype,
     shape: Shape,
     buffer: Buffer,
-    /// Of a batch whose rows differ in length.
+    /// Row lengths of a ragged batch.
     lengths: Option<RowLengths>,
 }
 
 impl Tensor {
-    /// A tensor of `buffer`'s bytes.
+    /// Creates a tensor over `buffer`.
     ///
     /// # Errors
-    /// `InvalidInput` when the bytes are not exactly the shape's elements; for BYTES also when the
-    /// framing is broken.
+    /// `InvalidInput`: the bytes do not match the shape, or the framing of BYTES is broken.
     pub fn new(datatype: Datatype, shape: Shape, mut buffer: Buffer) -> Result<Self> {
         match byte_size(datatype, &shape)? {
             Some(expected) if expected != buffer.len() => {
@@ -45,35 +44,35 @@ impl Tensor {
             None => bytes_tensor::check(buffer.as_slice(), element_count(&shape)?)?,
         }
         if let (Datatype::Bool, Buffer::Aligned(bytes)) = (datatype, &mut buffer) {
-            // On the wire any non-zero byte is true; in memory a bool has two values only.
+            // On the wire any nonzero byte is true; numpy expects 0 or 1.
             bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(Self { datatype, shape, buffer, lengths: None })
     }
 
-    /// What stands for an optional output that a handler left out. It is carried, and not sent.
+    /// Placeholder for an optional output that the handler omitted. It is not sent.
     pub fn absent(datatype: Datatype) -> Self {
         Self { datatype, shape: Shape::from_slice(&[0]), buffer: Buffer::Absent, lengths: None }
     }
 
-    /// Whether it only stands for an output that was left out.
+    /// Returns true for the placeholder of an omitted output.
     pub fn is_absent(&self) -> bool {
         matches!(self.buffer, Buffer::Absent)
     }
 
-    /// A tensor whose bytes come whole from tensors that were checked: rows joined, or some of them.
+    /// A tensor over bytes of tensors that were checked before: joined rows, or a slice of them.
     pub(crate) fn from_checked(datatype: Datatype, shape: Shape, buffer: Buffer) -> Self {
         debug_assert!(byte_size(datatype, &shape).is_ok_and(|size| size.is_none_or(|size| size == buffer.len())));
         Self { datatype, shape, buffer, lengths: None }
     }
 
-    /// The same, which holds the rows of a batch that have these lengths: one behind another, or filled up.
+    /// Sets the row lengths of a ragged batch.
     #[must_use]
     pub fn with_lengths(self, lengths: RowLengths) -> Self {
         Self { lengths: Some(lengths), ..self }
     }
 
-    /// How long its rows are, where they differ in length.
+    /// Row lengths, if the rows differ in length.
     pub fn lengths(&self) -> Option<&RowLengths> {
         self.lengths.as_ref()
     }
@@ -82,34 +81,34 @@ impl Tensor {
         self.lengths.take()
     }
 
-    /// One of the same kind without rows.
+    /// A tensor of this kind with zero rows.
     pub(crate) fn without_rows(&self) -> Self {
         let mut shape = self.shape.clone();
         shape[0] = 0;
         Self::from_checked(self.datatype, shape, Buffer::Aligned(aligned_with_capacity(0)))
     }
 
-    /// The type of its elements.
+    /// Datatype of the elements.
     pub fn datatype(&self) -> Datatype {
         self.datatype
     }
 
-    /// The sizes of its axes.
+    /// Dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Its bytes.
+    /// Buffer.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// Its bytes as a slice.
+    /// Bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.buffer.as_slice()
     }
 
-    /// The same tensor over shared memory, so that it can be sent, or read by several, without a copy.
+    /// Converts to shared memory, which can be sent or read by several owners without a copy.
     #[must_use]
     pub fn into_shared(self) -> Self {
         if self.is_absent() {
@@ -118,7 +117,7 @@ impl Tensor {
         Self { buffer: Buffer::Shared(self.buffer.into_bytes()), ..self }
     }
 
-    /// The same tensor, in which lent memory that others hold too is shared memory, and not to be written to.
+    /// Converts lent memory that has other owners to shared memory, which is read-only.
     #[must_use]
     pub fn unique_or_shared(mut self) -> Self {
         let alone = match &mut self.buffer {
@@ -128,7 +127,7 @@ impl Tensor {
         if alone { self } else { self.into_shared() }
     }
 
-    /// The parts, to be put together again elsewhere.
+    /// Datatype, dimensions and buffer.
     pub fn into_parts(self) -> (Datatype, Shape, Buffer) {
         (self.datatype, self.shape, self.buffer)
     }
