@@ -1,4 +1,4 @@
-"""Answers word by word. Inputs and outputs are declared by classes."""
+"""Streams words. Pydantic classes declare inputs and outputs."""
 
 from typing import List, Optional
 

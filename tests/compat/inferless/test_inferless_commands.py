@@ -9,7 +9,7 @@ from inferless_apps import ANY, app_class, served, tensor, written
 
 from penstock import StartupError
 from penstock.compat import inferless
-from penstock.compat.inferless._examples import curl_of
+from penstock.compat.inferless._examples import curl_command
 from penstock.compat.inferless._image import runtime_of_cog
 from penstock.compat.inferless._spec.runtime import read_runtime
 from penstock.compat.inferless._spec.schema import Schema, Tensor
@@ -99,7 +99,7 @@ def test_i27_an_app_in_order_has_no_problems(tmp_path: Path) -> None:
             "NameError: name 'z' is not defined (app.py, line 4)",
         ),
         (app_class("def infer(self, inputs): return {'y': None}"), ANY, "output 'y' is None, expected"),
-        (app_class("def infer(self): return {}"), ANY, "infer takes no parameter, and so never sees"),
+        (app_class("def infer(self): return {}"), ANY, "infer takes no parameter, so it cannot receive"),
         (ECHO, ANY.replace("STRING", "TEXT"), "has the unknown datatype 'TEXT'"),
         (ECHO, 'INPUT_SCHEMA = {"x": {"datatype": "INT8", "shape": [1]}}', "the required input 'x' has no example"),
         (ECHO, ANY + "BATCH_SIZE = 2\n", "'list' object has no attribute 'get'"),
@@ -122,7 +122,7 @@ def test_i27_an_example_of_each_kind_of_app_is_run(tmp_path: Path) -> None:
 
 def test_i27_a_curl_of_the_examples() -> None:
     schema = Schema((Tensor("x", "BYTES", (1,), example="it's"), Tensor("n", "INT8", (2,), example=[1, 2])))
-    assert curl_of("shop", schema, key=True) == (
+    assert curl_command("shop", schema, key=True) == (
         "curl http://localhost:8000/v2/models/shop/infer \\\n"
         "  -H 'Content-Type: application/json' \\\n"
         '  -H "Authorization: Bearer $INFERLESS_API_KEY" \\\n'
@@ -133,10 +133,10 @@ def test_i27_a_curl_of_the_examples() -> None:
 
 def test_i27_a_curl_of_a_stream_and_of_batches() -> None:
     tensors = (Tensor("x", "BYTES", (1,)), Tensor("y", "BYTES", (1,), required=False))
-    told = curl_of("shop", Schema(tensors, streaming=True))
+    told = curl_command("shop", Schema(tensors, streaming=True))
     assert told.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
     assert told.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
-    assert '"shape": [1, 1]' in curl_of("shop", Schema(tensors, batch_size=2))
+    assert '"shape": [1, 1]' in curl_command("shop", Schema(tensors, batch_size=2))
 
 
 def test_i33_the_first_app_that_init_writes_runs(tmp_path: Path) -> None:

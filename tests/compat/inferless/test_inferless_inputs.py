@@ -11,7 +11,8 @@ import pytest
 from inferless_apps import Caller, app_class, served, tensor, written
 
 from penstock import InvalidInput
-from penstock.compat.inferless._app.input_reader import Given, Reader
+from penstock.compat.inferless._app.input_reader import InputReader
+from penstock.compat.inferless._request import InputTensor
 from penstock.compat.inferless._spec.schema import Schema, SchemaError, Tensor, read_inputs
 
 TELL = app_class(
@@ -60,7 +61,7 @@ def test_i03_string_is_bytes_both_ways(declared_type: str) -> None:
     inputs = read_inputs({"x": {"datatype": declared_type, "shape": [1]}})
     assert inputs[0].datatype == "BYTES"
     for sent in ("STRING", "BYTES", None):
-        assert Reader(Schema(inputs)).one([Given("x", ["a"], sent, (1,))]) == {"x": "a"}
+        assert InputReader(Schema(inputs)).read([InputTensor("x", ["a"], sent, (1,))]) == {"x": "a"}
 
 
 def test_i04_one_value_a_list_any_length_and_lists_in_lists(tmp_path: Path) -> None:
@@ -102,12 +103,12 @@ def test_i05_absent_missing_and_unknown(tmp_path: Path) -> None:
         assert unknown == (400, "unexpected input 'other', expected 'must', 'may'")
 
 
-GRID = Reader(Schema((Tensor("x", "INT64", (2, 2)),)))
+GRID = InputReader(Schema((Tensor("x", "INT64", (2, 2)),)))
 
 
 @pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]])
 def test_i06_flat_and_nested_data(tmp_path: Path, data: list[Any]) -> None:
-    assert GRID.one([Given("x", data, "INT64", (2, 2))]) == {"x": [[1, 2], [3, 4]]}
+    assert GRID.read([InputTensor("x", data, "INT64", (2, 2))]) == {"x": [[1, 2], [3, 4]]}
     with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
         assert told(caller, tensor("x", "INT64", data, [2, 2]))["x"][1] == [[1, 2], [3, 4]]
         answer = caller.post("infer", {"parameters": {"x": [[1, 2], [3, 4]]}})
@@ -115,13 +116,13 @@ def test_i06_flat_and_nested_data(tmp_path: Path, data: list[Any]) -> None:
 
 
 def test_i06_columns_of_text_as_rows(tmp_path: Path) -> None:
-    reader = Reader(Schema((Tensor("x", "BYTES", (-1, 1)),)))
-    assert reader.one([Given("x", [["a"], ["b"]], "BYTES", (2, 1))]) == {"x": [["a"], ["b"]]}
+    reader = InputReader(Schema((Tensor("x", "BYTES", (-1, 1)),)))
+    assert reader.read([InputTensor("x", [["a"], ["b"]], "BYTES", (2, 1))]) == {"x": [["a"], ["b"]]}
 
 
 def test_i06_another_number_of_elements_names_both(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"input 'x' has 3 elements in 'data', shape \[2, 2\] expects 4"):
-        GRID.one([Given("x", [1, 2, 3], "INT64", (2, 2))])
+        GRID.read([InputTensor("x", [1, 2, 3], "INT64", (2, 2))])
     with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
         assert caller.refusal(tensor("x", "INT64", [1, 2, 3], [2, 2]))[0] == 400
 
@@ -146,9 +147,9 @@ SEED = '{"shape": {"datatype": "INT8", "shape": [2], "required": True, "example"
 def test_i07_the_vendors_own_sample_is_taken_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reader = Reader(Schema(read_inputs(json.loads(SEED.replace("True", "true")))))
+    reader = InputReader(Schema(read_inputs(json.loads(SEED.replace("True", "true")))))
     for _ in range(3):
-        assert reader.one([Given("shape", [512, 1], "INT8", (2,))]) == {"shape": [512, 1]}
+        assert reader.read([InputTensor("shape", [512, 1], "INT8", (2,))]) == {"shape": [512, 1]}
     (said,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
     assert said.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
     with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as caller:
@@ -169,14 +170,14 @@ SENT: dict[str, Any] = {**dict.fromkeys(FAMILY, 1), "BOOL": True, "BYTES": "a"}
 @pytest.mark.parametrize("want", ["INT32", "FP32", "BOOL", "BYTES"])
 @pytest.mark.parametrize("sent", SENT)
 def test_i08_types_of_one_family_are_converted_and_others_refused(want: str, sent: str) -> None:
-    reader = Reader(Schema((Tensor("x", want, (1,)),)))
+    reader = InputReader(Schema((Tensor("x", want, (1,)),)))
     same = FAMILY.get(sent, sent) == FAMILY.get(want, want) or (want == "BOOL" and FAMILY.get(sent) == "int")
     if same:
-        value = reader.one([Given("x", [SENT[sent]], sent, (1,))])["x"]
+        value = reader.read([InputTensor("x", [SENT[sent]], sent, (1,))])["x"]
         assert type(value) is {"INT32": int, "FP32": float, "BOOL": bool, "BYTES": str}[want]
     else:
         with pytest.raises(InvalidInput, match=f"input 'x' has datatype {sent}, expected {want}"):
-            reader.one([Given("x", [SENT[sent]], sent, (1,))])
+            reader.read([InputTensor("x", [SENT[sent]], sent, (1,))])
 
 
 @pytest.mark.parametrize(
@@ -195,11 +196,11 @@ def test_i08_types_of_one_family_are_converted_and_others_refused(want: str, sen
 )
 def test_i08_values_that_are_none_of_the_declared_type(want: str, value: Any, problem: str) -> None:
     with pytest.raises(InvalidInput, match=f"input 'x' {problem}"):
-        Reader(Schema((Tensor("x", want, (1,)),))).one([Given("x", [value])])
+        InputReader(Schema((Tensor("x", want, (1,)),))).read([InputTensor("x", [value])])
 
 
 def test_i08_an_integral_float_is_an_integer() -> None:
-    value = Reader(Schema((Tensor("x", "INT32", (1,)),))).one([Given("x", [3.0])])["x"]
+    value = InputReader(Schema((Tensor("x", "INT32", (1,)),))).read([InputTensor("x", [3.0])])["x"]
     assert (type(value), value) == (int, 3)
 
 
@@ -222,8 +223,8 @@ def test_a_schema_that_is_none_says_what_is_wrong(schema: Any, problem: str) -> 
 
 
 def test_numbers_of_numpy_keep_their_bits() -> None:
-    reader = Reader(Schema((Tensor("x", "UINT8", (-1,)),)), as_numpy=True)
-    assert reader.one([Given("x", [1, 255])])["x"].dtype == np.uint8
+    reader = InputReader(Schema((Tensor("x", "UINT8", (-1,)),)), as_numpy=True)
+    assert reader.read([InputTensor("x", [1, 255])])["x"].dtype == np.uint8
 
 
 PLAIN = {"i": ("INT8", 1), "f": ("FP32", 0.5), "t": ("BYTES", "a"), "b": ("BOOL", True)}
@@ -234,19 +235,19 @@ def body_tensor(name: str, **said: Any) -> dict[str, Any]:
     return {"name": name, "datatype": datatype, "shape": [1], "data": [value], **said}
 
 
-def plain_reader(**options: bool) -> Reader:
+def plain_reader(**options: bool) -> InputReader:
     declared = {name: {"datatype": of, "shape": [1], "required": name != "b"} for name, (of, _) in PLAIN.items()}
-    return Reader(Schema(read_inputs(declared)), **options)
+    return InputReader(Schema(read_inputs(declared)), **options)
 
 
 def test_i04_plain_values_are_what_the_long_way_gives() -> None:
     reader = plain_reader()
     for names in ("ift", "tfi", "iftb"):
         listed = [body_tensor(name) for name in names]
-        found = reader.plain(listed)
-        assert found == reader.one(Given(one["name"], one["data"], one["datatype"], (1,)) for one in listed)
+        found = reader.read_plain(listed)
+        assert found == reader.read(InputTensor(one["name"], one["data"], one["datatype"], (1,)) for one in listed)
         assert list(found) == list(names)
-    assert plain_reader(as_numpy=True).plain([body_tensor(name) for name in "ift"]) is None
+    assert plain_reader(as_numpy=True).read_plain([body_tensor(name) for name in "ift"]) is None
 
 
 @pytest.mark.parametrize(
@@ -272,4 +273,4 @@ def test_i04_plain_values_are_what_the_long_way_gives() -> None:
     ],
 )
 def test_i04_what_is_not_plain_goes_the_long_way(listed: list[Any]) -> None:
-    assert plain_reader().plain(listed) is None
+    assert plain_reader().read_plain(listed) is None

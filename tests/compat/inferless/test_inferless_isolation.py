@@ -118,10 +118,10 @@ def test_an_interrupt_that_comes_late_harms_nobody() -> None:
     for at in range(400):
         ended = threading.Event()
         try:
-            assert thread.within(lambda ended=ended: ended.wait(0.0005), 0.0005 + at % 3 * 1e-5) is False
+            assert thread.run_within(lambda ended=ended: ended.wait(0.0005), 0.0005 + at % 3 * 1e-5) is False
         except Timeout:
             late += 1
-        assert thread.do(lambda at=at: at) == at
+        assert thread.run(lambda at=at: at) == at
     assert late
     thread.close()
 

@@ -10,7 +10,7 @@ import pytest
 from inferless_apps import app_class, served, written
 
 from penstock import HandlerError
-from penstock.compat.inferless._response import array_of, arrays_of
+from penstock.compat.inferless._response import to_array, to_tensors
 from penstock.compat.inferless._spec.schema import Schema, Tensor
 
 KINDS: dict[str, tuple[str, str, list[int], list[Any]]] = {
@@ -66,7 +66,7 @@ WRONG = {
 @pytest.mark.parametrize("value", WRONG)
 def test_i10_values_that_no_tensor_holds(value: str) -> None:
     with pytest.raises(HandlerError) as raised:
-        array_of("k", eval(value))
+        to_array("k", eval(value))
     assert str(raised.value).startswith(WRONG[value])
 
 
@@ -85,9 +85,9 @@ def test_i10_what_is_no_dict_at_all(tmp_path: Path) -> None:
 
 def test_i10_an_empty_list_of_a_declared_type() -> None:
     schema = Schema((), (Tensor("k", "BYTES", (-1,)),))
-    assert arrays_of({"k": []}, schema)["k"].shape == (0,)
+    assert to_tensors({"k": []}, schema)["k"].shape == (0,)
     with pytest.raises(HandlerError, match="required output 'k' not found in what infer returned"):
-        arrays_of({}, schema)
+        to_tensors({}, schema)
 
 
 def test_i11_name_version_outputs_and_id(tmp_path: Path) -> None:
@@ -114,6 +114,6 @@ def test_g02_an_exception_of_the_apps_is_json_with_what_it_says(tmp_path: Path) 
 
 
 def test_arrays_are_sent_as_they_are() -> None:
-    assert array_of("k", np.ones((2, 3), np.float32)).shape == (2, 3)
+    assert to_array("k", np.ones((2, 3), np.float32)).shape == (2, 3)
     with pytest.raises(HandlerError, match="output 'k' is an array of complex128, which no tensor can hold"):
-        array_of("k", np.ones(2, complex))
+        to_array("k", np.ones(2, complex))

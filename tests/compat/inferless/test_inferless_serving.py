@@ -99,10 +99,11 @@ VERSION_2 = "version: 2.0.0\nname: shop-two\nimport_source: GIT\nsource_framewor
 
 
 def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
-    from penstock.compat.inferless._load import read, settings_of
+    from penstock.compat.inferless._load import settings_of
+    from penstock.compat.inferless._spec.app_files import read_app
 
     home = written(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
-    found = read(home)
+    found = read_app(home)
     settings = settings_of(found, {})
     assert (settings.name, settings.timeout, settings.container_concurrency) == ("my-shop", 90.0, 3)
     assert settings.env == {"COLOUR": "red", "COUNT": "3"}
@@ -121,7 +122,7 @@ def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
     [
         ("inference_time: soon\n", "inferless.yaml: inference_time must be a number, not 'soon'"),
         ("- a\n", "inferless.yaml must hold names with values, not a list"),
-        ("a: [\n", "inferless.yaml is no YAML"),
+        ("a: [\n", "inferless.yaml is not YAML"),
     ],
 )
 def test_i23_a_project_that_is_none(tmp_path: Path, text: str, problem: str) -> None:
@@ -213,7 +214,7 @@ def test_i31_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING), served(home, **options) as caller:
         found = {name: one[2][0] for name, one in caller.outputs().items()}
     assert found == {"COLOUR": "red", "TOKEN": "t", "NFS_VOLUME": str(tmp_path / "volumes" / "mine")}
-    assert "secrets that are not in the environment: OTHER" in caplog.text
+    assert "secrets missing in the environment: OTHER" in caplog.text
     with pytest.raises(StartupError, match="there is no folder"):
         inferless.load(home, {"volumes": str(tmp_path / "nowhere")})
 
@@ -242,7 +243,7 @@ def test_g03_what_is_under_way_ends_and_finalize_is_called(tmp_path: Path) -> No
 def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
     with served(written(tmp_path, ECHO)) as caller:
         for body, problem in (
-            ("{", "the body is no JSON"),
+            ("{", "the body is not JSON"),
             ("[]", "the body must be a JSON object with 'inputs' or 'parameters'"),
             ('{"inputs": 3}', "'inputs' must be a list of tensors"),
             ('{"inputs": [3]}', "inputs[0] must be an object with a 'name'"),
@@ -250,8 +251,8 @@ def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
             ('{"inputs": [{"name": "x", "data": ["a"], "shape": ["b"]}]}', "input 'x': 'shape' must be a list"),
             ('{"inputs": [{"name": "x", "data": ["a"], "datatype": 3}]}', "input 'x': 'datatype' must be a string"),
             ('{"parameters": 3}', "'parameters' must be an object of inputs by name"),
-            ('{"id": "\\ud800"}', "the body is no JSON: 'id' has half of a surrogate pair, expected Unicode text"),
-            ('{"parameters": {"x": ["\\ud800"]}}', "the body is no JSON: 'parameters.x[0]' has half of a"),
+            ('{"id": "\\ud800"}', "the body is not JSON: 'id' has half of a surrogate pair, expected Unicode text"),
+            ('{"parameters": {"x": ["\\ud800"]}}', "the body is not JSON: 'parameters.x[0]' has half of a"),
             ('{"id": 3}', "'id' must be a string"),
             ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
         ):

@@ -101,9 +101,9 @@ def test_m19_webhooks(served: Asker) -> None:
 def test_m19_webhooks_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "PAUSE", 0.01)
     with receiving(lambda number, _: (500 if number < 3 else 204, {})) as receiver:
-        assert webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False)
+        assert webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False)
         assert len(receiver.got) == 3
-    assert not webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
+    assert not webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
 
 
 def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for ignores, times in ((True, 1), (False, 2)):
         with receiving(slow) as receiver:
-            assert webhooks.post_until_taken(receiver.url, b"{}", "b", ignores_timeout=ignores)
+            assert webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=ignores)
             assert len(receiver.got) == times
 
 

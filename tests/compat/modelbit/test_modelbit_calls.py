@@ -123,7 +123,7 @@ def test_m10_too_few_and_too_many_arguments(served: Asker) -> None:
         (b'{"data": 1, "timeout_seconds": "1"}', 'timeout_seconds is "1", expected a number'),
         (b'{"data": 1, "timeout\\u005fseconds": -1}', "timeout_seconds is -1, expected a number"),
         (b'{"data": 1, "response_format": "csv"}', 'response_format is "csv", expected "links", or nothing'),
-        (b'{"data": 1, "response_webhook": "https://x"}', "response_webhook: this server posts answers to nobody"),
+        (b'{"data": 1, "response_webhook": "https://x"}', "response_webhook: webhooks are disabled"),
     ],
 )
 def test_m10_what_cannot_be_read(served: Asker, body: bytes, said: str) -> None:

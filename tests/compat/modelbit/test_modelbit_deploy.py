@@ -86,8 +86,8 @@ def test_m22_a_branch(workspace: modelbit.Workspace) -> None:
 
 def test_m22_what_cannot_be_deployed(workspace: modelbit.Workspace) -> None:
     for given, wanted, said in (
-        (3, {}, "deploy takes a function, or anything that can be called, not int"),
-        (lambda x: x, {}, "what is called '<lambda>' needs a name"),
+        (3, {}, "deploy takes a function or another callable, not int"),
+        (lambda x: x, {}, "'<lambda>' is not a valid name"),
         (_score, {"dataframe_mode": True}, "dataframe_mode and example_dataframe go together"),
         (_score, {"python_packages": ["numpy"]}, "python_packages has 'numpy', expected an exact version"),
         (_score, {"files": (["/not/there"],)}, "there is no file '/not/there' to deploy"),
@@ -125,7 +125,7 @@ def test_m22_a_script_is_served(tmp_path: Path) -> None:
 
 def test_m22_a_script_that_deploys_and_asks(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    asks = "from modelbit import workspace\nurl = workspace.current().of.url\n"
+    asks = "from modelbit import workspace\nurl = workspace.current().workspace.url\n"
     asks += "print(mb.get_inference('times', [[1, 2]], base_url=url))\n"
     served = "from penstock.compat.modelbit.workspace import Workspace, use\nuse(Workspace(address='127.0.0.1:0'))\n"
     script.write_text(served + SCRIPT + asks)

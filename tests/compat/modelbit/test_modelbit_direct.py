@@ -136,5 +136,5 @@ def test_nobody_goes_around_the_integration(tmp_path: Path) -> None:
         refused = asker.raw("/v2/models/slow/infer", body)
         assert (refused.status, refused.error) == (
             403,
-            "a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION",
+            "send requests for a deployment to its own path, /v1/DEPLOYMENT/VERSION",
         )

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from penstock.compat.modelbit._function import json_codec
-from penstock.compat.modelbit._function.json_codec import dumps, loads
+from penstock.compat.modelbit import _json_codec as json_codec
+from penstock.compat.modelbit._json_codec import dumps, loads
 
 
 @pytest.fixture(params=["orjson", "json"], autouse=True)

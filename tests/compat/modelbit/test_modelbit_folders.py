@@ -186,7 +186,7 @@ def test_m17_check_and_describe(tmp_path: Path) -> None:
     (root / "endpoints" / "e.yaml").write_text("backends: {a: {deployment: {name: gone}}}\n")
     write_one(root / "deployments" / "g", Written("raise ValueError('no')\n", "g", {}, {"data/m.pkl": "_file: x\n"}))
     problems = modelbit.check(root)
-    assert problems[0].endswith("m.pkl stands for a file that is not here: clone the repository with its files")
+    assert problems[0].endswith("m.pkl is a placeholder of a missing file: clone the repository with its files")
     assert problems[1:] == [
         "deployment g, version 1: ValueError: no",
         "endpoint e, a: there is no deployment 'gone'",

@@ -12,9 +12,9 @@ from modelbit_repository import Written, write
 
 from penstock import Server
 from penstock.compat import modelbit
-from penstock.compat.modelbit._function.frames import frame_of
+from penstock.compat.modelbit._function.frames import to_frame
 from penstock.compat.modelbit._spec.metadata import Column
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit.errors import RequestError
 
 SOURCE = """
 import time
@@ -162,11 +162,11 @@ def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathF
     ],
 )
 def test_m14_a_column_made_at_once_is_what_one_made_of_objects_is(dtype: str, values: list[Any]) -> None:
-    made = frame_of({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
+    made = to_frame({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
     kept = dtype if None not in values else {"bool": "object"}.get(dtype, "float64")
     pd.testing.assert_series_equal(made, pd.Series(values, dtype="object").astype(kept), check_names=False)
 
 
 def test_m14_a_number_that_is_too_long_names_its_column() -> None:
-    with pytest.raises(BadCall, match="the column 'x' must be int64"):
-        frame_of({"x": [2**63]}, [Column("x", "int64")], [0])
+    with pytest.raises(RequestError, match="the column 'x' must be int64"):
+        to_frame({"x": [2**63]}, [Column("x", "int64")], [0])

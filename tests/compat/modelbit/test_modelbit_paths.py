@@ -107,7 +107,7 @@ def test_m21_a_supplied_key_is_sticky(served: Asker) -> None:
     assert served.ask("/v1/endpoint/sticky", {"user": 3}).data is not None, "the key may be in the data"
     missing = served.ask("/v1/endpoint/sticky", 5)
     assert missing.status == 400
-    assert missing.error == "endpoint 'sticky' needs the key 'user' beside \"data\", to choose by"
+    assert missing.error == "endpoint 'sticky' needs the key 'user' in the body or in \"data\""
 
 
 def test_m21_mirrors_are_not_seen(served: Asker) -> None:

@@ -1,6 +1,6 @@
-"""The smallest deployment there is."""
+"""A minimal deployment."""
 
 
 def doubler(half: float) -> float:
-    """Twice as much."""
+    """Returns twice the argument."""
     return half * 2

@@ -1,7 +1,7 @@
-"""Serves Inferless apps; and stands in for the package `inferless` in apps where that is not installed.
+"""Inferless integration: serves apps, and replaces the package `inferless` where it is not installed.
 
 `penstock serve FOLDER` calls `detect` and `load`; see docs/inferless.md. The other names are those of the package
-`inferless`. Everything is loaded at first use.
+`inferless`. Modules are imported at first use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from penstock.compat.inferless._client import call, call_async
     from penstock.compat.inferless._decorators import Cls, config, local_entry_point, method, request, response
     from penstock.compat.inferless._detect import detect
+    from penstock.compat.inferless._examples import greeting, scaffold
     from penstock.compat.inferless._image import describe
-    from penstock.compat.inferless._load import greeting, load
-    from penstock.compat.inferless._scaffold import scaffold
+    from penstock.compat.inferless._load import load
 
 __all__ = [
     "Cls",
@@ -41,10 +41,10 @@ _MODULES = {
     "_client": ("call", "call_async"),
     "_check": ("check",),
     "_decorators": ("Cls", "config", "local_entry_point", "method", "request", "response"),
+    "_examples": ("greeting", "scaffold"),
     "_image": ("describe",),
     "_detect": ("detect",),
-    "_load": ("greeting", "load"),
-    "_scaffold": ("scaffold",),
+    "_load": ("load",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""`call` and `call_async`: a client of apps, with the signatures of the `inferless` package."""
+"""`call` and `call_async`: the client of apps, with the signatures of the `inferless` package."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def call(  # noqa: PLR0917 - the signature of the package
     """Calls an app.
 
     Args:
-        url: Where its `infer` is, as in http://localhost:8000/v2/models/NAME/infer.
-        workspace_api_key: The key; else that of the variable INFERLESS_API_KEY.
+        url: URL of its `infer`, such as http://localhost:8000/v2/models/NAME/infer.
+        workspace_api_key: The API key; default INFERLESS_API_KEY.
         data: Values by input: str, int, float, bool, lists of these, or arrays.
-        callback: Called with None and the answer, or with the error and None. Then no error is raised.
-        inputs: The body of the request, in the place of `data`.
-        is_batch: Whether each value gets an axis of rows.
+        callback: Called with None and the response, or with the error and None. No error is raised then.
+        inputs: The request's body, instead of `data`.
+        is_batch: Whether each value gets a row axis.
 
     Returns:
-        The answer's JSON; None where the callback was told of an error.
+        The response's JSON; None if the callback got an error.
 
     Raises:
-        Exception: it was not answered with 200; the message has the status and the body.
+        Exception: the status is not 200; the message has the status and the body.
     """
     try:
-        answer = _answered(url, workspace_api_key, data, inputs, is_batch=bool(is_batch))
+        response = _post(url, workspace_api_key, data, inputs, is_batch=bool(is_batch))
         if callback is not None:
-            callback(None, answer)
-        return answer
+            callback(None, response)
+        return response
     except Exception as error:
         if callback is None:
             raise
@@ -70,26 +70,26 @@ def call_async(  # noqa: PLR0917 - the signature of the package
     inputs: Mapping[str, Any] | None = None,
     is_batch: bool | None = False,
 ) -> threading.Thread:
-    """Calls an app on a thread of its own, which is given. See `call`."""
+    """Calls an app on a new thread, and returns the thread. See `call`."""
     thread = threading.Thread(target=call, args=(url, workspace_api_key, data, callback, inputs, is_batch))
     thread.start()
     return thread
 
 
-def _answered(url: str, key: str | None, data: Any, inputs: Any, *, is_batch: bool) -> Any:
+def _post(url: str, key: str | None, data: Any, inputs: Any, *, is_batch: bool) -> Any:
     if inputs is not None and data is not None:
         raise ValueError("give data or inputs, not both")
     if data is not None:
         inputs = {"inputs": [_tensor(name, value, is_batch=is_batch) for name, value in data.items()]}
     key = os.environ.get("INFERLESS_API_KEY") if key is None else key
-    request = urllib.request.Request(  # noqa: S310 - where the caller says
+    request = urllib.request.Request(  # noqa: S310 - the caller's URL
         url,
         json.dumps({} if inputs is None else inputs).encode(),
         {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
     )
     try:
-        with opened(request, None) as answer:
-            return json.load(answer)
+        with opened(request, None) as response:
+            return json.load(response)
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")
         raise RuntimeError(f"Failed to call {url} with status code {error.code} and response {text}") from None

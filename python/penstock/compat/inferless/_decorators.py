@@ -1,4 +1,4 @@
-"""The decorators of the `inferless` package, as an app that is served needs them. They run nothing remotely."""
+"""Decorators of the `inferless` package, for apps that are served. They run nothing remotely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Cls:
     """Marks the methods of a class that loads and computes.
 
     Args:
-        gpu: The kind of GPU that the platform would take; here it does not count.
+        gpu: Kind of GPU on the platform; ignored here.
 
     Example:
         >>> app = Cls(gpu="T4")
@@ -44,25 +44,25 @@ class Cls:
 
 
 def method(gpu: str | None = None) -> Callable[[F], F]:
-    """Marks a function that the platform would run on a GPU of its own. Here it runs where it is called."""
+    """Marks a function that the platform runs remotely on a GPU. Here it runs in the calling process."""
     return lambda func: func
 
 
 def local_entry_point(func: F) -> F:
-    """Marks the function with which a script begins."""
+    """Marks the entry point of a script."""
     func._is_local_entry_point = True  # type: ignore[attr-defined]
     return func
 
 
 def request(cls: type[T]) -> type[T]:
     """Marks the pydantic class whose fields are the inputs."""
-    marked: type[T] = _marked(cls)
+    marked: type[T] = _add_schema(cls)
     return marked
 
 
 def response(cls: type[T]) -> type[T]:
     """Marks the pydantic class whose fields are the outputs."""
-    marked: type[T] = _marked(cls)
+    marked: type[T] = _add_schema(cls)
     return marked
 
 
@@ -71,15 +71,15 @@ def config(cls: type[T]) -> type[T]: ...
 @overload
 def config(cls: None = None) -> Callable[[type[T]], type[T]]: ...
 def config(cls: Any = None) -> Any:
-    """Marks the pydantic class that says how the app is called: `@config` or `@config()`.
+    """Marks the pydantic class that configures calls of the app: `@config` or `@config()`.
 
-    The defaults of its fields become variables of the environment, in capitals: `is_streaming_output` is
+    The defaults of its fields become environment variables in capitals: `is_streaming_output` is
     IS_STREAMING_OUTPUT.
     """
-    return _exported if cls is None else _exported(cls)
+    return _export if cls is None else _export(cls)
 
 
-def _exported(cls: Any) -> Any:
+def _export(cls: Any) -> Any:
     for name, one in cls.model_fields.items():
         value = None if one.is_required() else one.get_default(call_default_factory=True)
         if value is not None:
@@ -87,14 +87,14 @@ def _exported(cls: Any) -> Any:
     return cls
 
 
-def _marked(cls: Any) -> Any:
+def _add_schema(cls: Any) -> Any:
     from penstock.compat.inferless._spec.pydantic_schema import tensors_of
     from penstock.compat.inferless._spec.schema import SchemaError
 
     try:
         tensors = tensors_of(cls)
     except SchemaError:
-        # Serving it says what is wrong; importing it must be possible.
+        # The error is reported when the app is loaded; the import must succeed.
         return cls
     words = {"BYTES": "string", "INT32": "integer", "FP64": "float", "BOOL": "boolean"}
     cls._json_schema = {

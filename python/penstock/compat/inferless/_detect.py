@@ -1,73 +1,24 @@
-"""Which files an app's folder has."""
+"""Detection of Inferless apps."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from pathlib import Path
 
-from penstock import StartupError
+from penstock.compat.inferless._spec.app_files import CLASS, Layout
 from penstock.integrations import Finding
 
-__all__ = ["CLASS", "Layout", "detect"]
-
-CLASS = "InferlessPythonModel"
-RUNTIMES = (
-    *("inferless-runtime-config.yaml", "inferless-runtime-config.yml", "inferless_runtime_config.yaml"),
-    *("inferless-runtime.yaml", "runtime.yaml", "config.yaml"),
-)
-PROJECTS = ("inferless.yaml", "inferless.yml")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The files of an app. Those that it does not have are None."""
-
-    folder: Path
-    app: Path | None
-    schema: Path | None
-    inputs: Path | None
-    outputs: Path | None
-    runtime: Path | None
-    project: Path | None
-
-    @classmethod
-    def of(cls, path: Path) -> Layout:
-        """The files of a folder, or of the folder of an `app.py`."""
-        folder = path if path.is_dir() else path.parent
-
-        def first(*names: str) -> Path | None:
-            return next((folder / name for name in names if (folder / name).is_file()), None)
-
-        return cls(
-            folder=folder,
-            app=first("app.py"),
-            schema=first("input_schema.py"),
-            inputs=first("input.json"),
-            outputs=first("output.json"),
-            runtime=first(*RUNTIMES),
-            project=first(*PROJECTS),
-        )
-
-    def required_app(self) -> Path:
-        """The file `app.py`.
-
-        Raises:
-            StartupError: there is none.
-        """
-        if self.app is None:
-            raise StartupError(f"{self.folder} has no app.py, which holds the class {CLASS}")
-        return self.app
+__all__ = ["detect"]
 
 
 def detect(path: Path) -> Finding | None:
-    """Whether a folder, or a file `app.py`, is an app. Nothing of it is run."""
+    """Recognizes an app's folder or `app.py`, without running it."""
     if path.is_file() and path.name != "app.py":
         return None
     layout = Layout.of(path)
     if layout.app is None:
         return None
-    marks = marks_of(layout.app)
+    marks = _marks(layout.app)
     if layout.project is not None and path.is_dir():
         return Finding("inferless", f"it has app.py and {layout.project.name}", 95)
     if CLASS in marks:
@@ -79,12 +30,12 @@ def detect(path: Path) -> Finding | None:
     return None
 
 
-def marks_of(app: Path) -> set[str]:
-    """What `app.py` has of an app's marks: the class, an import of inferless, a class with a method `infer`."""
+def _marks(app: Path) -> set[str]:
+    """Returns which marks of an app `app.py` has: the class, an import of `inferless`, a method `infer`."""
     try:
         tree = ast.parse(app.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        # A file that cannot be parsed is still told from others by its text.
+        # A file with a syntax error is recognized by its text, so that the error is reported later.
         return {CLASS} if CLASS in _text(app) else set()
     found = set()
     for node in ast.walk(tree):
@@ -101,7 +52,7 @@ def marks_of(app: Path) -> set[str]:
 
 
 def _is_marked(node: ast.stmt) -> bool:
-    """Whether a method is decorated by `@SOMETHING.infer`."""
+    """Returns whether a method has a decorator `@NAME.infer`."""
     decorators = getattr(node, "decorator_list", [])
     return any(isinstance(one, ast.Attribute) and one.attr == "infer" for one in decorators)
 

@@ -1,11 +1,11 @@
-"""`describe`: what an image of an app needs; and `cog.yaml`, as a runtime file."""
+"""Images of apps, for `penstock build`, and conversion of `cog.yaml` to a runtime file."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from penstock.compat.inferless._load import name_of, read
+from penstock.compat.inferless._spec.app_files import model_name, read_app
 from penstock.compat.inferless._spec.runtime import IMAGES, cuda_of_cog
 from penstock.compat.inferless._spec.yaml_file import read_yaml
 from penstock.images import ImageSpec
@@ -14,52 +14,48 @@ __all__ = ["describe", "runtime_of_cog"]
 
 
 def describe(path: Path) -> ImageSpec:
-    """What an image of an app needs, as its runtime file says.
+    """Returns the image requirements of an app, from its runtime file.
 
     Raises:
-        StartupError: there is no app, or a file says what cannot be.
+        StartupError: `app.py` is missing, or a file is invalid.
     """
-    found = read(path)
-    layout, runtime = found.layout, found.runtime
+    files = read_app(path)
+    layout, runtime = files.layout, files.runtime
     base, python = IMAGES[runtime.cuda] if runtime.cuda else (None, None)
     requirements = list(runtime.python_packages)
-    has = {re.split(r"[\s\[<>=!~;@]", one, maxsplit=1)[0].lower() for one in requirements}
+    listed = {re.split(r"[\s\[<>=!~;@]", one, maxsplit=1)[0].lower() for one in requirements}
     needs = {"pyyaml": bool(layout.project or layout.runtime), "pydantic": _uses_pydantic(layout.required_app())}
     requirements += [
-        f"{name}>={'6' if name == 'pyyaml' else '2'}" for name, one in needs.items() if one and name not in has
+        f"{name}>={'6' if name == 'pyyaml' else '2'}" for name, one in needs.items() if one and name not in listed
     ]
-    name = name_of(found)
+    name = model_name(files)
     return ImageSpec(
         base_image=base,
         python_version=python,
-        env=dict(found.project.env),
+        env=dict(files.project.env),
         system_packages=runtime.system_packages,
         requirements=tuple(requirements),
         commands_after=runtime.commands,
         files=((layout.folder, name),),
-        # Apps run in their folder, and some write there.
+        # The app's working directory, which some apps write to.
         writable=(f"/app/{name}",),
         serve=(name,),
     )
 
 
 def runtime_of_cog(path: Path) -> str:
-    """The text of a runtime file that says what a `cog.yaml` does.
+    """Returns the text of a runtime file equivalent to a `cog.yaml`.
 
     Raises:
-        StartupError: it cannot be read, or wants a CUDA that there is not.
+        StartupError: the file is invalid, or its CUDA version is older than 11.
     """
     build = read_yaml(path).get("build") or {}
     lines = ["build:"]
     if build.get("cuda"):
         lines.append(f"  cuda_version: {cuda_of_cog(str(build['cuda']))}")
-    for theirs, ours in (
-        ("system_packages", "system_packages"),
-        ("python_packages", "python_packages"),
-        ("run", "run"),
-    ):
-        if build.get(theirs):
-            lines += [f"  {ours}:", *(f"    - {_quoted(str(one))}" for one in build[theirs])]
+    for key in ("system_packages", "python_packages", "run"):
+        if build.get(key):
+            lines += [f"  {key}:", *(f"    - {_quoted(str(one))}" for one in build[key])]
     return "\n".join(lines) + "\n"
 
 

@@ -1,125 +1,83 @@
-"""`load`: the models that serve an app."""
+"""Loading of an app's models, for `penstock serve`."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penstock import Model, StartupError
-from penstock.compat.inferless._app.modules import OfServer
-from penstock.compat.inferless._app.probe import look, probe
+from penstock.compat.inferless._app.modules import IsolatedAppModules
+from penstock.compat.inferless._app.probe import probe, probe_in_process
 from penstock.compat.inferless._app.state import StateFile
-from penstock.compat.inferless._bind import model_of
-from penstock.compat.inferless._detect import Layout
-from penstock.compat.inferless._examples import curl_of
-from penstock.compat.inferless._metadata import metadata_model
+from penstock.compat.inferless._bind import app_model, metadata_model
+from penstock.compat.inferless._examples import curl_command
 from penstock.compat.inferless._settings import Settings
-from penstock.compat.inferless._spec.project import Project, read_project
-from penstock.compat.inferless._spec.runtime import Runtime, read_runtime
+from penstock.compat.inferless._spec.app_files import AppFiles, model_name, read_app
+from penstock.compat.inferless._spec.project import Project
 
-__all__ = ["Read", "greeting", "load", "name_of", "read"]
+__all__ = ["load", "settings_of"]
 
 logger = logging.getLogger("penstock.inferless")
 
 VOLUMES = "/var/nfs-share"
-"""Where volumes lie on the platform."""
+"""Folder of volumes on Inferless."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """What an app's folder says without being run."""
-
-    layout: Layout
-    project: Project
-    runtime: Runtime
-
-
-def read(path: Path) -> Read:
-    """Reads the files of a folder, and runs none.
+def settings_of(files: AppFiles, options: Mapping[str, Any]) -> Settings:
+    """Returns the app's options: those given, with defaults from the app's files.
 
     Raises:
-        StartupError: there is no app in it, or a file says what cannot be.
+        StartupError: an option is unknown or has an invalid value.
     """
-    layout = Layout.of(path)
-    layout.required_app()
-    project = read_project(layout.project)
-    named = layout.folder / project.runtime_file if project.runtime_file else None
-    runtime = read_runtime(named if named is not None and named.is_file() else layout.runtime)
-    return Read(layout, project, runtime)
-
-
-def name_of(found: Read) -> str:
-    """The model's name: that of the project, else that of the folder."""
-    text = found.project.name or found.layout.folder.resolve().name
-    return re.sub(r"[^\w.-]+", "-", text).strip("-") or "inferless-model"
-
-
-def settings_of(found: Read, options: Mapping[str, Any]) -> Settings:
-    """How an app is served, of what its files and options say.
-
-    Raises:
-        StartupError: an option is unknown or wrong.
-    """
-    project = found.project
+    project = files.project
     given = {name.replace("-", "_"): value for name, value in options.items()}
-    known: dict[str, Any] = {"timeout": project.timeout, "container_concurrency": project.container_concurrency}
-    settings = Settings.of_options(
-        found.layout.folder, str(given.pop("name", "") or name_of(found)), given, env=dict(project.env), **known
-    )
-    return replace(settings, env={**_volumes(settings, project), **settings.env})
+    defaults: dict[str, Any] = {"timeout": project.timeout, "container_concurrency": project.container_concurrency}
+    name = str(given.pop("name", "") or model_name(files))
+    settings = Settings.of_options(files.layout.folder, name, given, env=dict(project.env), **defaults)
+    return replace(settings, env={**_volume_variables(settings, project), **settings.env})
 
 
 def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
-    """The models that serve an app: the app itself, and its metadata.
+    """Returns two models: the app and its metadata.
 
     Args:
         path: The app's folder, or its `app.py`.
-        options: The fields of `Settings`.
+        options: Fields of `Settings`.
 
     Raises:
-        StartupError: it cannot be served; the message says why.
+        StartupError: a file, a declaration or an option is invalid.
+        LoadError: the app cannot be imported.
     """
-    found = read(path)
-    settings = settings_of(found, options)
-    modules = None
+    files = read_app(path)
+    settings = settings_of(files, options)
+    folder, modules = files.layout.folder, None
     if settings.isolation == "server":
         os.environ.update(settings.env)
-        modules = OfServer(settings.name, Path(settings.folder))
-    seen = probe(found.layout.folder, settings.env) if modules is None else look(found.layout.folder, modules)
-    for warning in (*found.runtime.warnings, *seen.schema.warnings):
+        modules = IsolatedAppModules(settings.name, Path(settings.folder))
+    probed = probe(folder, settings.env) if modules is None else probe_in_process(folder, modules)
+    for warning in (*files.runtime.warnings, *probed.schema.warnings):
         logger.warning("%s: %s", settings.name, warning)
-    missing = [one for one in found.project.secrets if one not in os.environ and one not in settings.env]
+    missing = [one for one in files.project.secrets if one not in os.environ and one not in settings.env]
     if missing:
-        logger.warning("%s: secrets that are not in the environment: %s", settings.name, ", ".join(missing))
-    if seen.schema.streaming and not seen.takes:
+        logger.warning("%s: secrets missing in the environment: %s", settings.name, ", ".join(missing))
+    if probed.schema.streaming and not probed.parameters:
         raise StartupError(f"{path}: infer of a streaming app must take the inputs, and stream_output_handler")
-    file = StateFile.made(seen.schema)
+    file = StateFile.create(probed.schema)
     settings = settings.with_state(file.path)
-    logger.info("%s: try\n%s", settings.name, curl_of(settings.name, seen.schema, key=bool(settings.api_key)))
+    example = curl_command(settings.name, probed.schema, key=bool(settings.api_key))
+    logger.info("%s: example request\n%s", settings.name, example)
     return [
-        model_of(settings, file.read(), is_async=seen.is_async, modules=modules),
+        app_model(settings, file.read(), is_async=probed.is_async, modules=modules),
         metadata_model(settings, file),
     ]
 
 
-def greeting(models: Sequence[Any], url: str) -> list[str]:
-    """Commands that call apps with their own examples.
-
-    Args:
-        models: What `load` has made.
-        url: Where HTTP is.
-    """
-    apps = [tell for one in models if (tell := getattr(one.__wrapped__, "curl", None)) is not None]
-    return [tell(url).replace(" \\\n  ", " ") for tell in apps]
-
-
-def _volumes(settings: Settings, project: Project) -> dict[str, str]:
-    """Variables that say where the app's volume is, if it is elsewhere than on the platform."""
+def _volume_variables(settings: Settings, project: Project) -> dict[str, str]:
+    """Returns the variables with the path of the app's volume; none if it is where Inferless has it."""
     root = settings.volumes or VOLUMES
     folder = Path(root) / project.volume if project.volume else Path(root)
     if not settings.volumes and not folder.is_dir():

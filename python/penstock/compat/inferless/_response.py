@@ -1,4 +1,4 @@
-"""What `infer` returns, as the tensors of an answer."""
+"""Responses: conversion of the values that `infer` returns to tensors."""
 
 from __future__ import annotations
 
@@ -11,87 +11,87 @@ import numpy as np
 from penstock import HandlerError
 from penstock.compat.inferless._spec.schema import FAMILIES, Schema
 
-__all__ = ["array_of", "arrays_of", "joined_rows", "mapping_of", "plain"]
+__all__ = ["stack_rows", "to_array", "to_event_value", "to_tensors"]
 
 _EMPTY: dict[str, Any] = {"bool": np.bool_, "int": np.int64, "float": np.float64, "text": object}
 
 
-def mapping_of(answer: Any) -> Mapping[str, Any]:
-    """An answer as names with values: a dict, or the fields of an object.
+def _to_mapping(returned: Any) -> Mapping[str, Any]:
+    """Returns the outputs by name: a dict, or the fields of an object.
 
     Raises:
-        HandlerError: it is neither.
+        HandlerError: the value is neither.
     """
-    if isinstance(answer, Mapping):
-        return answer
-    fields = getattr(type(answer), "model_fields", None)
+    if isinstance(returned, Mapping):
+        return returned
+    fields = getattr(type(returned), "model_fields", None)
     if isinstance(fields, dict):
-        # One of pydantic's. A field that may be None, and is, is left out.
-        told = {name: getattr(answer, name, None) for name in fields}
-        extra = getattr(answer, "model_extra", None) or {}
-        return {name: value for name, value in {**told, **extra}.items() if value is not None}
-    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        return {one.name: getattr(answer, one.name) for one in dataclasses.fields(answer)}
-    raise HandlerError(f"infer returned a {type(answer).__name__}, expected a dict of outputs by name")
+        # A pydantic object: fields that are None are left out.
+        declared = {name: getattr(returned, name, None) for name in fields}
+        extra = getattr(returned, "model_extra", None) or {}
+        return {name: value for name, value in {**declared, **extra}.items() if value is not None}
+    if dataclasses.is_dataclass(returned) and not isinstance(returned, type):
+        return {one.name: getattr(returned, one.name) for one in dataclasses.fields(returned)}
+    raise HandlerError(f"infer returned a {type(returned).__name__}, expected a dict of outputs by name")
 
 
-def arrays_of(answer: Any, schema: Schema) -> dict[str, np.ndarray[Any, Any]]:
-    """The tensors of an answer, in its order.
+def to_tensors(returned: Any, schema: Schema) -> dict[str, np.ndarray[Any, Any]]:
+    """Converts the result of `infer` to tensors, in its order.
 
     Raises:
-        HandlerError: a value is none that a tensor can hold; the message names the key and what helps.
+        HandlerError: a value has no tensor form; the message names the key and an alternative.
     """
-    if type(answer) is dict and not schema.outputs:
+    if type(returned) is dict and not schema.outputs:
+        # Fast path: all values are scalars.
         try:
-            return {_text(key): _OF[type(value)](value) for key, value in answer.items()}
+            return {_check_key(key): _CONVERTERS[type(value)](value) for key, value in returned.items()}
         except (KeyError, OverflowError, UnicodeError):
-            # Not all of them are plain values.
             pass
-    told = mapping_of(answer)
-    is_object = told is not answer
+    values = _to_mapping(returned)
+    is_object = values is not returned
     types = {one.name: one.datatype for one in schema.outputs}
-    found = {}
-    for key, value in told.items():
+    tensors = {}
+    for key, value in values.items():
         if not isinstance(key, str):
             raise HandlerError(f"infer returned the key {key!r}, expected a str")
-        found[key] = array_of(key, value, types.get(key))
+        tensors[key] = to_array(key, value, types.get(key))
     for one in schema.outputs:
-        if one.required and one.name not in found and not is_object:
+        if one.required and one.name not in tensors and not is_object:
             raise HandlerError(f"required output '{one.name}' not found in what infer returned")
-    return found
+    return tensors
 
 
-def _text(key: Any) -> str:
+def _check_key(key: Any) -> str:
     if type(key) is not str:
         raise KeyError(key)
     return key
 
 
-def _of_text(value: str) -> np.ndarray[Any, Any]:
-    found = np.empty(1, object)
-    found[0] = value.encode()
-    return found
+def _text_array(value: str) -> np.ndarray[Any, Any]:
+    array = np.empty(1, object)
+    array[0] = value.encode()
+    return array
 
 
-_OF: dict[type, Callable[[Any], np.ndarray[Any, Any]]] = {
-    str: _of_text,
+_CONVERTERS: dict[type, Callable[[Any], np.ndarray[Any, Any]]] = {
+    str: _text_array,
     bool: lambda value: np.array([value], np.bool_),
     int: lambda value: np.array([value], np.int64),
     float: lambda value: np.array([value], np.float64),
 }
-"""What plain values are, of which most answers are made."""
+"""Conversions of scalars, by exact type."""
 
 
-def array_of(key: str, value: Any, datatype: str | None = None) -> np.ndarray[Any, Any]:
-    """The tensor of one value.
+def to_array(key: str, value: Any, datatype: str | None = None) -> np.ndarray[Any, Any]:
+    """Converts one output to a tensor.
 
     Args:
-        key: Its name.
-        value: A value, a list of them, a list of lists, or an array.
-        datatype: As it is declared; it counts for an empty list.
+        key: Name of the output.
+        value: A scalar, a list, a list of lists, or an array.
+        datatype: The declared datatype, which an empty list gets.
 
     Raises:
-        HandlerError: it is none that a tensor can hold.
+        HandlerError: the value has no tensor form.
     """
     if isinstance(value, (str, bytes)):
         return _texts(key, [value])
@@ -108,16 +108,16 @@ def array_of(key: str, value: Any, datatype: str | None = None) -> np.ndarray[An
     if isinstance(value, list):
         return _list(key, value, datatype)
     if not isinstance(value, (Mapping, tuple)) and callable(getattr(value, "tolist", None)):
-        # A tensor of torch, say. Its own numbers say nothing of its type: 32 bits are the rule there.
+        # An array of another library, such as a torch tensor.
         return _foreign(key, value)
-    raise HandlerError(_no_tensor(key, value))
+    raise HandlerError(_unsupported(key, value))
 
 
-def joined_rows(rows: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
-    """The answers of a request's rows, as one answer with an axis of rows.
+def stack_rows(rows: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Stacks the outputs of a request's rows along a row axis.
 
     Raises:
-        HandlerError: they differ in their keys or shapes.
+        HandlerError: the rows differ in keys or shapes.
     """
     names = list(rows[0])
     for row in rows:
@@ -131,13 +131,13 @@ def joined_rows(rows: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str,
         raise HandlerError(f"output '{name}' has different shapes in the rows of a request: {shapes[name]}") from None
 
 
-def plain(array: np.ndarray[Any, Any]) -> Any:
-    """A tensor as JSON has it in an event of a stream: a value, or a flat list."""
+def to_event_value(array: np.ndarray[Any, Any]) -> Any:
+    """Returns a tensor for an event of a stream: a scalar, or a flat list."""
     values = [one.decode() if isinstance(one, bytes) else one for one in array.reshape(-1).tolist()]
     return values[0] if array.shape == (1,) else values
 
 
-def _no_tensor(key: str, value: Any) -> str:
+def _unsupported(key: str, value: Any) -> str:
     what = "None" if value is None else f"a {type(value).__name__}"
     return (
         f"output '{key}' is {what}, expected str, int, float, bool, or lists of these; "
@@ -162,11 +162,11 @@ def _list(key: str, values: list[Any], datatype: str | None) -> np.ndarray[Any, 
     try:
         return _array(key, np.array(flat)).reshape(shape)
     except (ValueError, OverflowError):
-        raise HandlerError(_no_tensor(key, values)) from None
+        raise HandlerError(_unsupported(key, values)) from None
 
 
 def _shape(key: str, values: Any) -> tuple[int, ...]:
-    """The shape of lists in lists; arrays in them count as such."""
+    """Returns the shape of nested lists, which may contain arrays."""
     if isinstance(values, np.ndarray):
         shape: tuple[int, ...] = values.shape
         return shape
@@ -190,14 +190,14 @@ def _flatten(key: str, values: Any, into: list[Any]) -> None:
             inner = one.tolist()
             _flatten(key, inner if isinstance(inner, list) else [inner], into)
         else:
-            raise HandlerError(_no_tensor(key, one).replace(" is ", " has ", 1))
+            raise HandlerError(_unsupported(key, one).replace(" is ", " has ", 1))
 
 
 def _texts(key: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     found = np.empty(len(values), object)
     for at, one in enumerate(values):
         if isinstance(one, str):
-            # Text that an app read wrongly may hold halves of characters, which UTF-8 has not.
+            # Lone surrogates, from text decoded with `surrogateescape`, have no UTF-8 form.
             found[at] = one.encode(errors="replace")
         elif isinstance(one, bytes):
             try:
@@ -218,7 +218,7 @@ def _integers(key: str, values: list[int]) -> np.ndarray[Any, Any]:
         return np.array(values, np.int64)
     if low >= 0 and high < 2**64:
         return np.array(values, np.uint64)
-    raise HandlerError(f"output '{key}' has {high if high >= 2**63 else low}, which 64 bits do not hold")
+    raise HandlerError(f"output '{key}': {high if high >= 2**63 else low} does not fit INT64 or UINT64")
 
 
 def _array(key: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -226,7 +226,7 @@ def _array(key: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         texts: np.ndarray[Any, Any] = _texts(key, array.reshape(-1).tolist()).reshape(array.shape)
         return texts
     if array.dtype.kind == "O":
-        return _list(key, array.tolist(), None) if array.ndim else array_of(key, array.item())
+        return _list(key, array.tolist(), None) if array.ndim else to_array(key, array.item())
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise HandlerError(f"output '{key}' is an array of {array.dtype}, which no tensor can hold")
     shaped: np.ndarray[Any, Any] = array if array.ndim else array.reshape(1)
@@ -234,8 +234,9 @@ def _array(key: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _foreign(key: str, value: Any) -> np.ndarray[Any, Any]:
-    told = value.tolist()
-    found: np.ndarray[Any, Any] = array_of(key, told) if not isinstance(told, list) else _list(key, told, None)
+    values = value.tolist()
+    array: np.ndarray[Any, Any] = to_array(key, values) if not isinstance(values, list) else _list(key, values, None)
+    # Its `tolist` returns 64-bit floats.
     if "float32" in str(getattr(value, "dtype", "")):
-        found = found.astype(np.float32)
-    return found
+        array = array.astype(np.float32)
+    return array

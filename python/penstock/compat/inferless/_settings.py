@@ -1,4 +1,4 @@
-"""`Settings`: how an app is served. It goes to the app's processes as text."""
+"""`Settings`: options of an app, passed to its processes as text."""
 
 from __future__ import annotations
 
@@ -17,47 +17,53 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How an app is served. All but the folder can be given as options."""
+    """Options of an app. All but the folder and the state file can be set with `--option`."""
 
     folder: str
     """The app's folder, as an absolute path."""
     name: str
-    """The model's name; else that of `inferless.yaml`, else the folder's."""
+    """The model's name; default that of `inferless.yaml`, else the folder's."""
     api_key: str = ""
-    """The key that callers send as `Authorization: Bearer KEY`; empty for none."""
+    """API key that clients send as `Authorization: Bearer KEY`; empty for none."""
     isolation: str = "process"
-    """Where the app runs: in `process`es of its own, or in the `server`'s, which saves the way there and back."""
+    """Where the app runs: in worker processes (`process`) or in the server's process (`server`)."""
     timeout: float = 0.0
-    """Seconds that a call of `infer` may take; 0 for any time. Else `inference_time` of `inferless.yaml`."""
+    """Time limit of a call of `infer`, in seconds; 0 for none. Default: `inference_time` of `inferless.yaml`."""
     container_concurrency: int = 1
-    """How many requests of an app whose `infer` is async are computed at once; one of any other app."""
+    """Concurrent requests of an app with an async `infer`."""
     threads: int = 1
-    """How many requests of a plain app are computed at once, on threads of its process. It must be made for that."""
+    """Concurrent requests of an app without async `infer`, which must be thread-safe then."""
     workers: int = 1
-    """How many processes there are, each with the whole app."""
+    """Number of worker processes, each with the whole app."""
     max_queue: int = 4096
-    """The most requests that wait."""
+    """Most requests in the queue."""
     strict: bool = False
-    """Whether numbers that are out of the range of a declared integer type are refused; else the log warns once."""
+    """Whether to reject integers out of their declared datatype's range; otherwise a warning is logged once."""
     numpy_inputs: bool = False
-    """Whether `infer` gets numpy scalars and arrays; else plain Python values."""
+    """Whether `infer` gets numpy scalars and arrays instead of Python values."""
     reload: bool = False
-    """Whether the app is loaded anew, between two requests, when one of its files has changed."""
+    """Whether to reload the app, between two requests, when one of its files has changed."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the app's processes."""
+    """Environment variables of the app's processes."""
     gpus: str = ""
-    """The devices of each process in turn, as in `0,1`."""
+    """GPU devices assigned to the processes in turn, such as `0,1`."""
     volumes: str = ""
-    """The folder in whose subfolders volumes lie; else /var/nfs-share, where there is one."""
+    """Folder of the volumes; default /var/nfs-share, if present."""
     state: str = ""
-    """The file by which processes of one app know that it is to be loaded anew; not an option."""
+    """Path of the state file; not an option."""
 
     @classmethod
-    def of_options(cls, folder: Path, name: str, options: Mapping[str, Any], **known: Any) -> Settings:
-        """Settings of what the folder says and options say, which are texts where they come of a command line.
+    def of_options(cls, folder: Path, name: str, options: Mapping[str, Any], **defaults: Any) -> Settings:
+        """Reads options, whose values may be strings.
+
+        Args:
+            folder: The app's folder.
+            name: The model's name.
+            options: Options by name; they override the defaults.
+            defaults: Values from the app's files.
 
         Raises:
-            StartupError: there is no such option, or a value is none of its kind.
+            StartupError: an option is unknown or has an invalid value.
         """
         kinds = {one.name: one.type for one in fields(cls) if one.name not in ("folder", "state")}
         given: dict[str, Any] = {}
@@ -66,36 +72,38 @@ class Settings:
             if word not in kinds:
                 raise StartupError(f"inferless: there is no option {option!r}; there are {', '.join(kinds)}")
             given[word] = _read(option, str(kinds[word]), value)
-        environment = {**known.pop("env", {}), **given.pop("env", {})}
-        made = cls(**{"folder": str(folder.resolve()), "name": name, "env": environment, **known, **given})
+        environment = {**defaults.pop("env", {}), **given.pop("env", {})}
+        settings = cls(**{"folder": str(folder.resolve()), "name": name, "env": environment, **defaults, **given})
         for word in ("container_concurrency", "threads", "workers", "max_queue"):
-            if getattr(made, word) < 1:
-                raise StartupError(f"inferless: the option {word!r} must be 1 or more, not {getattr(made, word)}")
-        if made.isolation not in ("process", "server"):
-            raise StartupError(f"inferless: the option 'isolation' must be process or server, not {made.isolation!r}")
-        if made.isolation == "server" and (made.workers > 1 or made.gpus):
+            if getattr(settings, word) < 1:
+                raise StartupError(f"inferless: the option {word!r} must be 1 or more, not {getattr(settings, word)}")
+        if settings.isolation not in ("process", "server"):
+            raise StartupError(
+                f"inferless: the option 'isolation' must be process or server, not {settings.isolation!r}"
+            )
+        if settings.isolation == "server" and (settings.workers > 1 or settings.gpus):
             raise StartupError("inferless: the options 'workers' and 'gpus' are for isolation=process")
-        return made
+        return settings
 
     def with_state(self, path: Path) -> Settings:
-        """The same, with the file by which its processes know that they are to load anew."""
+        """Returns a copy with the path of the state file."""
         return replace(self, state=str(path))
 
     def to_text(self) -> str:
-        """All of it, as a name that `from_text` reads."""
+        """Encodes the settings as hexadecimal JSON, usable within an identifier."""
         return json.dumps(asdict(self)).encode().hex()
 
     @classmethod
     def from_text(cls, text: str) -> Settings:
-        """What `to_text` wrote."""
+        """Decodes the result of `to_text`."""
         return cls(**json.loads(bytes.fromhex(text)))
 
 
 def _read(option: str, kind: str, value: Any) -> Any:
-    """A value of an option, as its kind.
+    """Converts an option's value to the type of its field.
 
     Raises:
-        StartupError: it is none.
+        StartupError: the value is invalid.
     """
     text = str(value).strip()
     try:

@@ -1,4 +1,4 @@
-"""The names of `inferless.api`."""
+"""Public names of `inferless.api`."""
 
 from __future__ import annotations
 

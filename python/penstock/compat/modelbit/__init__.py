@@ -1,4 +1,4 @@
-"""Modelbit's interface: its deployments' folders, REST routes, client and `deploy`. See docs/modelbit.md."""
+"""Modelbit integration: deployment folders, REST routes, client and `deploy`. See docs/modelbit.md."""
 
 from __future__ import annotations
 

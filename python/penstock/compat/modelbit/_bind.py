@@ -1,4 +1,4 @@
-"""The Penstock models of deployments."""
+"""Penstock models of deployments and of the gateway."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from typing import Any
 import numpy as np
 
 from penstock import Batching, Context, Fallback, Model, Processes, Request, Response, Tensor
-from penstock.compat.modelbit._function.worker import OUTPUTS, DirectWorker, JoiningWorker, Worker, joined
-from penstock.compat.modelbit._gateway.gateway import Gate
-from penstock.compat.modelbit._gateway.parse_request import own_routes_of
-from penstock.compat.modelbit._gateway.request_options import MARKS
+from penstock.compat.modelbit._function.worker import OUTPUTS, BatchingWorker, DirectWorker, Worker, compute_batch
+from penstock.compat.modelbit._gateway.gateway import Gateway
+from penstock.compat.modelbit._gateway.parse_request import exact_routes
+from penstock.compat.modelbit._gateway.request_options import OPTION_PATTERNS
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import Deployment
 
-__all__ = ["ABANDONED_AFTER", "gate_model", "model_of"]
+__all__ = ["ABANDONED_AFTER", "deployment_model", "gateway_model"]
 
 ABANDONED_AFTER = 0.2
-"""Seconds that a process may go on with a request that was given up, before it is stopped and started anew."""
-_AT_ONCE = 1024
-"""Requests that wait on one event loop."""
+"""Seconds that a worker process may spend on an abandoned request before it is restarted."""
+_MAX_CONCURRENCY = 1024
+"""Requests in flight per event loop."""
 
 
-def model_of(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..., Any]:
-    """The model that computes a deployment."""
-    if deployment.alone:
-        return _model_alone(deployment, settings, gate)
-    # It takes a request's body, and gives the answer's. Processes can be stopped, and have modules, a working folder
-    # and an environment of their own.
+def deployment_model(deployment: Deployment, settings: Settings, gateway: Gateway) -> Model[..., Any]:
+    """Returns the model that computes a deployment.
+
+    Unless it serves in process, its input is a request body and its output a response body.
+    """
+    if deployment.serves_in_process:
+        return _in_process_model(deployment, settings, gateway)
+    # Processes: they can be killed on timeout, and have their own modules, working directory and environment.
     processes = Processes(settings.workers, abandoned_after=ABANDONED_AFTER, env=deployment.environment())
     common: dict[str, Any] = {
         "name": deployment.model,
@@ -35,86 +37,86 @@ def model_of(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..
         "description": _description(deployment),
         "inputs": [Tensor("body", bytes, [1])],
         "outputs": [Tensor(*one, [1]) for one in zip(OUTPUTS, (bytes, np.int64, bytes), strict=True)],
-        "instances": settings.workers if deployment.here else processes,
+        "instances": settings.workers if deployment.in_process else processes,
     }
     if deployment.direct:
-        fallback = Fallback(gate.name, after=settings.timeout, match_body=MARKS)
-        return Model(DirectWorker, routes=own_routes_of(deployment), fallback=fallback, **common)
-    worker: type = JoiningWorker if deployment.joins else Worker
+        fallback = Fallback(gateway.name, after=settings.timeout, match_body=OPTION_PATTERNS)
+        return Model(DirectWorker, routes=exact_routes(deployment), fallback=fallback, **common)
+    worker: type = BatchingWorker if deployment.batched else Worker
     return Model(
-        _joining_here(deployment, gate) if deployment.here else worker,
-        batching=Batching(max_size=settings.join) if deployment.joins else None,
+        _in_process_batching(deployment, gateway) if deployment.in_process else worker,
+        batching=Batching(max_size=settings.join) if deployment.batched else None,
         **common,
     )
 
 
-def gate_model(name: str, gate: Gate) -> Model[..., Any]:
-    """The model that has the other routes of what runs elsewhere. It only passes on, so one event loop is enough."""
+def gateway_model(name: str, gateway: Gateway) -> Model[..., Any]:
+    """Returns the model of the gateway's routes. It only forwards, so one event loop is enough."""
 
-    class Front:
+    class GatewayHandler:
         async def __call__(self, request: Request, ctx: Context) -> Response:
-            return await gate.answer(request, ctx)
+            return await gateway.handle(request, ctx)
 
         async def close(self) -> None:
-            await gate.finish()
+            await gateway.drain()
 
     return Model(
-        Front,
+        GatewayHandler,
         name=name,
         description="Modelbit's REST interface",
-        routes=gate.routes(),
-        max_concurrency=_AT_ONCE,
+        routes=gateway.routes(),
+        max_concurrency=_MAX_CONCURRENCY,
     )
 
 
-def _model_alone(deployment: Deployment, settings: Settings, gate: Gate) -> Model[..., Any]:
-    """A model that answers requests itself, in the server's process."""
+def _in_process_model(deployment: Deployment, settings: Settings, gateway: Gateway) -> Model[..., Any]:
+    """Returns a model that calls the function in the server's process, without the gateway's model."""
 
-    class Loaded:
+    class LoadedFunction:
         def __init__(self) -> None:
-            gate.here.load(deployment)
+            gateway.functions.load(deployment)
 
-    class Plain(Loaded):
+    class SyncHandler(LoadedFunction):
         def __call__(self, request: Request, ctx: Context) -> Response:
-            return gate.answer_now(request, ctx)
+            return gateway.handle_sync(request, ctx)
 
         def close(self) -> None:
-            gate.leave_now(deployment)
+            gateway.unload(deployment)
 
-    class Waiting(Loaded):
+    class AsyncHandler(LoadedFunction):
         async def __call__(self, request: Request, ctx: Context) -> Response:
-            return await gate.answer_soon(request, ctx)
+            return await gateway.handle_async(request, ctx)
 
         async def close(self) -> None:
-            await gate.finish()
-            gate.here.leave(deployment)
+            await gateway.drain()
+            gateway.functions.unload(deployment)
 
-    waits = deployment.waits and deployment.columns is None
-    options: dict[str, Any] = {"max_concurrency": _AT_ONCE} if waits else {"instances": settings.workers}
+    is_async = deployment.is_async and deployment.columns is None
+    options: dict[str, Any] = {"max_concurrency": _MAX_CONCURRENCY} if is_async else {"instances": settings.workers}
     return Model(
-        Waiting if waits else Plain,
+        AsyncHandler if is_async else SyncHandler,
         name=deployment.model,
         version=deployment.version,
         description=_description(deployment),
-        routes=gate.routes_of(deployment),
+        routes=gateway.routes_of(deployment),
         **options,
     )
 
 
-def _joining_here(deployment: Deployment, gate: Gate) -> type:
-    """What joins requests in the server's process."""
+def _in_process_batching(deployment: Deployment, gateway: Gateway) -> type:
+    """Returns a handler that computes batches of requests in the server's process."""
 
-    class Joining:
+    class BatchingHandler:
         def __init__(self) -> None:
-            self._runner = gate.here.load(deployment)
+            self._runner = gateway.functions.load(deployment)
 
         def __call__(self, body: Any, ctx: Context) -> Any:
-            return joined(self._runner, body, ctx)
+            return compute_batch(self._runner, body, ctx)
 
         def close(self) -> None:
-            gate.here.leave(deployment)
+            gateway.functions.unload(deployment)
 
-    return Joining
+    return BatchingHandler
 
 
 def _description(deployment: Deployment) -> str:

@@ -1,4 +1,4 @@
-"""Checks deployments before they are served, for `penstock check`."""
+"""Checks of deployments before they are served, for `penstock check`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock import StartupError
-from penstock.compat.modelbit._function.source import function_of
+from penstock.compat.modelbit._function.source import load_in_worker
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import Deployment
-from penstock.compat.modelbit._spec.folders import fill
-from penstock.compat.modelbit._spec.table import Table
+from penstock.compat.modelbit._spec.folders import fill_table
+from penstock.compat.modelbit._spec.table import DeploymentTable
 
 __all__ = ["check", "main"]
 
 
 def check(path: Path) -> list[str]:
-    """What is wrong with a path, a sentence each. The code of deployments is imported, in processes of its own."""
+    """Returns the problems of a path, one sentence each. Imports each deployment's code in a process."""
     try:
         if path.is_file():
             return []
-        table = Table()
-        fill(table, path, Settings(), "")
+        table = DeploymentTable()
+        fill_table(table, path, Settings(), "")
     except StartupError as error:
         return [str(error)]
     problems = []
     for one in table.all():
         for file in sorted(Path(one.folder).rglob("*.pkl")):
-            if _is_stub(file):
-                problems.append(f"{file} stands for a file that is not here: clone the repository with its files")
-        program = "from penstock.compat.modelbit import _check; _checking.main()"
+            if _is_placeholder(file):
+                problems.append(f"{file} is a placeholder of a missing file: clone the repository with its files")
+        program = "from penstock.compat.modelbit import _check; _check.main()"
         done = subprocess.run(  # noqa: S603 - the path that is checked is code, and trusted
             [sys.executable, "-c", program],
             env=_environment(one.environment()),
@@ -54,18 +54,18 @@ def check(path: Path) -> list[str]:
 
 
 def main() -> None:
-    """Imports this process's deployment; the last line of standard error says why it cannot be."""
-    deployment = Deployment.of_this_process()
+    """Imports the deployment of this process. On failure the last line of standard error is the reason."""
+    deployment = Deployment.of_process()
     assert deployment is not None
     try:
-        function_of(deployment)
+        load_in_worker(deployment)
     except Exception as error:
         print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(1)
 
 
-def _is_stub(file: Path) -> bool:
-    """Whether a file only says where the real one is: text of YAML instead of a pickle."""
+def _is_placeholder(file: Path) -> bool:
+    """Returns whether a file is YAML that refers to the real file, not a pickle."""
     with file.open("rb") as opened:
         return opened.read(20).startswith((b"_file", b"file:", b"contentHash"))
 

@@ -1,11 +1,11 @@
-"""Detects deployments and scripts that deploy."""
+"""Detection of deployments and of scripts that deploy."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from penstock.compat.modelbit._spec.folders import folders, is_deployment, is_repository
+from penstock.compat.modelbit._spec.folders import find_folders, is_deployment, is_repository
 from penstock.integrations import Finding
 
 __all__ = ["detect"]
@@ -15,12 +15,12 @@ _IMPORTS = re.compile(r"^\s*(?:import modelbit|from modelbit import)\b", re.MULT
 
 
 def detect(path: Path) -> Finding | None:
-    """Whether a path is a deployment's folder, a repository of them, or a script that deploys. Runs nothing of it."""
+    """Recognizes a deployment's folder, a repository, or a script that deploys, without running its code."""
     if path.is_dir():
         if is_deployment(path):
             return Finding("modelbit", "it has source.py, and metadata.yaml with a mainFunction", 95)
         if is_repository(path):
-            names = sorted({one.name for one in folders(path)})
+            names = sorted({one.name for one in find_folders(path)})
             shown = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
             return Finding("modelbit", f"it has deployments/ with {shown}", 95)
         return None

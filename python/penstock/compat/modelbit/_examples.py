@@ -1,4 +1,4 @@
-"""Requests to try, as they are shown at the start."""
+"""Example requests, shown at the start, and the example of `penstock init`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from typing import Any
 from penstock import Model
 from penstock.compat.modelbit._spec.deployment import Deployment
 from penstock.compat.modelbit._spec.metadata import read_metadata
-from penstock.compat.modelbit._spec.table import Table
+from penstock.compat.modelbit._spec.table import DeploymentTable
 
-__all__ = ["greeting", "scaffold", "to_greet"]
+__all__ = ["greeting", "remember_table", "scaffold"]
 
 _MOST = 3
+"""Examples shown at the start."""
 _VALUES = {"int": 1, "float": 1.5, "str": "text", "bool": True, "dict": {"key": 1}, "list": [1], "None": None}
-_TABLES: weakref.WeakKeyDictionary[Model[..., Any], Table] = weakref.WeakKeyDictionary()
+_TABLES: weakref.WeakKeyDictionary[Model[..., Any], DeploymentTable] = weakref.WeakKeyDictionary()
 
 
-def to_greet(models: Sequence[Model[..., Any]], table: Table) -> list[Model[..., Any]]:
-    """The models, of which `greeting` knows then what they serve."""
+def remember_table(models: Sequence[Model[..., Any]], table: DeploymentTable) -> list[Model[..., Any]]:
+    """Records the table of the first model, the gateway's, for `greeting`. Returns the models."""
     _TABLES[models[0]] = table
     return [*models]
 
 
 def greeting(models: Sequence[Model[..., Any]], url: str) -> list[str]:
-    """A request to each deployment's latest version, as shell lines; to the first few, where there are many."""
+    """Returns a curl command for the latest version of each deployment, of the first `_MOST`."""
     tables = [table for one in models if (table := _TABLES.get(one)) is not None]
     deployments = [latest for table in tables for name in table.names for latest in [_latest(table, name)]]
     return [
@@ -39,14 +40,14 @@ def greeting(models: Sequence[Model[..., Any]], url: str) -> list[str]:
     ]
 
 
-def _latest(table: Table, name: str) -> Deployment:
-    branches = {branch: versions for branch, versions, _ in table.of(name)}
+def _latest(table: DeploymentTable, name: str) -> Deployment:
+    branches = {branch: versions for branch, versions, _ in table.branches(name)}
     versions = branches.get("main") or next(iter(branches.values()))
     return versions[max(versions)]
 
 
 def _arguments(deployment: Deployment) -> list[Any]:
-    """Arguments of the types that its metadata names."""
+    """Returns example arguments of the types in the metadata."""
     if deployment.columns is not None:
         return [{one.name: _of_dtype(one.dtype or "") for one in deployment.columns}]
     metadata = read_metadata(Path(deployment.folder) / "metadata.yaml")
@@ -63,7 +64,7 @@ def _of_dtype(dtype: str) -> Any:
 
 
 def scaffold(folder: Path) -> list[Path]:
-    """Writes a first example: a repository with one deployment."""
+    """Writes an example repository with one deployment. Returns its files."""
     home = folder / "deployments" / "doubler"
     home.mkdir(parents=True, exist_ok=True)
     written = []
@@ -77,7 +78,7 @@ _EXAMPLE = {
     "source.py": """import modelbit
 
 
-# The function that answers: each row of a request is a call.
+# The served function: called once per row of a request.
 def doubler(half: float):
     return half * 2
 """,

@@ -1,4 +1,4 @@
-"""Image requirements of deployments, for `penstock build`."""
+"""Images of deployments, for `penstock build`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock import StartupError
-from penstock.compat.modelbit._spec.folders import Found, folders, is_deployment, root_of
+from penstock.compat.modelbit._spec.folders import DeploymentFolder, find_folders, is_deployment, repository_root
 from penstock.compat.modelbit._spec.metadata import Metadata, read_metadata
 from penstock.images import ImageSpec
 
@@ -18,19 +18,19 @@ _NOT_IN_IMAGES = {"secrets.yaml", "__pycache__", ".git", ".penstock"}
 
 
 def describe(path: Path) -> ImageSpec:
-    """What an image of a path needs: of several deployments, all that any of them does.
+    """Returns the image requirements of a path: the union of its deployments'.
 
     Raises:
-        StartupError: deployments want what does not go together.
+        StartupError: there are no deployments, or their requirements conflict.
     """
-    found = folders(path)
+    found = find_folders(path)
     if not found:
         raise StartupError(
-            f"{path} has no deployments of which an image could be made; a script is to be deployed first"
+            f"{path} has no deployments to build an image of; run the script and build the folder it writes"
         )
     metadata = {one.folder: read_metadata(one.folder / "metadata.yaml") for one in found}
     system = {name for one in metadata.values() for name in one.system_packages}
-    # Where it would lie in a repository, so that what lies beside it is found.
+    # A deployment keeps its place in the repository, so that it finds `common/` and `registry/`.
     target = f"deployments/{path.resolve().name}" if is_deployment(path) else path.resolve().name
     return ImageSpec(
         base_image=_only("baseImage", {one.base_image for one in metadata.values()}),
@@ -45,13 +45,15 @@ def describe(path: Path) -> ImageSpec:
 
 
 def _only(key: str, values: set[str | None]) -> str | None:
-    wanted = sorted(one for one in values if one is not None)
-    if len(wanted) > 1:
-        raise StartupError(f"deployments want {key} {' and '.join(wanted)}: one image has one; build them one by one")
-    return wanted[0] if wanted else None
+    distinct = sorted(one for one in values if one is not None)
+    if len(distinct) > 1:
+        raise StartupError(
+            f"{key}: got {' and '.join(distinct)}, expected one value per image; build the deployments one by one"
+        )
+    return distinct[0] if distinct else None
 
 
-def _requirements(found: list[Found], metadata: Mapping[Path, Metadata]) -> list[str]:
+def _requirements(found: list[DeploymentFolder], metadata: Mapping[Path, Metadata]) -> list[str]:
     lines: dict[str, None] = {}
     for one in found:
         file = one.folder / "requirements.txt"
@@ -65,10 +67,10 @@ def _requirements(found: list[Found], metadata: Mapping[Path, Metadata]) -> list
 
 
 def _files(path: Path, target: str) -> tuple[tuple[Path, str], ...]:
-    """What an image has: all but secrets, which everybody who has the image could read."""
+    """Returns the image's files with their paths: all but secrets, which anyone with the image could read."""
     files = [(one, f"{target}/{one.name}") for one in sorted(path.iterdir()) if one.name not in _NOT_IN_IMAGES]
-    root = root_of(path) if is_deployment(path) else None
+    root = repository_root(path) if is_deployment(path) else None
     if root is not None:
-        beside = ((root / name, name) for name in ("common", "registry"))
-        files += [(here, there) for here, there in beside if here.is_dir()]
+        shared = ((root / name, name) for name in ("common", "registry"))
+        files += [(source, target_name) for source, target_name in shared if source.is_dir()]
     return tuple(files)

@@ -1,16 +1,17 @@
-"""What a request's `data` means: which calls it stands for."""
+"""Request bodies: the calls that `data` stands for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NoReturn
 
-from penstock.compat.modelbit._function.json_codec import loads
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit._json_codec import loads
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["Calls", "body_of", "calls_of", "shown"]
+__all__ = ["Calls", "format_value", "is_single", "parse_body", "parse_calls"]
 
 
 @dataclass(slots=True)
@@ -18,82 +19,87 @@ class Calls:
     """The calls of one request."""
 
     rows: list[list[Any]]
-    """Each `[id, argument, ...]`; a single call has one here, whose id is its number."""
+    """Each `[id, argument, ...]`. A single call is one row with the id 0."""
     batch: bool = True
 
     @property
     def ids(self) -> list[Any]:
-        """The rows' ids, in the order of the request."""
+        """The rows' ids, in request order."""
         return [row[0] for row in self.rows]
 
-    def where(self, place: int) -> str:
-        """The beginning of a message about one of the calls."""
-        return f"row id {shown(self.rows[place][0])}: " if self.batch else ""
+    def location(self, index: int) -> str:
+        """Returns the prefix of an error message about one row; empty for a single call."""
+        return f"row id {format_value(self.rows[index][0])}: " if self.batch else ""
 
 
-def body_of(body: bytes) -> dict[str, Any]:
-    """A request's body: JSON, whatever its content type says.
+def is_single(headers: Mapping[str, str]) -> bool:
+    """Returns whether the header X-Single marks `data` as one argument, whatever its form."""
+    return headers.get("x-single", "").lower() == "true"
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Parses a body as JSON, whatever its content type.
 
     Raises:
-        BadCall: it is not what the integration takes.
+        RequestError: the body is not a JSON object with the key `data`.
     """
     try:
         parsed = loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadCall(f'the body is not JSON ({error}); expected {{"data": ...}}') from None
+        raise RequestError(f'the body is not JSON ({error}); expected {{"data": ...}}') from None
     if not isinstance(parsed, dict) or "data" not in parsed:
-        raise BadCall(f'the body must be an object with the key "data", not {shown(parsed)}')
+        raise RequestError(f'the body must be an object with the key "data", not {format_value(parsed)}')
     return parsed
 
 
-def calls_of(data: Any, *, single: bool = False) -> Calls:
-    """The calls that `data` stands for.
+def parse_calls(data: Any, *, single: bool = False) -> Calls:
+    """Returns the calls that `data` stands for.
 
-    A list whose first element is a list is a batch of rows `[id, argument, ...]`; any other list has the arguments of
-    one call; all else is the only argument of one call.
+    A list whose first element is a list is a batch of rows `[id, argument, ...]`. Any other list has the arguments of
+    one call. Any other value is the only argument of one call.
 
     Args:
-        data: What the request has under that key.
-        single: Whether `data` is one argument, whatever it looks like.
+        data: The value of the body's key `data`.
+        single: Whether `data` is one argument, whatever its form.
 
     Raises:
-        BadCall: a batch has something else than rows, or `data` is nested twice.
+        RequestError: an element of a batch is not a row, or `data` is nested twice.
     """
     if single:
         return Calls([[0, data]], batch=False)
     if isinstance(data, dict) and len(data) == 1 and "data" in data:
-        raise BadCall('"data" is nested twice: send {"data": ...}, not {"data": {"data": ...}}')
+        raise RequestError('"data" is nested twice: send {"data": ...}, not {"data": {"data": ...}}')
     if not isinstance(data, list):
         return Calls([[0, data]], batch=False)
     if not data:
         return Calls([])
     if not isinstance(data[0], list):
         return Calls([[0, *data]], batch=False)
-    # All rows at once, without a step of Python for each.
+    # Checks all rows at once: no Python bytecode per row on the success path.
     if {*map(type, data)} != {list} or not all(data) or {list, dict} & {*map(type, map(_ID, data))}:
-        _refuse(data)
+        _reject(data)
     return Calls(data)
 
 
-def _refuse(data: list[Any]) -> NoReturn:
-    """Says which row is none."""
-    for place, row in enumerate(data):
+def _reject(data: list[Any]) -> NoReturn:
+    """Raises the error for the first invalid row."""
+    for index, row in enumerate(data):
         if not isinstance(row, list):
-            raise BadCall(
-                f"row {place} of data is {shown(row)}, expected a list [id, argument, ...] like the first row"
+            raise RequestError(
+                f"row {index} of data is {format_value(row)}, expected a list [id, argument, ...] like the first row"
             )
         if not row:
-            raise BadCall(f"row {place} of data is empty, expected [id, argument, ...]")
+            raise RequestError(f"row {index} of data is empty, expected [id, argument, ...]")
         if isinstance(row[0], (list, dict)):
-            raise BadCall(
-                f"row {place} of data has the id {shown(row[0])}, expected a number, a text or null; "
+            raise RequestError(
+                f"row {index} of data has the id {format_value(row[0])}, expected a number, a text or null; "
                 "each row is [id, argument, ...]"
             )
-    raise AssertionError("all of them are rows")
+    raise AssertionError("all rows are valid")
 
 
-def shown(value: Any) -> str:
-    """A value for a message: short, as JSON."""
+def format_value(value: Any) -> str:
+    """Returns a value for an error message: as JSON, at most 60 characters."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):

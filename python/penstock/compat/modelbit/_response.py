@@ -1,24 +1,33 @@
-"""How a request is run whose caller wishes nothing else, and how its answer is sent."""
+"""Responses of a deployment's function, as JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from dataclasses import dataclass
 
 from penstock import Response
-from penstock.compat.modelbit._function.runner import Answer
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["JSON", "given", "usual"]
+__all__ = ["JSON", "FunctionResponse", "error_response", "to_response"]
 
 JSON = "application/json"
-_ONE_BY_ONE: dict[str, Any] = {}
-_SINGLE: dict[str, Any] = {"single": True}
 
 
-def usual(single: bool) -> dict[str, Any]:
-    """What a runner is told of such a request, whose data may be one argument, whatever it looks like."""
-    return _SINGLE if single else _ONE_BY_ONE
+@dataclass(slots=True)
+class FunctionResponse:
+    """The response to one request."""
+
+    body: bytes
+    status: int = 200
+    record: bytes = b""
+    """The rows of its log entry, as JSON; empty if the request is not logged."""
 
 
-def given(answer: Answer) -> Response:
-    """An answer as it is sent."""
-    return Response(answer.body, status=answer.status, content_type=JSON)
+def error_response(error: RequestError) -> FunctionResponse:
+    """Returns the response to a request that failed."""
+    return FunctionResponse(json.dumps({"error": str(error)}).encode(), error.status)
+
+
+def to_response(response: FunctionResponse) -> Response:
+    """Returns the HTTP response."""
+    return Response(response.body, status=response.status, content_type=JSON)

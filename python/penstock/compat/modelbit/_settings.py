@@ -1,4 +1,4 @@
-"""How deployments are served: the options of `penstock serve PATH --option NAME=VALUE`, and of `Workspace`."""
+"""Options of the integration: those of `penstock serve PATH --option NAME=VALUE`, and of `Workspace`."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """How deployments are served."""
+    """Options of the integration."""
 
     isolation: str = "process"
-    """Where functions run: `process` for processes of their own, `server` for threads of the server's."""
+    """Where functions run: in worker processes (`process`) or in threads of the server's process (`server`)."""
     workers: int = 1
-    """Processes or threads of each version: how many requests it computes at once."""
+    """Processes or threads per version, each of which computes one request at a time."""
     timeout: float = 300.0
-    """Seconds that a request may take; `timeout_seconds` of a request lowers it."""
+    """Time limit of a request, in seconds; its `timeout_seconds` may lower it."""
     webhook_timeout: float = 900.0
-    """The same of a request whose answer goes to a webhook."""
+    """Time limit of a request with a webhook, in seconds."""
     join: int = 0
-    """In DataFrame mode, how many waiting requests may share one call; 0 for a call for each."""
+    """In DataFrame mode, the most waiting requests that share a call; 0 for one call per request."""
     split_rows: int = 64
-    """With several workers, the least rows of a batch that each gets of it; 0 to leave batches whole."""
+    """With several workers, the least rows per worker of a split batch; 0 to leave batches whole."""
     keys: tuple[str, ...] = ()
-    """The API keys; none means that nothing is looked at. Also MB_API_KEYS, with commas."""
+    """API keys, separated by commas; empty disables the check. Default: MB_API_KEYS."""
     require_key: bool = True
-    """Whether a key must be sent, where there are keys. One that is sent is looked at in any case."""
+    """Whether a request without a key is rejected. A key that is sent is always checked."""
     webhooks: tuple[str, ...] = ()
-    """The hosts that answers may be posted to; `*` for all with https. None: webhooks are refused."""
+    """Hosts that responses may be posted to; `*` for all hosts with https. Empty disables webhooks."""
     links: str = ""
-    """The folder for answers that are fetched by a link; empty for one that ends with the server."""
+    """Folder of linked responses; empty for a temporary folder."""
     link_seconds: float = 3600.0
-    """How long a link is valid."""
+    """Validity of a link, in seconds."""
     public_url: str = ""
-    """How callers reach the server, for links; empty for the host that they asked."""
+    """Base URL of links; empty for the host of the request."""
     log: str = ""
-    """The file that gets a line of JSON for each request; empty for none."""
+    """File of the request log, one line of JSON per request; empty for none."""
     images: str = ""
-    """The folder for images that functions log; empty for none."""
+    """Folder for images that functions log; empty to drop them."""
     secrets: str = ""
-    """A YAML or JSON file with secrets by name; empty for `secrets.yaml` beside the deployments, if it is there."""
+    """YAML or JSON file of secrets by name; empty for `secrets.yaml` of the repository, if present."""
     tracebacks: bool = False
-    """Whether callers see tracebacks of what functions raise."""
+    """Whether clients see tracebacks."""
     nan: str = "null"
-    """What becomes of NaN and infinities in answers: `null`, or `error`."""
+    """Treatment of NaN and infinities in results: `null` or `error`."""
     extra: str = "drop"
-    """What becomes of columns that a frame does not have: `drop` or `error`."""
+    """Treatment of undeclared columns: `drop` or `error`."""
 
     @property
-    def times_out(self) -> bool:
-        """Whether the limit of time was chosen: then it is kept at any cost."""
+    def has_timeout(self) -> bool:
+        """Whether the time limit was set. A call in process is then made through an event loop, which enforces it."""
         return self.timeout != type(self).timeout
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        """Settings of options, whose values may be texts.
+        """Reads options, whose values may be strings.
 
         Raises:
-            ConfigError: there is no such option, or not with such a value.
+            ConfigError: an option is unknown or has an invalid value.
         """
         known = {one.name: one for one in fields(cls)}
         values: dict[str, Any] = {}
@@ -89,13 +89,13 @@ class Settings:
 
 
 def _read(name: str, value: Any, default: Any) -> Any:
-    """A value of the type that its default has."""
+    """Converts a value to the type of its default."""
     try:
         if isinstance(default, bool):
             return value if isinstance(value, bool) else _SWITCHES[str(value).lower()]
         if isinstance(default, tuple):
-            given = value.split(",") if isinstance(value, str) else value
-            return tuple(text for one in given if (text := str(one).strip()))
+            items = value.split(",") if isinstance(value, str) else value
+            return tuple(text for one in items if (text := str(one).strip()))
         if isinstance(value, bool):
             raise ValueError
         return type(default)(value)

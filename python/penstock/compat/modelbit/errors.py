@@ -1,23 +1,23 @@
-"""What goes wrong, as whoever calls sees it."""
+"""Exceptions of the client and of request handling."""
 
 from __future__ import annotations
 
-__all__ = ["BadCall", "ModelbitError", "UserFacingError"]
+__all__ = ["ModelbitError", "RequestError", "UserFacingError"]
 
 
 class ModelbitError(Exception):
-    """Something could not be done."""
+    """Base class of the client's errors."""
 
 
 class UserFacingError(ModelbitError):
-    """Something could not be done, and the message says to the user why."""
+    """An error whose message is meant for the user."""
 
 
-class BadCall(Exception):
-    """A request cannot be answered; the text is for its caller.
+class RequestError(Exception):
+    """A request that cannot be answered; its message is sent to the client.
 
     Args:
-        text: What was given, and what is expected.
+        text: The value received and the one expected.
         status: The HTTP status.
     """
 

@@ -1,4 +1,4 @@
-"""What deployments' code finds in `import modelbit`."""
+"""Functions for the code of deployments, as of `import modelbit`."""
 
 from __future__ import annotations
 
@@ -32,53 +32,53 @@ __all__ = [
     "trace",
 ]
 
-_here = {"branch": MAIN}
+_state = {"branch": MAIN}
 
 
 def in_modelbit() -> bool:
-    """Whether a deployment's code asks."""
+    """Returns whether the calling code is a deployment's."""
     return Deployment.current() is not None
 
 
 def get_deployment_info() -> dict[str, Any]:
-    """The name, version and branch of the deployment whose code asks."""
+    """Returns the name, version and branch of the running deployment."""
     here = Deployment.current()
     if here is None:
-        print("get_deployment_info: this is no deployment's code")
+        print("get_deployment_info: not called by the code of a deployment")
     return {
-        "branch": here.branch if here else _here["branch"],
+        "branch": here.branch if here else _state["branch"],
         "name": here.name if here else None,
         "version": str(here.version) if here else None,
     }
 
 
 def get_branch() -> str:
-    """The branch that is deployed to, or of the deployment whose code asks."""
+    """Returns the branch of the running deployment; outside one, the branch to deploy to."""
     here = Deployment.current()
-    return here.branch if here else _here["branch"]
+    return here.branch if here else _state["branch"]
 
 
 def switch_branch(branch: str) -> None:
-    """Has later calls mean another branch."""
-    _here["branch"] = branch
+    """Sets the branch of later calls."""
+    _state["branch"] = branch
 
 
 def load_value(name: str, restoreClass: type | None = None) -> Any:
-    """What a pickle of the deployment's own folder holds.
+    """Loads a pickle of the deployment's folder.
 
-    Such files are code: as trusted as source.py beside them. Nothing that came over the network is read so, and no file
-    outside of the folder.
+    Pickles are code, as trusted as source.py in the same folder. Files outside the folder, and data from the network,
+    are never unpickled.
 
     Args:
-        name: The file, from the deployment's folder on, such as "data/model.pkl".
-        restoreClass: Not needed here.
+        name: Path of the file relative to the deployment's folder, such as "data/model.pkl".
+        restoreClass: Accepted and unused.
 
     Raises:
-        UserFacingError: there is no such file in the folder.
+        UserFacingError: the folder has no such file.
     """
     here = Deployment.current()
     try:
-        path = here.inside(name) if here else _beside_main(name)
+        path = here.resolve(name) if here else _next_to_main(name)
         return pickles.read(path)
     except ValueError as error:
         raise UserFacingError(str(error)) from None
@@ -87,8 +87,8 @@ def load_value(name: str, restoreClass: type | None = None) -> Any:
 
 
 def save_value(obj: Any, filepath: str) -> None:
-    """Pickles an object to a file, for `load_value`: in a deployment below its folder, if no other is named."""
-    pickles.write(obj, _where(filepath))
+    """Pickles an object to a file for `load_value`. In a deployment, a relative path starts at its folder."""
+    pickles.write(obj, _resolve(filepath))
 
 
 def get_secret(
@@ -98,21 +98,21 @@ def get_secret(
     encoding: str = "utf8",
     ignore_missing: bool = False,
 ) -> str:
-    """A secret: of the file of secrets, or else the environment variable of that name.
+    """Returns a secret from the secrets file, else from the environment variable of that name.
 
     Args:
-        name: Its name.
-        deployment: Whose secret; its own by default.
-        branch: Of which branch; its own by default.
-        encoding: Of no account here: the file is UTF-8.
-        ignore_missing: Whether one that is not there is an empty text.
+        name: Name of the secret.
+        deployment: Accepted and unused: all deployments share the secrets.
+        branch: Accepted and unused.
+        encoding: Accepted and unused: the file is UTF-8.
+        ignore_missing: Whether to return an empty string for a missing secret.
 
     Raises:
-        UserFacingError: there is none.
+        UserFacingError: the secret is missing.
     """
     here = Deployment.current()
-    place = here.secrets if here else os.environ.get("MB_SECRETS", "")
-    found = _secret(Path(place), name) if place else None
+    file = here.secrets if here else os.environ.get("MB_SECRETS", "")
+    found = _secret(Path(file), name) if file else None
     if found is None:
         found = os.environ.get(name)
     if found is None:
@@ -123,10 +123,10 @@ def get_secret(
 
 
 def get_model(name: str, file: str | None = None, branch: str | None = None) -> Any:
-    """A model of the registry: `registry/NAME.pkl` beside `deployments/`.
+    """Loads a model of the registry: the repository's `registry/NAME.pkl`.
 
     Raises:
-        UserFacingError: there is none.
+        UserFacingError: the model is missing.
     """
     if file is not None:
         raise UserFacingError("models that are files are not in a local registry; give the pickle's name")
@@ -139,10 +139,10 @@ def get_models(
     files: dict[str, str] | None = None,
     branch: str | None = None,
 ) -> dict[str, Any]:
-    """Models of the registry by name: those that are named, or whose names begin so.
+    """Loads models of the registry by names, or all whose names start with a prefix.
 
     Raises:
-        UserFacingError: one that is named is not there.
+        UserFacingError: a named model is missing.
     """
     if files is not None:
         raise UserFacingError("models that are files are not in a local registry; give the pickles' names")
@@ -155,10 +155,12 @@ def get_models(
 
 
 def log_image(obj: Any) -> None:
-    """Writes an image into the folder of the setting `images`, named in the request log; without it, does nothing.
+    """Writes an image into the folder of the option `images` and its name into the request log.
+
+    Does nothing without that option.
 
     Args:
-        obj: Anything with a `save` (of Pillow) or a `savefig` (of matplotlib), or a path of an image.
+        obj: An object with `save` (Pillow) or `savefig` (matplotlib), or the path of an image.
     """
     here, captured = Deployment.current(), capture.current()
     if here is None or not here.images:
@@ -169,7 +171,7 @@ def log_image(obj: Any) -> None:
     if hasattr(obj, "savefig") or hasattr(obj, "save"):
         (obj.savefig if hasattr(obj, "savefig") else obj.save)(path)
     elif isinstance(obj, (str, os.PathLike)):
-        source = _where(obj)
+        source = _resolve(obj)
         path = path.with_suffix(source.suffix or ".png")
         path.write_bytes(source.read_bytes())
     else:
@@ -180,22 +182,22 @@ def log_image(obj: Any) -> None:
 
 @contextlib.contextmanager
 def trace(name: str) -> Iterator[None]:
-    """Says on standard output how long the block took, so that the request log has it."""
-    began = time.monotonic()
+    """Prints the duration of the block; the request log has standard output."""
+    started = time.monotonic()
     try:
         yield
     finally:
-        print(f"{name}: {(time.monotonic() - began) * 1000:.1f} ms")
+        print(f"{name}: {(time.monotonic() - started) * 1000:.1f} ms")
 
 
 @contextlib.contextmanager
 def setup(name: str) -> Iterator[None]:
-    """Marks code that is run once, when the deployment starts. Here it is only run."""
+    """Marks code that runs once, when the deployment starts. Has no effect here."""
     yield
 
 
 def parseArg(s: str) -> Any:
-    """What a text stands for: JSON, or else itself."""
+    """Parses a string as JSON; returns it unchanged if it is not JSON."""
     try:
         return json.loads(s)
     except ValueError:
@@ -203,7 +205,7 @@ def parseArg(s: str) -> Any:
 
 
 def login(branch: str | None = None, region: str | None = None) -> Any:
-    """Gives this module: there is nobody to log in to."""
+    """Returns this module. There is no account to log in to."""
     if branch is not None:
         switch_branch(branch)
     return sys.modules["penstock.compat.modelbit"]
@@ -224,13 +226,13 @@ def _secret(path: Path, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _where(name: str | os.PathLike[str]) -> Path:
-    """A file as a deployment names it: where its function runs in the server, that works in another folder."""
+def _resolve(name: str | os.PathLike[str]) -> Path:
+    """Returns a path relative to the deployment's folder: the server's working directory is another."""
     here = Deployment.current()
     return Path(here.folder if here else "") / name
 
 
-def _beside_main(name: str) -> Path:
+def _next_to_main(name: str) -> Path:
     path = Path(name)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return path if path.exists() or main is None else Path(main).parent / name

@@ -1,4 +1,4 @@
-"""`Workspace`: deployments of this process, and the server that answers for them."""
+"""`Workspace`: deployments of this process and their server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from penstock import Model, Server
 from penstock.compat.modelbit import runtime
-from penstock.compat.modelbit._bind import gate_model, model_of
-from penstock.compat.modelbit._examples import to_greet
-from penstock.compat.modelbit._gateway.gateway import Gate
+from penstock.compat.modelbit._bind import deployment_model, gateway_model
+from penstock.compat.modelbit._examples import remember_table
+from penstock.compat.modelbit._gateway.gateway import Gateway
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import Deployment
-from penstock.compat.modelbit._spec.folders import fill
-from penstock.compat.modelbit._spec.table import Table, check_name
-from penstock.compat.modelbit._spec.temporary_folder import own_folder
-from penstock.compat.modelbit._spec.write_folder import Wanted, name_of, write
+from penstock.compat.modelbit._spec.folders import fill_table
+from penstock.compat.modelbit._spec.table import DeploymentTable, check_name
+from penstock.compat.modelbit._spec.temporary_folder import temporary_folder
+from penstock.compat.modelbit._write_folder import DeployOptions, function_name, write_folder
 from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = ["Deployed", "Workspace", "current", "deploy", "use"]
@@ -30,25 +30,24 @@ _Files = str | Sequence[str] | Mapping[str, str] | None
 
 @dataclass(frozen=True)
 class Deployed:
-    """What `deploy` gives."""
+    """The result of `deploy`."""
 
     name: str
     version: int
     branch: str
     folder: Path
-    """Where it lies: a deployment's folder, as `penstock serve` and `penstock build` take it."""
+    """The deployment's folder, for `penstock serve` and `penstock build`."""
     url: str | None
-    """Where it is asked; None if no server runs."""
+    """URL of the version; None if no server runs."""
 
 
 class Workspace:
-    """Deployments of this process, and the server that answers for them.
+    """Deployments of this process and their server.
 
     Args:
-        folder: Where deployments are written, and what is there already is served; None for a folder that ends with
-            the process.
-        address: Where the server listens; port 0 for any.
-        options: See `Settings`.
+        folder: Folder that deployments are written to; those already in it are served. None for a temporary folder.
+        address: Address of the server; port 0 for any.
+        options: Fields of `Settings`.
 
     Example:
         >>> with Workspace(address="127.0.0.1:0") as workspace:
@@ -57,24 +56,24 @@ class Workspace:
     """
 
     def __init__(self, folder: str | Path | None = None, *, address: str = "127.0.0.1:5000", **options: Any) -> None:
-        self.folder = own_folder("penstock-modelbit-") if folder is None else Path(folder)
+        self.folder = temporary_folder("penstock-modelbit-") if folder is None else Path(folder)
         self._address, self._settings = address, Settings.of(options)
         self._token, self._lock = secrets.token_hex(16), threading.RLock()
-        self._table = Table()
-        self._gate = Gate("modelbit", self._table, self._settings)
+        self._table = DeploymentTable()
+        self._gateway = Gateway("modelbit", self._table, self._settings)
         self._server: Server | None = None
         if folder is not None and (self.folder / "deployments").is_dir():
-            fill(self._table, self.folder, self._settings, self._token)
+            fill_table(self._table, self.folder, self._settings, self._token)
 
     @property
     def url(self) -> str:
-        """Where the server is asked; it is started if it does not run."""
+        """Base URL of the server; starts it if it does not run."""
         return self.start().http_url
 
     def models(self) -> list[Model[..., Any]]:
-        """What a server of one's own would serve."""
-        models = [model_of(one, self._settings, self._gate) for one in self._table.all()]
-        return to_greet([gate_model("modelbit", self._gate), *models], self._table)
+        """Returns the models, for a `Server` of your own."""
+        models = [deployment_model(one, self._settings, self._gateway) for one in self._table.all()]
+        return remember_table([gateway_model("modelbit", self._gateway), *models], self._table)
 
     def start(self) -> Server:
         """Starts the server, if it does not run."""
@@ -101,14 +100,14 @@ class Workspace:
         self.stop()
 
     def alias(self, name: str, alias: str, version: int, branch: str | None = None) -> None:
-        """Has an alias stand for a version, whatever it stood for before."""
+        """Sets the version of an alias."""
         self._table.alias(name, alias, version, branch or runtime.get_branch())
 
-    def deploy(self, function: Callable[..., Any], name: str | None = None, **wanted: Any) -> Deployed:
-        """Serves a function, as the next version of its name. Versions before it go on. Takes what `deploy` takes."""
-        name = name or name_of(function)
+    def deploy(self, function: Callable[..., Any], name: str | None = None, **options: Any) -> Deployed:
+        """Serves a function as the next version of its name. Accepts the arguments of `deploy`."""
+        name = name or function_name(function)
         check_name(name)
-        what = _wanted(**wanted)
+        deploy_options = _deploy_options(**options)
         branch = runtime.get_branch()
         with self._lock:
             version = self._table.next_version(name, branch)
@@ -117,7 +116,7 @@ class Workspace:
             )
             folder = home / name / "versions" / str(version)
             try:
-                write(function, name, folder, what)
+                write_folder(function, name, folder, deploy_options)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -130,15 +129,15 @@ class Workspace:
 
     def _serve(self, deployment: Deployment) -> None:
         server = self._server
-        self._table.own(deployment)
+        self._table.assign_routes(deployment)
         if server is not None:
-            # It is ready before anybody can name it.
-            server.add(model_of(deployment, self._settings, self._gate))
-        routes = self._gate.routes()
+            # Its model is ready before the table lists it.
+            server.add(deployment_model(deployment, self._settings, self._gateway))
+        routes = self._gateway.routes()
         self._table.add(deployment)
-        if server is not None and self._gate.routes() != routes:
-            # A new name has routes of its own; a new version is found by those that there are.
-            server.add(gate_model("modelbit", self._gate), replace=True)
+        if server is not None and self._gateway.routes() != routes:
+            # A new name needs new routes; a new version uses the existing ones.
+            server.add(gateway_model("modelbit", self._gateway), replace=True)
 
 
 def deploy(  # noqa: PLR0917 - as upstream has them
@@ -161,20 +160,20 @@ def deploy(  # noqa: PLR0917 - as upstream has them
     setup: str | Sequence[str] | None = None,
     tags: Sequence[str] | None = None,
 ) -> Deployed:
-    """Serves a function, here and at once: in this process's workspace, whose server is started.
+    """Serves a function in this process's workspace and starts the workspace's server.
 
     Returns:
-        What was deployed, and where it is asked.
+        The deployment and its URL.
 
     Raises:
-        UserFacingError: it cannot be; the message says why.
+        UserFacingError: the function cannot be deployed; the message has the reason.
     """
     if runtime.in_modelbit():
         raise UserFacingError("a deployment cannot deploy")
     workspace = current()
-    if workspace.starts:
-        workspace.of.start()
-    deployed = workspace.of.deploy(
+    if workspace.starts_server:
+        workspace.workspace.start()
+    deployed = workspace.workspace.deploy(
         deployableObj,
         name,
         python_version=python_version,
@@ -195,33 +194,33 @@ def deploy(  # noqa: PLR0917 - as upstream has them
 
 @dataclass
 class _Current:
-    """The workspace that `deploy` means."""
+    """The workspace that `deploy` uses."""
 
-    of: Workspace
-    starts: bool
+    workspace: Workspace
+    starts_server: bool
 
 
 _CURRENT: list[_Current] = []
 
 
 def current() -> _Current:
-    """The workspace that `deploy` means; made at first use."""
+    """Returns the workspace that `deploy` uses; created at first use."""
     if not _CURRENT:
-        _CURRENT.append(_Current(Workspace(), starts=True))
+        _CURRENT.append(_Current(Workspace(), starts_server=True))
     return _CURRENT[0]
 
 
-def use(workspace: Workspace | None, *, starts: bool = True) -> None:
-    """Has `deploy` mean a workspace; None for a new one at next use.
+def use(workspace: Workspace | None, *, starts_server: bool = True) -> None:
+    """Sets the workspace that `deploy` uses.
 
     Args:
-        workspace: Which.
-        starts: Whether the first deployment starts its server.
+        workspace: The workspace; None to create one at the next use.
+        starts_server: Whether the first deployment starts its server.
     """
-    _CURRENT[:] = [] if workspace is None else [_Current(workspace, starts)]
+    _CURRENT[:] = [] if workspace is None else [_Current(workspace, starts_server)]
 
 
-def _wanted(
+def _deploy_options(
     *,
     dataframe_mode: bool = False,
     example_dataframe: Any = None,
@@ -231,11 +230,11 @@ def _wanted(
     tags: Sequence[str] | None = None,
     files: tuple[_Files, ...] = (),
     **more: Any,
-) -> Wanted:
+) -> DeployOptions:
     if dataframe_mode != (example_dataframe is not None):
         raise UserFacingError("dataframe_mode and example_dataframe go together")
     gpu = {True: ["gpu=T4"], False: []}.get(require_gpu) if isinstance(require_gpu, bool) else [f"gpu={require_gpu}"]
-    return Wanted(
+    return DeployOptions(
         example_dataframe=example_dataframe,
         python_packages=tuple(python_packages or ()),
         system_packages=tuple(system_packages or ()),
@@ -247,7 +246,7 @@ def _wanted(
 
 
 def _read(folder: Path, name: str, version: int, branch: str, workspace: Workspace) -> Deployment:
-    from penstock.compat.modelbit._spec.folders import Found, deployment_of
+    from penstock.compat.modelbit._spec.folders import DeploymentFolder, load_deployment
 
-    found = Found(name, version, branch, folder, workspace.folder)
-    return deployment_of(found, workspace._settings, workspace._token)
+    found = DeploymentFolder(name, version, branch, folder, workspace.folder)
+    return load_deployment(found, workspace._settings, workspace._token)

@@ -1,4 +1,4 @@
-"""`App`: the user's class, where it runs, and how its methods are called."""
+"""`App`: an imported app, its declarations, and calls of its methods."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.compat.inferless._app.modules import Modules
-from penstock.compat.inferless._detect import CLASS, Layout
+from penstock.compat.inferless._app.modules import AppModules
+from penstock.compat.inferless._spec.app_files import CLASS, Layout
 from penstock.compat.inferless._spec.pydantic_schema import tensors_of
 from penstock.compat.inferless._spec.samples import read_samples
 from penstock.compat.inferless._spec.schema import Schema, SchemaError, Tensor, read_inputs
@@ -20,33 +20,33 @@ __all__ = ["App"]
 
 
 class App:
-    """An app that is imported. `start` builds it.
+    """An imported app. `start` creates the object.
 
     Args:
-        folder: Its folder.
-        modules: Where its modules come from.
+        folder: The app's folder.
+        modules: Imports the app's modules.
 
     Raises:
-        SchemaError: it declares its inputs wrongly, or not at all.
-        Exception: whatever importing it raises.
+        SchemaError: the declaration of its inputs is missing or invalid.
+        Exception: importing the app raised it.
     """
 
-    def __init__(self, folder: Path, modules: Modules) -> None:
+    def __init__(self, folder: Path, modules: AppModules) -> None:
         self._modules = modules
         self.layout = Layout.of(folder)
         app = self.layout.required_app()
         self.module = modules.find("app")
-        self.request, self.response = (_decorated(app, self.module, one) for one in ("request", "response"))
-        self.cls = _class_of(self.module)
-        self._names = _names_of(self.cls)
+        self.request, self.response = (_decorated_class(app, self.module, one) for one in ("request", "response"))
+        self.cls = _find_class(self.module)
+        self._names = _method_names(self.cls)
         self.schema = self._read_schema()
-        self.takes = _parameters(getattr(self.cls, self._names["infer"]))
+        self.parameters = _positional_parameters(getattr(self.cls, self._names["infer"]))
         self.instance: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def infer_function(self) -> Any:
-        """The method `infer`, as the class has it."""
+        """The class's method that computes, unbound."""
         return getattr(self.cls, self._names["infer"])
 
     @property
@@ -55,39 +55,39 @@ class App:
         return inspect.iscoroutinefunction(self.infer_function)
 
     def start(self) -> None:
-        """Builds the object, and has it load."""
+        """Creates the object and initializes it."""
         self.instance = self.cls()
         initialize = getattr(self.instance, self._names["initialize"], None)
         if initialize is not None:
-            self.wait(initialize(*_nones(initialize)))
+            self.resolve(initialize(*_none_arguments(initialize)))
 
     def stop(self) -> None:
-        """Has the object finalize. Raises what that raises."""
+        """Finalizes the object. Raises the exceptions of `finalize`."""
         instance, self.instance = self.instance, None
         finalize = getattr(instance, "finalize", None)
         if finalize is not None:
-            self.wait(finalize(*_nones(finalize)))
+            self.resolve(finalize(*_none_arguments(finalize)))
         if self._loop is not None:
             self._loop.close()
             self._loop = None
 
     def infer(self, inputs: Any, handler: Any = None) -> Any:
-        """What `infer` gives for inputs as it takes them: a coroutine or a generator, if it is such."""
+        """Calls `infer`. Returns its result, which may be a coroutine or a generator."""
         method = getattr(self.instance, self._names["infer"])
-        if not self.takes:
+        if not self.parameters:
             return method()
-        if len(self.takes) > 1 and handler is not None:
+        if len(self.parameters) > 1 and handler is not None:
             return method(inputs, handler)
         return method(inputs)
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of what is async in it."""
+        """Returns the event loop of the app's coroutines."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         return self._loop
 
-    def wait(self, value: Any) -> Any:
-        """A value, or what an awaitable gives."""
+    def resolve(self, value: Any) -> Any:
+        """Returns a value; runs an awaitable to its end and returns its result."""
         if not inspect.isawaitable(value):
             return value
 
@@ -97,17 +97,17 @@ class App:
         try:
             return self.loop().run_until_complete(awaited())
         except BaseException:
-            self._end_tasks()
+            self._cancel_tasks()
             raise
 
-    def _end_tasks(self) -> None:
-        """Cancels what a call has left on the loop, one that took too long for example."""
+    def _cancel_tasks(self) -> None:
+        """Cancels the tasks of a call that failed or was interrupted."""
         loop = self.loop()
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=1.0))
 
     def _read_schema(self) -> Schema:
         layout, warnings = self.layout, []
@@ -118,7 +118,7 @@ class App:
             try:
                 outputs = () if self.response is None else tensors_of(self.response)
             except SchemaError as error:
-                # What comes out follows the values; what is declared only tells.
+                # Output tensors follow the values; the declaration is metadata only.
                 warnings.append(str(error))
         elif declared is not None and hasattr(declared, "INPUT_SCHEMA"):
             inputs, source = read_inputs(declared.INPUT_SCHEMA), "input_schema.py"
@@ -130,14 +130,14 @@ class App:
                 "the app declares no inputs: it has neither input_schema.py with INPUT_SCHEMA, nor a class with "
                 "@inferless.request, nor input.json"
             )
-        said = _constants(declared, self._modules.left() if self.request is not None else {})
+        constants = _constants(declared, self._modules.config_variables() if self.request is not None else {})
         return Schema(
             inputs=inputs,
             outputs=outputs,
             source=source,
-            batch_size=_whole("BATCH_SIZE", said.get("BATCH_SIZE")),
-            batch_window=_milliseconds(said.get("BATCH_WINDOW")),
-            streaming=_is_true(said.get("IS_STREAMING_OUTPUT")) or self._yields(),
+            batch_size=_count("BATCH_SIZE", constants.get("BATCH_SIZE")),
+            batch_window=_milliseconds(constants.get("BATCH_WINDOW")),
+            streaming=_is_true(constants.get("IS_STREAMING_OUTPUT")) or self._yields(),
             warnings=tuple(warnings),
         )
 
@@ -146,14 +146,14 @@ class App:
         return inspect.isgeneratorfunction(infer) or inspect.isasyncgenfunction(infer)
 
 
-def _class_of(module: ModuleType) -> Any:
-    """The class that is served.
+def _find_class(module: ModuleType) -> Any:
+    """Returns the served class.
 
     Raises:
-        SchemaError: there is none, or several could be.
+        SchemaError: there is no such class, or several candidates.
     """
     classes = [one for one in vars(module).values() if inspect.isclass(one)]
-    marked = [one for one in classes if _marked(one, "_is_infer") is not None]
+    marked = [one for one in classes if _find_marked(one, "_is_infer") is not None]
     if marked:
         return marked[0]
     named = vars(module).get(CLASS)
@@ -161,30 +161,31 @@ def _class_of(module: ModuleType) -> Any:
         if not hasattr(named, "infer"):
             raise SchemaError(f"the class {CLASS} has no method infer")
         return named
-    able = list({id(one): one for one in classes if hasattr(one, "infer")}.values())
-    if len(able) != 1:
-        found = ", ".join(one.__name__ for one in able) or "none"
+    candidates = list({id(one): one for one in classes if hasattr(one, "infer")}.values())
+    if len(candidates) != 1:
+        found = ", ".join(one.__name__ for one in candidates) or "none"
         raise SchemaError(f"app.py has no class {CLASS}, and of other classes with a method infer: {found}")
-    return able[0]
+    return candidates[0]
 
 
-def _marked(cls: Any, mark: str) -> str | None:
-    """The name of the method that carries a mark."""
+def _find_marked(cls: Any, mark: str) -> str | None:
+    """Returns the name of the method with a decorator's mark."""
     for name in dir(cls):
         if getattr(inspect.getattr_static(cls, name), mark, False) is True:
             return name
     return None
 
 
-def _names_of(cls: Any) -> dict[str, str]:
+def _method_names(cls: Any) -> dict[str, str]:
+    """Returns the names of the methods that load and compute."""
     return {
-        "initialize": _marked(cls, "_is_loader") or "initialize",
-        "infer": _marked(cls, "_is_infer") or "infer",
+        "initialize": _find_marked(cls, "_is_loader") or "initialize",
+        "infer": _find_marked(cls, "_is_infer") or "infer",
     }
 
 
-def _parameters(method: Any) -> tuple[str, ...]:
-    """The positional parameters of a method, without `self`."""
+def _positional_parameters(method: Any) -> tuple[str, ...]:
+    """Returns the positional parameters of a method, without `self`."""
     found = list(inspect.signature(method).parameters.values())[1:]
     names = [one.name for one in found if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if any(one.kind is one.VAR_POSITIONAL for one in found):
@@ -192,8 +193,8 @@ def _parameters(method: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _nones(method: Callable[..., Any]) -> list[None]:
-    """As many as a bound method needs arguments: apps declare some that nobody gives."""
+def _none_arguments(method: Callable[..., Any]) -> list[None]:
+    """Returns `None` per required parameter: Inferless passes no arguments, but apps declare some."""
     try:
         parameters = inspect.signature(method).parameters.values()
     except (TypeError, ValueError):
@@ -202,31 +203,31 @@ def _nones(method: Callable[..., Any]) -> list[None]:
     return [None for one in parameters if one.kind in kinds and one.default is one.empty]
 
 
-def _decorated(app: Path, module: ModuleType, word: str) -> Any:
-    """The class of the app that is decorated by `@SOMETHING.request`, if there is one; or `.response`."""
+def _decorated_class(app: Path, module: ModuleType, word: str) -> Any:
+    """Returns the class with the decorator `request` or `response`; None if there is none."""
     for node in ast.parse(app.read_bytes()).body:
-        if isinstance(node, ast.ClassDef) and any(_says(one, word) for one in node.decorator_list):
+        if isinstance(node, ast.ClassDef) and any(_is_decorator(one, word) for one in node.decorator_list):
             return vars(module).get(node.name)
     return None
 
 
-def _says(decorator: ast.expr, word: str) -> bool:
+def _is_decorator(decorator: ast.expr, word: str) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return (isinstance(called, ast.Attribute) and called.attr == word) or (
         isinstance(called, ast.Name) and called.id == word
     )
 
 
-def _constants(declared: ModuleType | None, left: Mapping[str, str]) -> Mapping[str, Any]:
-    """What says how the app is called: constants of `input_schema.py`, and what `@inferless.config` left."""
-    return {**left, **({} if declared is None else vars(declared))}
+def _constants(declared: ModuleType | None, variables: Mapping[str, str]) -> Mapping[str, Any]:
+    """Returns the constants of `input_schema.py` and the variables that `@inferless.config` set."""
+    return {**variables, **({} if declared is None else vars(declared))}
 
 
 def _is_true(value: Any) -> bool:
     return value is True or str(value).strip().lower() in ("true", "1")
 
 
-def _whole(name: str, value: Any) -> int:
+def _count(name: str, value: Any) -> int:
     if value is None or str(value).strip() in ("", "None"):
         return 0
     try:

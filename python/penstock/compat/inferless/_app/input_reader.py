@@ -1,18 +1,19 @@
-"""What a caller sends, as the values that `infer` gets."""
+"""Conversion of a request's tensors to the values that `infer` gets."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from penstock import InvalidInput
+from penstock.compat.inferless._request import InputTensor
 from penstock.compat.inferless._spec.schema import FAMILIES, Schema, Tensor
 
-__all__ = ["Given", "Reader"]
+__all__ = ["InputReader"]
 
 logger = logging.getLogger("penstock.inferless")
 
@@ -28,48 +29,36 @@ _NUMPY: dict[str, Any] = {
 _NEEDS = {"bool": "true or false", "int": "an integer", "float": "a number", "text": "a string"}
 
 
-class Given(NamedTuple):
-    """One tensor of a request."""
-
-    name: str
-    data: Any
-    """Nested lists, a flat one, or one value."""
-    datatype: str | None = None
-    """As the caller said; None where it said nothing, and the declared one counts."""
-    shape: tuple[int, ...] | None = None
-    """None where it follows from the data."""
-
-
-class Reader:
-    """Reads requests by a schema.
+class InputReader:
+    """Converts requests by a schema.
 
     Args:
-        schema: What the app takes.
-        strict: Whether integers out of a type's range are refused.
-        as_numpy: Whether values are numpy's.
+        schema: The app's schema.
+        strict: Whether to reject integers out of their datatype's range.
+        as_numpy: Whether to return numpy values.
     """
 
     def __init__(self, schema: Schema, *, strict: bool = False, as_numpy: bool = False) -> None:
         self._schema, self._strict, self._as_numpy = schema, strict, as_numpy
         self._warned: set[str] = set()
-        # What is plain: one element, as it is declared. Integers have a range, and other elements none.
+        # Scalars of the fast path, with their exact Python type and, for integers, range.
         scalars = [] if as_numpy else [one for one in schema.inputs if one.is_scalar]
-        self._plain = {
+        self._plain_inputs = {
             one.name: (one.datatype, _EXACT[FAMILIES[one.datatype]], *_RANGES.get(one.datatype, (0, -1)))
             for one in scalars
         }
         self._required = {one.name for one in schema.inputs if one.required}
 
-    def plain(self, listed: list[Any]) -> dict[str, Any] | None:
-        """The values of a body's tensors, if each is one element of the very type that is declared, as most are.
+    def read_plain(self, inputs: list[Any]) -> dict[str, Any] | None:
+        """Fast path: returns the values of a body's tensors if each is one element of exactly its declared type.
 
-        None says nothing of them: `one` reads all there are, and says what is wrong with them.
+        Returns None for other tensors, valid or not: `read` converts and checks these.
         """
         found: dict[str, Any] = {}
         try:
-            for one in listed:
+            for one in inputs:
                 name, data, shape = one["name"], one["data"], one["shape"]
-                datatype, kind, low, high = self._plain[name]
+                datatype, kind, low, high = self._plain_inputs[name]
                 if type(data) is not list or len(data) != 1 or len(shape) != 1 or type(shape[0]) is not int:
                     return None
                 value = data[0]
@@ -82,29 +71,29 @@ class Reader:
             return None
         return found if self._required <= found.keys() else None
 
-    def one(self, given: Iterable[Given]) -> dict[str, Any]:
-        """The values of a request, by name.
+    def read(self, tensors: Iterable[InputTensor]) -> dict[str, Any]:
+        """Returns the values of a request, by input.
 
         Raises:
-            InvalidInput: it is not what the schema says; the message names the input and what is expected.
+            InvalidInput: a tensor does not match the schema; the message names it.
         """
         found: dict[str, Any] = {}
-        for one in given:
+        for one in tensors:
             tensor = self._declared(one, found)
             shape, flat = self._elements(tensor, one)
-            found[one.name] = self._shaped(tensor, flat, self._fitting(tensor, shape, len(flat)))
-        self._check_all_there(found)
+            found[one.name] = self._reshape(tensor, flat, self._fit_shape(tensor, shape, len(flat)))
+        self._check_required(found)
         return found
 
-    def rows(self, given: Iterable[Given]) -> tuple[list[dict[str, Any]], bool]:
-        """The values of each row of a request, where requests share calls; and whether it has an axis of rows.
+    def read_rows(self, tensors: Iterable[InputTensor]) -> tuple[list[dict[str, Any]], bool]:
+        """Returns the values of each row of a batched app's request, and whether its tensors have a row axis.
 
         Raises:
-            InvalidInput: as for `one`.
+            InvalidInput: a tensor does not match the schema, or the numbers of rows differ.
         """
         found: dict[str, list[Any]] = {}
         has_axis = False
-        for one in given:
+        for one in tensors:
             tensor = self._declared(one, found)
             shape, flat = self._elements(tensor, one)
             inner = tensor.shape[1:] if len(tensor.shape) > 1 and tensor.shape[0] == 1 else tensor.shape
@@ -112,23 +101,23 @@ class Reader:
             if len(shape) == len(inner) + 1:
                 has_axis = True
                 size = math.prod(shape[1:])
-                dims = self._fitting(declared, shape[1:], size)
+                dims = self._fit_shape(declared, shape[1:], size)
                 parts = [flat[at * size : (at + 1) * size] for at in range(shape[0])]
-                found[one.name] = [self._shaped(declared, part, dims) for part in parts]
+                found[one.name] = [self._reshape(declared, part, dims) for part in parts]
             else:
-                dims = self._fitting(declared, shape, len(flat))
-                found[one.name] = [self._shaped(declared, flat, dims)]
-        self._check_all_there(found)
+                dims = self._fit_shape(declared, shape, len(flat))
+                found[one.name] = [self._reshape(declared, flat, dims)]
+        self._check_required(found)
         counts = {name: len(values) for name, values in found.items()}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
-            raise InvalidInput(f"the inputs must have the same number of rows: {told}")
+            text = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+            raise InvalidInput(f"the inputs must have the same number of rows: {text}")
         count = next(iter(counts.values()), 1)
         if count == 0:
             raise InvalidInput("the inputs have no rows, expected 1 or more")
         return [{name: values[at] for name, values in found.items()} for at in range(count)], has_axis
 
-    def _declared(self, one: Given, found: Mapping[str, Any]) -> Tensor:
+    def _declared(self, one: InputTensor, found: Mapping[str, Any]) -> Tensor:
         tensor = self._schema.tensor(one.name)
         if tensor is None:
             known = ", ".join(f"'{each.name}'" for each in self._schema.inputs) or "none"
@@ -137,13 +126,13 @@ class Reader:
             raise InvalidInput(f"input '{one.name}' is given twice")
         return tensor
 
-    def _check_all_there(self, found: Mapping[str, Any]) -> None:
+    def _check_required(self, found: Mapping[str, Any]) -> None:
         for tensor in self._schema.inputs:
             if tensor.required and tensor.name not in found:
-                raise InvalidInput(f"input '{tensor.name}' is missing, expected {_form(tensor)}")
+                raise InvalidInput(f"input '{tensor.name}' is missing, expected {_describe(tensor)}")
 
-    def _elements(self, tensor: Tensor, one: Given) -> tuple[tuple[int, ...], list[Any]]:
-        """The shape of a tensor, and its elements in a row."""
+    def _elements(self, tensor: Tensor, one: InputTensor) -> tuple[tuple[int, ...], list[Any]]:
+        """Returns the shape of a tensor and its elements as a flat list."""
         flat: list[Any] = []
         _flatten(one.data, flat)
         shape = _shape_of(one.data) if one.shape is None else one.shape
@@ -154,7 +143,7 @@ class Reader:
         self._check_family(tensor, one)
         return shape, self._typed(tensor, flat)
 
-    def _check_family(self, tensor: Tensor, one: Given) -> None:
+    def _check_family(self, tensor: Tensor, one: InputTensor) -> None:
         if one.datatype is None:
             return
         word = str(one.datatype).upper()
@@ -164,7 +153,7 @@ class Reader:
                 f"input '{one.name}' has the unknown datatype '{one.datatype}', expected {tensor.datatype}"
             )
         wanted = FAMILIES[tensor.datatype]
-        # A client of Inferless' own sends booleans as INT32.
+        # Inferless's own client sends booleans as INT32.
         if family != wanted and not (wanted == "bool" and family == "int"):
             raise InvalidInput(f"input '{one.name}' has datatype {word}, expected {tensor.datatype}")
 
@@ -174,7 +163,7 @@ class Reader:
         try:
             values: list[Any] = [convert(one) for one in flat]
         except (TypeError, ValueError, OverflowError) as error:
-            shown = str(error) if isinstance(error, _NoValueError) else "a string that is not UTF-8"
+            shown = str(error) if isinstance(error, _WrongTypeError) else "a string that is not UTF-8"
             raise InvalidInput(f"input '{tensor.name}' has {shown}, {tensor.datatype} takes {_NEEDS[family]}") from None
         if family == "int":
             self._check_range(tensor, values)
@@ -190,11 +179,11 @@ class Reader:
             raise InvalidInput(text)
         if tensor.name not in self._warned:
             self._warned.add(tensor.name)
-            logger.warning("%s; it is taken as it is (said once; the option strict refuses it)", text)
+            logger.warning("%s; the value is passed unchanged (logged once; the option strict rejects it)", text)
 
     @staticmethod
-    def _fitting(tensor: Tensor, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """A shape as it is declared: axes of 1 that lead too many are left out."""
+    def _fit_shape(tensor: Tensor, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Returns a shape with the declared number of axes, without surplus leading axes of length 1."""
         declared = tensor.shape
         if tensor.is_scalar and count == 1:
             return (1,)
@@ -209,7 +198,7 @@ class Reader:
             raise InvalidInput(f"input '{tensor.name}' has shape {list(shape)}, expected {expected}")
         return shape
 
-    def _shaped(self, tensor: Tensor, flat: list[Any], shape: tuple[int, ...]) -> Any:
+    def _reshape(self, tensor: Tensor, flat: list[Any], shape: tuple[int, ...]) -> Any:
         if self._as_numpy and FAMILIES[tensor.datatype] != "text":
             array = np.array(flat, _NUMPY[tensor.datatype]).reshape(shape)
             return array[0] if tensor.is_scalar else array
@@ -218,7 +207,7 @@ class Reader:
         return _nested(flat, shape)
 
 
-def _form(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     return f"{tensor.datatype} of shape {list(tensor.shape)}"
 
 
@@ -231,7 +220,7 @@ def _flatten(data: Any, into: list[Any]) -> None:
 
 
 def _shape_of(data: Any) -> tuple[int, ...]:
-    """The shape of lists in lists, by the first of each."""
+    """Returns the shape of nested lists, from the first element of each."""
     if not isinstance(data, (list, tuple)):
         return (1,)
     shape = []
@@ -247,11 +236,11 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return flat
 
 
-class _NoValueError(ValueError):
-    """A value is not of the declared kind."""
+class _WrongTypeError(ValueError):
+    """A value of another type than the declared one."""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = (
         repr(value) if not isinstance(value, (dict, list)) else f"an {'object' if isinstance(value, dict) else 'list'}"
     )
@@ -261,7 +250,7 @@ def _shown(value: Any) -> str:
 def _bool(value: Any) -> bool:
     if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
-    raise _NoValueError(_shown(value))
+    raise _WrongTypeError(_format_value(value))
 
 
 def _int(value: Any) -> int:
@@ -269,13 +258,13 @@ def _int(value: Any) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    raise _NoValueError(_shown(value))
+    raise _WrongTypeError(_format_value(value))
 
 
 def _float(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise _NoValueError(_shown(value))
+    raise _WrongTypeError(_format_value(value))
 
 
 def _str(value: Any) -> str:
@@ -283,7 +272,7 @@ def _str(value: Any) -> str:
         return value
     if isinstance(value, bytes):
         return value.decode()
-    raise _NoValueError(_shown(value))
+    raise _WrongTypeError(_format_value(value))
 
 
 _EXACT = {"bool": bool, "int": int, "float": float, "text": str}

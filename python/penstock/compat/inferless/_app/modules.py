@@ -1,4 +1,4 @@
-"""Where an app's modules come from: the whole process, which is its own, or names of its own in the server's."""
+"""Import of an app's modules, in its own process or under private names in the server."""
 
 from __future__ import annotations
 
@@ -14,85 +14,85 @@ from typing import Protocol
 from penstock.compat.inferless._app import process_setup
 from penstock.integrations.modules import OwnModules
 
-__all__ = ["Modules", "OfProcess", "OfServer"]
+__all__ = ["AppModules", "IsolatedAppModules", "ProcessModules"]
 
 _CONSTANTS = ("BATCH_SIZE", "BATCH_WINDOW", "IS_STREAMING_OUTPUT")
-"""Variables that `@inferless.config` leaves to say how the app is called."""
+"""Environment variables set by `@inferless.config`."""
 
 
-class Modules(Protocol):
+class AppModules(Protocol):
     """The modules of one app."""
 
     def find(self, name: str) -> ModuleType:
-        """Imports one."""
+        """Imports a module."""
 
     def forget(self) -> None:
-        """Has the next `find` run the files anew."""
+        """Drops the modules, so that the next `find` imports them again."""
 
-    def left(self) -> Mapping[str, str]:
-        """The variables of the environment that importing has left."""
+    def config_variables(self) -> Mapping[str, str]:
+        """Returns the variables that `@inferless.config` set on import."""
 
 
-class OfProcess:
-    """The modules of this process, which becomes the app's: it runs in the app's folder."""
+class ProcessModules:
+    """Modules of a process that belongs to the app; its working directory becomes the app's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
-        process_setup.enter(self._folder)
+        process_setup.set_up(self._folder)
 
     def find(self, name: str) -> ModuleType:
-        """Imports one."""
+        """Imports a module."""
         return importlib.import_module(name)
 
     def forget(self) -> None:
-        """Has the next `find` run the files anew."""
+        """Drops the modules, so that the next `find` imports them again."""
         process_setup.forget_modules(self._folder)
 
-    def left(self) -> Mapping[str, str]:
-        """The variables of the environment that importing has left."""
+    def config_variables(self) -> Mapping[str, str]:
+        """Returns the variables that `@inferless.config` set on import."""
         return dict(os.environ)
 
 
-class OfServer:
-    """Modules under names of their own in the server's process, so that apps there do not see each other's."""
+class IsolatedAppModules:
+    """Modules in the server's process under private names, so that apps do not see each other's."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._folder = name, folder
-        self._own = self._new()
-        self._left: dict[str, str] = {}
+        self._isolated = self._create()
+        self._variables: dict[str, str] = {}
 
     def find(self, name: str) -> ModuleType:
-        """Imports one."""
+        """Imports a module."""
         if name != "app":
-            return self._own.find(name)
+            return self._isolated.find(name)
         with _IMPORTING:
-            # The variables are everybody's: what the app leaves is its own, and does not stay.
-            before = _taken()
+            # The process's variables are shared: those that the app sets are recorded and removed.
+            before = _pop_config_variables()
             os.environ.update(before)
             try:
-                found = self._own.find(name)
+                found = self._isolated.find(name)
             finally:
-                self._left.update(_taken())
+                self._variables.update(_pop_config_variables())
                 os.environ.update(before)
         return found
 
     def forget(self) -> None:
-        """Has the next `find` run the files anew."""
-        self._own.forget()
-        self._own, self._left = self._new(), {}
+        """Drops the modules, so that the next `find` imports them again."""
+        self._isolated.forget()
+        self._isolated, self._variables = self._create(), {}
 
-    def left(self) -> Mapping[str, str]:
-        """The variables of the environment that importing has left."""
-        return self._left
+    def config_variables(self) -> Mapping[str, str]:
+        """Returns the variables that `@inferless.config` set on import."""
+        return self._variables
 
-    def _new(self) -> OwnModules:
-        return OwnModules(self._name, [self._folder], {} if _is_installed() else {"inferless": _stand_in()})
+    def _create(self) -> OwnModules:
+        return OwnModules(self._name, [self._folder], {} if _is_installed() else {"inferless": _alias()})
 
 
 _IMPORTING = threading.RLock()
 
 
-def _taken() -> dict[str, str]:
+def _pop_config_variables() -> dict[str, str]:
     return {name: os.environ.pop(name) for name in _CONSTANTS if name in os.environ}
 
 
@@ -101,5 +101,5 @@ def _is_installed() -> bool:
     return found is not None and found.origin is not None
 
 
-def _stand_in() -> ModuleType:
+def _alias() -> ModuleType:
     return importlib.import_module(process_setup.REAL)

@@ -1,4 +1,4 @@
-"""Looks at an app: in a process of its own, so that nothing of it comes into the server's, or in the server's."""
+"""Probe of an app: imports it, in another process or in this one, and reads its declarations."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import LoadError, StartupError
+from penstock.compat.inferless._app.app import App
+from penstock.compat.inferless._app.modules import AppModules, ProcessModules
+from penstock.compat.inferless._app.self_test import run_examples
 from penstock.compat.inferless._spec.schema import Schema, SchemaError
 
-if TYPE_CHECKING:
-    from penstock.compat.inferless._app.modules import Modules
-
-__all__ = ["Probe", "look", "probe"]
+__all__ = ["Probe", "probe", "probe_in_process"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from penstock.compat.inferless._app.probe import main; main()"
 _MARK = "inferless-probe: "
+"""Marks the line of the result among those that the app prints."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What an app says of itself."""
+    """The declarations of an app."""
 
     schema: Schema
     is_async: bool
-    takes: tuple[str, ...]
-    """The parameters of `infer`."""
-    examples: str = ""
-    """What was wrong when its examples were run; empty if nothing was, or they were not."""
+    parameters: tuple[str, ...]
+    """Parameters of `infer`."""
+    failure: str = ""
+    """Problem of the run with its examples; empty if there was none, or no run."""
 
 
 def probe(folder: Path, env: Mapping[str, str] | None = None, *, run: bool = False) -> Probe:
-    """Imports an app in another process, and says what it declares.
+    """Imports an app in another process, so that its modules and side effects stay out of this one.
 
     Args:
         folder: The app's folder.
-        env: What is different in its environment.
-        run: Whether it is also loaded, and its examples are run.
+        env: Variables to add to its environment.
+        run: Whether to load the app and run it with its examples too.
 
     Raises:
-        StartupError: it declares its inputs wrongly.
-        LoadError: it cannot be imported.
+        StartupError: the declaration of its inputs is invalid.
+        LoadError: the app cannot be imported.
     """
     paths = [one for one in sys.path if isinstance(one, str)]
-    command = [sys.executable, "-B", "-c", _PROGRAM, str(folder.resolve()), "run" if run else "look", *paths]
+    command = [sys.executable, "-B", "-c", _PROGRAM, str(folder.resolve()), "run" if run else "import", *paths]
     done = subprocess.run(  # noqa: S603 - our own program
         command,
         env={**os.environ, **(env or {})},
@@ -59,25 +60,24 @@ def probe(folder: Path, env: Mapping[str, str] | None = None, *, run: bool = Fal
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    told = json.loads(lines[-1].removeprefix(_MARK)) if lines else {}
-    if "problem" in told:
-        raise StartupError(f"{folder}: {told['problem']}")
-    if "schema" not in told:
-        sys.stderr.write(told.get("trace") or done.stderr)
-        why = told.get("failure") or f"its process ended with status {done.returncode}"
-        raise LoadError(f"cannot import the app in {folder}: {why}")
-    return Probe(Schema.from_json(told["schema"]), told["is_async"], tuple(told["takes"]), told["examples"])
+    report = json.loads(lines[-1].removeprefix(_MARK)) if lines else {}
+    if "problem" in report:
+        raise StartupError(f"{folder}: {report['problem']}")
+    if "schema" not in report:
+        sys.stderr.write(report.get("trace") or done.stderr)
+        reason = report.get("error") or f"its process ended with status {done.returncode}"
+        raise LoadError(f"cannot import the app in {folder}: {reason}")
+    schema = Schema.from_json(report["schema"])
+    return Probe(schema, report["is_async"], tuple(report["parameters"]), report["failure"])
 
 
-def look(folder: Path, modules: Modules) -> Probe:
-    """Imports an app in this process, and says what it declares.
+def probe_in_process(folder: Path, modules: AppModules) -> Probe:
+    """Imports an app in this process.
 
     Raises:
-        StartupError: it declares its inputs wrongly.
-        LoadError: it cannot be imported.
+        StartupError: the declaration of its inputs is invalid.
+        LoadError: the app cannot be imported.
     """
-    from penstock.compat.inferless._app.app import App
-
     try:
         app = App(folder, modules)
     except SchemaError as error:
@@ -86,50 +86,45 @@ def look(folder: Path, modules: Modules) -> Probe:
         traceback.print_exc()
         text = " ".join(str(error).split())
         raise LoadError(f"cannot import the app in {folder}: {type(error).__name__}: {text}") from None
-    return Probe(app.schema, app.is_async, app.takes)
+    return Probe(app.schema, app.is_async, app.parameters)
 
 
 def main() -> None:
-    """Looks at the app, in the process that `probe` started."""
-    folder, wanted = sys.argv[1:3]
-    print(_MARK + json.dumps(_told(folder, run=wanted == "run"), default=lambda _: None), flush=True)
-    # Threads that the app has left do not matter.
+    """Prints the report of an app. Entry point of the process that `probe` starts."""
+    folder, mode = sys.argv[1:3]
+    print(_MARK + json.dumps(_report(folder, run=mode == "run"), default=lambda _: None), flush=True)
+    # Exits without waiting for threads that the app started.
     sys.stderr.flush()
     os._exit(0)
 
 
-def _told(folder: str, *, run: bool) -> dict[str, Any]:
-    from penstock.compat.inferless._app.app import App
-    from penstock.compat.inferless._app.modules import OfProcess
-
+def _report(folder: str, *, run: bool) -> dict[str, Any]:
     try:
-        app = App(Path(folder), OfProcess(Path(folder)))
+        app = App(Path(folder), ProcessModules(Path(folder)))
     except SchemaError as error:
         return {"problem": str(error)}
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
-        return {"failure": f"{type(error).__name__}: {text}", "trace": traceback.format_exc()}
+        return {"error": f"{type(error).__name__}: {text}", "trace": traceback.format_exc()}
     return {
         "schema": app.schema.to_json(),
         "is_async": app.is_async,
-        "takes": app.takes,
-        "examples": _run(app) if run else "",
+        "parameters": app.parameters,
+        "failure": _run(app) if run else "",
     }
 
 
-def _run(app: Any) -> str:
-    """What is wrong when the app is loaded and its examples are run; empty if nothing is."""
-    from penstock.compat.inferless._app.self_test import run_examples
-
+def _run(app: App) -> str:
+    """Loads the app and runs it with its examples. Returns the problem; empty if there is none."""
     try:
         return run_examples(app)
     except (Exception, SystemExit) as error:
         traceback.print_exc()
-        where = _place_of(error, str(app.layout.folder))
-        return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
+        location = _location(error, str(app.layout.folder))
+        return f"{type(error).__name__}: {' '.join(str(error).split())}{location}"
 
 
-def _place_of(error: BaseException, folder: str) -> str:
-    """The line of the app's where an error was raised."""
+def _location(error: BaseException, folder: str) -> str:
+    """Returns the app's line that raised an error."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(folder)]
     return f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""

@@ -1,4 +1,4 @@
-"""`Answering`: what stands around each call of an app: keys, loading, errors, and the form of answers."""
+"""`AppHandler`: authentication, reloading, errors and response formats of calls to an app."""
 
 from __future__ import annotations
 
@@ -6,58 +6,67 @@ import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import HandlerError, PenstockError, Request, Response
-from penstock.compat.inferless._request import Asked, asked_of
-from penstock.compat.inferless._response import arrays_of, plain
+from penstock.compat.inferless._app.app_instance import AppInstance
+from penstock.compat.inferless._app.modules import AppModules
+from penstock.compat.inferless._request import ParsedRequest, parse_request
+from penstock.compat.inferless._response import to_event_value, to_tensors
 from penstock.compat.inferless._settings import Settings
 
-if TYPE_CHECKING:
-    from penstock.compat.inferless._app.app_instance import Kept
-
-__all__ = ["Answering"]
+__all__ = ["AppHandler"]
 
 logger = logging.getLogger("penstock.inferless")
 
 JSON = "application/json"
-_LONGEST = 400
-"""Characters of an error of the app's that callers are shown."""
+_ERROR_LENGTH = 400
+"""Characters of an app's exception that are sent to the client."""
 
 
-class Answering:
-    """What stands around each call."""
+class AppHandler:
+    """Base class of an app's handlers. Subclasses set the settings, because a handler is built without arguments."""
 
-    kept: Kept
+    settings: Settings
+    modules: AppModules | None
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._key = f"Bearer {settings.api_key}".encode() if settings.api_key else b""
+    def __init__(self) -> None:
+        self.app = AppInstance(self.settings, self.modules)
+        self._key = f"Bearer {self.settings.api_key}".encode() if self.settings.api_key else b""
 
-    def refused(self, request: Request) -> Response | None:
-        """What a request is answered that does not reach the app; None for one that does.
+    def close(self) -> None:
+        """Finalizes the app; exceptions of `finalize` are logged."""
+        self.app.close()
 
-        The app is loaded anew before, if that is wanted.
+    def compute(self, inputs: Any) -> Any:
+        """Calls `infer` within its time limit and returns its result."""
+        app = self.app
+        return app.compute(lambda: app.code.resolve(app.code.infer(app.wrap(inputs))))
+
+    def reject(self, request: Request) -> Response | None:
+        """Returns the response to a request that does not reach the app; None for one that does.
+
+        Reloads the app before if its files or its state file have changed.
         """
         if self._key and not hmac.compare_digest(request.headers.get("authorization", "").encode(), self._key):
-            return error_of(
+            return _error_response(
                 401, "the key is missing or wrong, expected the header 'Authorization: Bearer KEY'", bearer=True
             )
         route = request.route or ""
         if route.startswith("POST /v2/repository/"):
-            return self._controlled(load=route.endswith("/load"))
-        self.kept.refresh()
-        if not self.kept.is_loaded:
-            return error_of(503, f"model '{self._settings.name}' is unloaded")
+            return self._load_or_unload(load=route.endswith("/load"))
+        self.app.refresh()
+        if not self.app.is_loaded:
+            return _error_response(503, f"model '{self.settings.name}' is unloaded")
         return None
 
-    def guarded(self, request: Request, answer: Callable[[Request], Response]) -> Response:
-        """Answers one request."""
-        refused = self.refused(request)
-        if refused is not None:
-            return refused
+    def respond(self, request: Request, answer: Callable[[Request], Response]) -> Response:
+        """Responds to one request; exceptions of the app become `HandlerError`."""
+        rejected = self.reject(request)
+        if rejected is not None:
+            return rejected
         try:
             return answer(request)
         except PenstockError:
@@ -65,68 +74,67 @@ class Answering:
         except Exception as error:
             raise self.failure(error) from error
 
-    def prepared(self, request: Request, *, rows: bool = False) -> Any:
-        """What a request of several asks, with its values; or else how it is answered without the app."""
-        refused = self.refused(request)
-        if refused is not None:
-            return refused
+    def prepare(self, request: Request, *, rows: bool = False) -> Any:
+        """Returns a request of a batch with its values; or, if it does not reach the app, its response or error."""
+        rejected = self.reject(request)
+        if rejected is not None:
+            return rejected
         try:
-            asked = asked_of(request)
-            reader = self.kept.reader
-            return asked, (reader.rows(asked.given) if rows else reader.one(asked.given))
+            parsed = parse_request(request)
+            reader = self.app.reader
+            return parsed, (reader.read_rows(parsed.tensors) if rows else reader.read(parsed.tensors))
         except PenstockError as error:
             return error
 
-    def finished(self, prepared: Any, answer: Any) -> Response | Exception:
-        """The answer to a request of several, of what the app gave for it."""
-        if not isinstance(prepared, tuple) or isinstance(answer, Exception):
-            given: Response | Exception = answer
-            return given
+    def finish(self, prepared: Any, result: Any) -> Response | Exception:
+        """Returns the response to a request of a batch, from its result."""
+        if not isinstance(prepared, tuple) or isinstance(result, Exception):
+            response: Response | Exception = result
+            return response
         try:
-            return self.whole(prepared[0], arrays_of(answer, self.kept.schema))
+            return self.to_response(prepared[0], to_tensors(result, self.app.schema))
         except PenstockError as error:
             return error
 
-    def whole(self, asked: Asked, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Response:
-        """An answer of tensors."""
-        return Response(outputs=asked.wanted(arrays), id=asked.id or None)
+    def to_response(self, parsed: ParsedRequest, tensors: Mapping[str, np.ndarray[Any, Any]]) -> Response:
+        """Returns a response of tensors."""
+        return Response(outputs=parsed.select_outputs(tensors), id=parsed.id or None)
 
-    def event(self, asked: Asked, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Response:
-        """A piece of an answer, as an event of a stream."""
-        told: dict[str, Any] = {"id": asked.id} if asked.id else {}
-        told.update(model_name=self._settings.name, model_version="1")
-        told.update({name: plain(array) for name, array in asked.wanted(arrays).items()})
-        return _event(told)
+    def to_event(self, parsed: ParsedRequest, tensors: Mapping[str, np.ndarray[Any, Any]]) -> Response:
+        """Returns a chunk of a stream, as a server-sent event."""
+        members: dict[str, Any] = {"id": parsed.id} if parsed.id else {}
+        members.update(model_name=self.settings.name, model_version="1")
+        members.update({name: to_event_value(array) for name, array in parsed.select_outputs(tensors).items()})
+        return _event(members)
 
     @staticmethod
-    def event_of_error(error: PenstockError) -> Response:
-        """The last event of a stream that fails."""
+    def error_event(error: PenstockError) -> Response:
+        """Returns the last event of a stream that fails."""
         return _event({"error": str(error)})
 
     def failure(self, error: BaseException) -> PenstockError:
-        """An error of the app's as callers see it: its class and what it says. The log has the traceback."""
+        """Logs an exception of the app and returns the client's error: its class and message."""
         if isinstance(error, PenstockError):
             return error
-        logger.error("%s: infer failed", self._settings.name, exc_info=error)
+        logger.error("%s: infer failed", self.settings.name, exc_info=error)
         text = " ".join(str(error).split())
-        text = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+        text = text if len(text) <= _ERROR_LENGTH else text[: _ERROR_LENGTH - 3] + "..."
         return HandlerError(f"infer failed: {type(error).__name__}{f': {text}' if text else ''}")
 
-    def _controlled(self, *, load: bool) -> Response:
+    def _load_or_unload(self, *, load: bool) -> Response:
         try:
-            self.kept.reload() if load else self.kept.unload()
+            self.app.reload() if load else self.app.unload()
         except Exception as error:
-            return error_of(400, f"model '{self._settings.name}' cannot be loaded: {type(error).__name__}: {error}")
+            name = self.settings.name
+            return _error_response(400, f"model '{name}' cannot be loaded: {type(error).__name__}: {error}")
         return Response(b"", content_type=JSON)
 
 
-def _event(told: Mapping[str, Any]) -> Response:
-    # Characters as they are, and no number that JSON does not have.
-    text = json.dumps(told, ensure_ascii=False, default=str)
+def _event(members: Mapping[str, Any]) -> Response:
+    text = json.dumps(members, ensure_ascii=False, default=str)
     return Response(f"data: {text}\n\n", content_type="text/event-stream")
 
 
-def error_of(status: int, message: str, *, bearer: bool = False) -> Response:
-    """A refusal, in JSON."""
+def _error_response(status: int, message: str, *, bearer: bool = False) -> Response:
     headers = {"WWW-Authenticate": "Bearer"} if bearer else None
     return Response(json.dumps({"error": message}), status=status, headers=headers, content_type=JSON)

@@ -1,4 +1,4 @@
-"""The file by which the processes of one app, and the server, know that it was loaded anew, or unloaded."""
+"""State file: tells the processes of an app, and the server, that it was reloaded or unloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.compat.inferless._spec.schema import Schema
 
@@ -18,10 +17,10 @@ __all__ = ["State", "StateFile"]
 
 @dataclass(frozen=True)
 class State:
-    """What is to be loaded."""
+    """Load state of an app."""
 
     generation: int
-    """It is one more each time that the app is to be loaded anew."""
+    """Increments with each reload."""
     loaded: bool
     schema: Schema
 
@@ -34,8 +33,8 @@ class StateFile:
         self._seen: tuple[int, int] | None = None
 
     @classmethod
-    def made(cls, schema: Schema) -> StateFile:
-        """A new file for an app that is loaded, in a folder of its own that goes when this process ends."""
+    def create(cls, schema: Schema) -> StateFile:
+        """Creates the file of a loaded app, in a temporary folder that is deleted when this process ends."""
         folder = Path(tempfile.mkdtemp(prefix="penstock-inferless-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         file = cls(folder / "state.json")
@@ -44,34 +43,30 @@ class StateFile:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The file's path."""
         return self._path
 
     def changed(self) -> bool:
-        """Whether it was written since this object last asked, or wrote it."""
-        now = self._stamp()
+        """Returns whether another object wrote the file since the last call or write of this one."""
+        now = self._version()
         before, self._seen = self._seen, now
         return before is not None and before != now
 
     def read(self) -> State:
-        """The state."""
-        told = json.loads(self._path.read_text(encoding="utf-8"))
-        return State(told["generation"], told["loaded"], Schema.from_json(told["schema"]))
+        """Reads the state."""
+        members = json.loads(self._path.read_text(encoding="utf-8"))
+        return State(members["generation"], members["loaded"], Schema.from_json(members["schema"]))
 
     def write(self, state: State) -> None:
-        """Writes a state in the place of the one before, in one step."""
-        told = {"generation": state.generation, "loaded": state.loaded, "schema": state.schema.to_json()}
+        """Replaces the state atomically."""
+        members = {"generation": state.generation, "loaded": state.loaded, "schema": state.schema.to_json()}
         new = self._path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(told, default=_left_out), encoding="utf-8")
+        # An example that is not JSON, such as an array, becomes null.
+        new.write_text(json.dumps(members, default=lambda _: None), encoding="utf-8")
         new.replace(self._path)
-        self._seen = self._stamp()
+        self._seen = self._version()
 
-    def _stamp(self) -> tuple[int, int]:
-        # As text: each request looks, and making a text of a path takes as long as looking.
+    def _version(self) -> tuple[int, int]:
+        # Called per request: converting a Path to a string takes as long as `stat`.
         found = os.stat(self._text)
         return found.st_mtime_ns, found.st_ino
-
-
-def _left_out(value: Any) -> None:
-    """An example that JSON does not have, such as an array."""
-    return

@@ -1,4 +1,4 @@
-"""Answers in pieces: what an app calls to send them, and how they reach the caller."""
+"""Streaming responses: the app's thread, and the chunks that it sends."""
 
 from __future__ import annotations
 
@@ -10,208 +10,228 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from penstock import Cancelled, HandlerError, Timeout
+from penstock.compat.inferless._app.app import App
 
-__all__ = ["AppThread", "StreamHandler", "pieces_of"]
+__all__ = ["AppThread", "StreamOutputHandler", "stream_chunks"]
 
 T = TypeVar("T")
 
 _END = object()
-_WAITING = 64
-"""Pieces that wait for a caller who reads slowly; the app waits with the next one."""
+_CAPACITY = 64
+"""Chunks buffered for a client that reads slowly; the app blocks on the next one."""
 
 
 class Interrupted(BaseException):
-    """What the app does takes too long. Not an Exception, so that an app does not take it for one of its own."""
+    """Raised in a call that exceeded its time limit. Not an `Exception`, so that the app does not handle it."""
 
 
-class StreamHandler:
-    """What `infer` gets as `stream_output_handler`."""
+class StreamOutputHandler:
+    """The `stream_output_handler` that `infer` gets."""
 
     def __init__(self) -> None:
-        self._pieces: queue.Queue[Any] = queue.Queue(_WAITING)
-        self._gone = threading.Event()
-        self._over = False
+        self._chunks: queue.Queue[Any] = queue.Queue(_CAPACITY)
+        self._abandoned = threading.Event()
+        self._finished = False
 
     def send_streamed_output(self, output: Any) -> None:
-        """Sends one piece: a dict of outputs by name.
+        """Sends one chunk: a dict of outputs by name.
 
         Raises:
-            Cancelled: the caller has left, so there is nobody to send it to.
+            Cancelled: the client disconnected.
         """
-        if self._over:
+        if self._finished:
             raise HandlerError("send_streamed_output was called after finalise_streamed_output")
         self._put(output)
 
     def finalise_streamed_output(self) -> None:
-        """Says that there are no more pieces. Without it, they end when `infer` does."""
-        if not self._over:
-            self._over = True
+        """Ends the stream; without a call it ends when `infer` returns."""
+        if not self._finished:
+            self._finished = True
             self._put(_END)
 
     finalize_streamed_output = finalise_streamed_output
 
-    def _put(self, piece: Any) -> None:
+    @property
+    def is_finished(self) -> bool:
+        """Whether the app has ended the stream."""
+        return self._finished
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client disconnected."""
+        return self._abandoned.is_set()
+
+    def receive(self, timeout: float | None) -> Any:
+        """Returns the next chunk, an exception, or `_END`.
+
+        Raises:
+            queue.Empty: nothing was sent in time.
+        """
+        return self._chunks.get(timeout=timeout)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the stream by an exception."""
+        if not self._finished:
+            self._finished = True
+            self._put(error)
+
+    def abandon(self) -> None:
+        """Makes the app's next chunk raise `Cancelled`."""
+        self._abandoned.set()
+
+    def _put(self, chunk: Any) -> None:
         while True:
-            if self._gone.is_set():
+            if self._abandoned.is_set():
                 raise Cancelled("the caller left")
             try:
-                return self._pieces.put(piece, timeout=0.1)
+                return self._chunks.put(chunk, timeout=0.1)
             except queue.Full:
                 continue
 
-    def _fail(self, error: BaseException) -> None:
-        """Ends the pieces by an error."""
-        if not self._over:
-            self._over = True
-            self._put(error)
 
-    def _leave(self) -> None:
-        """The caller is gone: whoever sends is told."""
-        self._gone.set()
-
-
-Done: TypeAlias = "queue.SimpleQueue[tuple[Any, BaseException | None]]"
-"""Where a task's value, or its error, is put."""
+TaskResult: TypeAlias = "queue.SimpleQueue[tuple[Any, BaseException | None]]"
+"""Receives a task's `(value, exception)`."""
 
 
 class AppThread:
-    """The one thread on which a streaming app lives: what loaded it also computes."""
+    """The one thread that loads and calls a streaming app: some libraries require one thread for both."""
 
     def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[tuple[Callable[[], Any], Done] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Callable[[], Any], TaskResult] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._now: Done | None = None
-        self._thread = threading.Thread(target=self._run, name="inferless-app", daemon=True)
+        self._current: TaskResult | None = None
+        self._thread = threading.Thread(target=self._run_tasks, name="inferless-app", daemon=True)
         self._thread.start()
 
-    def begin(self, task: Callable[[], Any]) -> Done:
-        """Has it do something. What it gives or raises is put into the queue, as `(value, error)`."""
-        done: Done = queue.SimpleQueue()
-        self._tasks.put((task, done))
-        return done
+    def submit(self, task: Callable[[], Any]) -> TaskResult:
+        """Queues a task. Returns the queue of its result."""
+        result: TaskResult = queue.SimpleQueue()
+        self._tasks.put((task, result))
+        return result
 
-    def do(self, task: Callable[[], T]) -> T:
-        """Has it do something, and waits. Gives or raises what that does."""
-        value: T = _given(self.begin(task).get())
+    def run(self, task: Callable[[], T]) -> T:
+        """Runs a task and returns or raises its result."""
+        value: T = _unwrap(self.submit(task).get())
         return value
 
-    def within(self, task: Callable[[], T], seconds: float) -> T:
-        """Has it do something, and waits for so long; 0 is any time. What takes longer is interrupted.
+    def run_within(self, task: Callable[[], T], seconds: float) -> T:
+        """Runs a task within a time limit in seconds, 0 for none; interrupts it afterwards.
 
         Raises:
-            Timeout: it took too long.
+            Timeout: the limit was exceeded.
         """
-        done = self.begin(task)
+        result = self.submit(task)
         try:
-            value: T = _given(done.get(timeout=seconds or None))
+            value: T = _unwrap(result.get(timeout=seconds or None))
             return value
         except queue.Empty:
-            self.interrupt(done)
+            self.interrupt(result)
         except Interrupted:
             pass
         raise Timeout(f"infer did not answer within {seconds:g}s")
 
-    def interrupt(self, done: Done) -> None:
-        """Raises in what `begin` gave that queue for, as soon as it is in Python code, unless that is over."""
+    def interrupt(self, result: TaskResult) -> None:
+        """Raises `Interrupted` in the task of a result, once it executes Python code; no effect after its end."""
         with self._lock:
-            if self._now is done and self._thread.ident is not None:
+            if self._current is result and self._thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self._thread.ident), ctypes.py_object(Interrupted)
                 )
 
     def close(self) -> None:
-        """Ends it after what it does now."""
+        """Ends the thread after its queued tasks."""
         self._tasks.put(None)
 
-    def _run(self) -> None:
+    def _run_tasks(self) -> None:
         while (task := self._tasks.get()) is not None:
-            task[1].put(self._done(*task))
+            task[1].put(self._execute(*task))
 
-    def _done(self, task: Callable[[], Any], done: Done) -> tuple[Any, BaseException | None]:
+    def _execute(self, task: Callable[[], Any], result: TaskResult) -> tuple[Any, BaseException | None]:
         try:
             with self._lock:
-                self._now = done
+                self._current = result
             try:
                 return task(), None
             finally:
                 with self._lock:
-                    self._now = None
-                # An interrupt that came last is raised here, and not in what comes next.
+                    self._current = None
+                # A pending interrupt is raised in this call, not in the next task.
                 _nothing()
         except BaseException as error:
             return None, error
 
 
-def _given(answer: tuple[Any, BaseException | None]) -> Any:
-    value, error = answer
+def _unwrap(result: tuple[Any, BaseException | None]) -> Any:
+    value, error = result
     if error is not None:
         raise error
     return value
 
 
-def pieces_of(app: Any, thread: AppThread, inputs: Any, seconds: float) -> Iterator[Any]:
-    """The pieces of a streaming app's answer, as they come.
+def stream_chunks(app: App, thread: AppThread, inputs: Any, seconds: float) -> Iterator[Any]:
+    """Yields the chunks of a streaming app's response as they are sent.
 
     Args:
-        app: An `App` that lives on `thread`.
-        thread: That thread.
-        inputs: What `infer` gets.
-        seconds: How long to wait for each piece; 0 for any time.
+        app: An app loaded on `thread`.
+        thread: The app's thread.
+        inputs: The argument of `infer`.
+        seconds: Time limit of each chunk; 0 for none.
 
     Raises:
-        Timeout: a piece took too long.
-        Exception: whatever `infer` raises.
+        Timeout: a chunk exceeded the limit.
+        Exception: `infer` raised it.
     """
-    handler = StreamHandler()
+    handler = StreamOutputHandler()
 
     def run() -> None:
         try:
-            _drive(app, handler, inputs)
+            _send_output(app, handler, inputs)
             handler.finalise_streamed_output()
         except Cancelled:
-            if not handler._gone.is_set():
+            if not handler.is_abandoned:
                 raise
         except BaseException as error:
-            handler._fail(error)
+            handler.fail(error)
 
-    # The app may still be at work for a caller who left. If that never ends, the process is killed for it.
-    thread.do(_nothing)
-    done = thread.begin(run)
+    # Waits for a call whose client disconnected. If that never ends, the process is killed.
+    thread.run(_nothing)
+    result = thread.submit(run)
     try:
         while True:
             try:
-                piece = handler._pieces.get(timeout=seconds or None)
+                chunk = handler.receive(seconds or None)
             except queue.Empty:
-                thread.interrupt(done)
+                thread.interrupt(result)
                 raise Timeout(f"infer sent nothing within {seconds:g}s") from None
-            if piece is _END:
+            if chunk is _END:
                 return
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece
+            if isinstance(chunk, BaseException):
+                raise chunk
+            yield chunk
     finally:
-        handler._leave()
+        handler.abandon()
 
 
 def _nothing() -> None:
     pass
 
 
-def _drive(app: Any, handler: StreamHandler, inputs: Any) -> None:
+def _send_output(app: App, handler: StreamOutputHandler, inputs: Any) -> None:
+    """Calls `infer` and sends its chunks: those of a generator, or the returned value."""
     result = app.infer(inputs, handler)
     if inspect.isasyncgen(result):
         app.loop().run_until_complete(_send_all(result, handler))
         return
     if inspect.isgenerator(result):
-        for piece in result:
-            handler.send_streamed_output(piece)
+        for chunk in result:
+            handler.send_streamed_output(chunk)
         return
-    told = app.wait(result)
-    if told is not None and not handler._over:
-        # It answers at once after all.
-        handler.send_streamed_output(told)
+    value = app.resolve(result)
+    if value is not None and not handler.is_finished:
+        # The app returned one output instead of streaming.
+        handler.send_streamed_output(value)
 
 
-async def _send_all(pieces: AsyncIterator[Any], handler: StreamHandler) -> None:
-    async for piece in pieces:
-        handler.send_streamed_output(piece)
+async def _send_all(chunks: AsyncIterator[Any], handler: StreamOutputHandler) -> None:
+    async for chunk in chunks:
+        handler.send_streamed_output(chunk)

@@ -1,4 +1,4 @@
-"""`limited`: ends a call that takes too long, where it runs in a process's main thread."""
+"""`time_limit`: interrupts a call on a process's main thread."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from typing import Any
 
 from penstock import Timeout
 
-__all__ = ["limited"]
+__all__ = ["time_limit"]
 
 
-class _TooLongError(BaseException):
-    """Not an Exception, so that an app does not take it for one of its own."""
+class _TimeLimitError(BaseException):
+    """Raised in the interrupted call. Not an `Exception`, so that the app does not handle it as its own."""
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Ends what runs inside after so many seconds; 0 is any time.
+def time_limit(seconds: float) -> Iterator[None]:
+    """Interrupts the block after a number of seconds; 0 for no limit. Has no effect off the main thread.
 
-    Python code is interrupted wherever it is, a sleep too; code in C when it comes back to Python. What does not end
-    is killed with its process, see `Processes(hang_after=...)`.
+    Python code is interrupted anywhere, also in a sleep; C code when it returns to Python. If the block does not end,
+    `Processes(hang_after=...)` kills the process.
 
     Raises:
-        Timeout: it took too long.
+        Timeout: the limit was exceeded.
     """
     if not seconds or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise _TooLongError
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise _TimeLimitError
 
-    before = signal.signal(signal.SIGALRM, end)
-    # Again and again: an app may hold the first in a `finally`, or take every exception for its own.
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    # Repeats every second: the app may catch the first in a `finally` or a bare `except`.
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         try:
             yield
         finally:
-            _disarm(before)
-    except _TooLongError:
-        # It may have come while it was taken back.
-        _disarm(before)
+            _disarm(previous)
+    except _TimeLimitError:
+        # The signal may have arrived within `_disarm`.
+        _disarm(previous)
         raise Timeout(f"infer did not answer within {seconds:g}s") from None
 
 
-def _disarm(before: Any) -> None:
+def _disarm(previous: Any) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, previous)

@@ -1,4 +1,4 @@
-"""`inferless.yaml`, of its first and second version, and what of it counts here."""
+"""The project file `inferless.yaml`, versions 1 and 2."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ __all__ = ["Project", "read_project"]
 
 @dataclass(frozen=True)
 class Project:
-    """What `inferless.yaml` says."""
+    """The fields of `inferless.yaml` that Penstock uses."""
 
     version: str = ""
     name: str = ""
     timeout: float = 0.0
-    """`inference_time`, in seconds; 0 if it is not said."""
+    """`inference_time`, in seconds; 0 if absent."""
     container_concurrency: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
-    """The names of secrets, whose variables the platform would set."""
+    """Names of secrets, which the platform sets as environment variables."""
     volume: str = ""
-    """The name of the app's volume."""
+    """Name of the app's volume."""
     runtime_file: str = ""
-    """The name of the file with the runtime, if it is another than the usual ones."""
+    """Name of the runtime file; empty for the default names."""
 
 
 def read_project(path: Path | None) -> Project:
-    """Reads a project file; None gives what counts without one.
+    """Reads a project file; returns defaults for None.
 
     Raises:
-        StartupError: it cannot be read, or says what cannot be.
+        StartupError: the file is invalid.
     """
     if path is None:
         return Project()
-    told = read_yaml(path)
-    configuration = _mapping(told.get("configuration"))
-    optional = _mapping(told.get("optional"))
-    both = {**told, **configuration}
-    secrets = told.get("secrets") or []
+    values = read_yaml(path)
+    configuration = _mapping(values.get("configuration"))
+    optional = _mapping(values.get("optional"))
+    both = {**values, **configuration}
+    secrets = values.get("secrets") or []
     return Project(
-        version=str(told.get("version") or ""),
-        name=str(told.get("name") or ""),
+        version=str(values.get("version") or ""),
+        name=str(values.get("name") or ""),
         timeout=_number(path, both, "inference_time"),
         container_concurrency=int(_number(path, both, "container_concurrency")) or 1,
-        env={str(name): _text(value) for name, value in _variables(told.get("env")).items()},
+        env={str(name): _text(value) for name, value in _variables(values.get("env")).items()},
         secrets=tuple(str(one) for one in secrets) if isinstance(secrets, list) else (),
         volume=_text(configuration.get("custom_volume_name")),
         runtime_file=_text(optional.get("runtime_file_name")),
@@ -61,7 +61,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _variables(value: Any) -> dict[str, Any]:
-    """Variables, as a mapping or as a list of `NAME=VALUE`."""
+    """Returns variables from a mapping or a list of `NAME=VALUE`."""
     if isinstance(value, list):
         parts = [str(one).partition("=") for one in value]
         return {name: text for name, _, text in parts if name}
@@ -72,8 +72,8 @@ def _text(value: Any) -> str:
     return "" if value is None or str(value) in ("", "null", "~", "None") else str(value)
 
 
-def _number(path: Path, told: Mapping[str, Any], key: str) -> float:
-    text = _text(told.get(key))
+def _number(path: Path, values: Mapping[str, Any], key: str) -> float:
+    text = _text(values.get(key))
     if not text:
         return 0.0
     try:

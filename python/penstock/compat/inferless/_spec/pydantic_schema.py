@@ -1,32 +1,52 @@
-"""Inputs and outputs that an app declares by pydantic classes, read from their fields."""
+"""Pydantic classes that declare an app's inputs and outputs."""
 
 from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
+from penstock import InvalidInput
 from penstock.compat.inferless._spec.schema import SchemaError, Tensor
 
-__all__ = ["tensors_of"]
+__all__ = ["request_object", "tensors_of"]
 
 _WIRE = {str: "BYTES", bool: "BOOL", int: "INT32", float: "FP64"}
-"""The datatypes that Inferless gives to fields."""
+"""Datatypes that Inferless assigns to field types."""
 _EXAMPLES: dict[type, Any] = {str: "A sample line", int: 1, float: 0.5, bool: True}
 
 
 def tensors_of(cls: Any) -> tuple[Tensor, ...]:
-    """The tensors that the fields of a pydantic class stand for.
+    """Returns a tensor for each field of a pydantic class.
 
     A field is required unless it may be None or has a default.
 
     Raises:
-        SchemaError: a field is of a type that no tensor has, or the class is none of pydantic's second version.
+        SchemaError: a field's type has no datatype, or the class is not a pydantic 2 model.
     """
     fields = getattr(cls, "model_fields", None)
     if not isinstance(fields, dict):
-        raise SchemaError(f"{cls.__name__} is no class of pydantic 2, which has model_fields")
+        raise SchemaError(f"{cls.__name__} is not a pydantic 2 model, which has model_fields")
     return tuple(_tensor(cls.__name__, name, one) for name, one in fields.items())
+
+
+def request_object(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Returns an object of an app's request class.
+
+    Raises:
+        InvalidInput: the class rejects the values.
+    """
+    from pydantic import ValidationError
+
+    # pydantic requires a value for an optional field without a default.
+    absent = {name: None for name, one in cls.model_fields.items() if one.is_required() and name not in values}
+    try:
+        return cls(**absent, **values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        location = ".".join(map(str, first["loc"])) or cls.__name__
+        raise InvalidInput(f"input '{location}': {first['msg']}") from None
 
 
 def _tensor(owner: str, name: str, one: Any) -> Tensor:
@@ -46,7 +66,7 @@ def _tensor(owner: str, name: str, one: Any) -> Tensor:
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
-    """An annotation without its `None`, and whether it had one."""
+    """Returns an annotation without `None`, and whether it had `None`."""
     while typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):

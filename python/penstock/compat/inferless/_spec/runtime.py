@@ -1,4 +1,4 @@
-"""The file that says what an app's environment has, such as `inferless-runtime-config.yaml`."""
+"""The runtime file, such as `inferless-runtime-config.yaml`: packages and CUDA version of an app."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ IMAGES = {
     "12.4.1": ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", "3.10"),
     "12.9.0": ("nvidia/cuda:12.9.0-cudnn-runtime-ubuntu24.04", "3.12"),
 }
-"""The base image, and the Python in it, for each version of CUDA that a runtime may ask for."""
+"""Base image and its Python version, by CUDA version."""
 _KEYS = {"cuda_version", "base_image", "system_packages", "python_packages", "run", "run_commands"}
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What an app's environment has."""
+    """Requirements of an app's image."""
 
     cuda: str = ""
-    """The version of CUDA; empty for none."""
+    """CUDA version; empty for none."""
     system_packages: tuple[str, ...] = ()
     python_packages: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -35,18 +35,18 @@ class Runtime:
 
 
 def read_runtime(path: Path | None) -> Runtime:
-    """Reads a runtime file; None gives what counts without one.
+    """Reads a runtime file; returns defaults for None.
 
     Raises:
-        StartupError: it cannot be read, or says what cannot be.
+        StartupError: the file is invalid.
     """
     if path is None:
         return Runtime()
-    told, warnings = read_yaml(path), []
-    build = told.get("build")
-    if "build" not in told and _KEYS & told.keys():
-        build = told
-        warnings.append(f"{path.name} has no 'build:' above its keys; it is read as if it had")
+    values, warnings = read_yaml(path), []
+    build = values.get("build")
+    if "build" not in values and _KEYS & values.keys():
+        build = values
+        warnings.append(f"{path.name} has no 'build:' above its keys; they are read as its members")
     if build in (None, "", "null"):
         build = {}
     if not isinstance(build, dict):
@@ -57,7 +57,7 @@ def read_runtime(path: Path | None) -> Runtime:
         raise StartupError(f"{path.name}: cuda_version must be one of {', '.join(IMAGES)}, not {cuda!r}")
     base = str(build.get("base_image") or "triton")
     if base not in ("triton", "fastapi"):
-        warnings.append(f"{path.name}: base_image is 'triton' or 'fastapi', not {base!r}; it does not count")
+        warnings.append(f"{path.name}: base_image must be 'triton' or 'fastapi', not {base!r}; it is ignored")
     return Runtime(
         cuda=cuda,
         system_packages=_texts(path, build, "system_packages"),
@@ -68,10 +68,10 @@ def read_runtime(path: Path | None) -> Runtime:
 
 
 def cuda_of_cog(version: str) -> str:
-    """The version of CUDA here that stands for one of a `cog.yaml`.
+    """Returns the CUDA version for one of a `cog.yaml`.
 
     Raises:
-        StartupError: there is none.
+        StartupError: the version is older than 11.
     """
     try:
         number = float(".".join(version.split(".")[:2]))

@@ -1,4 +1,4 @@
-"""The deprecated `input.json` and `output.json`, which declare tensors by samples of them."""
+"""The deprecated `input.json` and `output.json`, which declare tensors by samples."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["read_samples"]
 
 
 def read_samples(path: Path, key: str) -> tuple[Tensor, ...]:
-    """The tensors of a sample file. Its `data` are taken as examples, whatever they are.
+    """Reads the tensors of a sample file; their `data` become examples, unchecked.
 
     Args:
         path: The file.
         key: "inputs" or "outputs".
 
     Raises:
-        SchemaError: it is none; the message says what is expected.
+        SchemaError: the file is invalid.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        parsed = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise SchemaError(f"{path.name} is no JSON: {error}") from None
-    listed = told.get(key) if isinstance(told, dict) else None
+        raise SchemaError(f"{path.name} is not JSON: {error}") from None
+    listed = parsed.get(key) if isinstance(parsed, dict) else None
     if not isinstance(listed, list):
         raise SchemaError(f'{path.name} must hold {{"{key}": [...]}}')
     found = []

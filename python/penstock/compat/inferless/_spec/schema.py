@@ -1,4 +1,4 @@
-"""`Schema` and `Tensor`: which inputs an app takes, wherever it says so."""
+"""`Schema` and `Tensor`: the declared inputs and outputs of an app."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FAMILIES = {
     **dict.fromkeys(("FP16", "FP32", "FP64", "BF16"), "float"),
     "BYTES": "text",
 }
-"""What kind of value a datatype of the wire holds."""
+"""Kind of value of each wire datatype."""
 
 
 class SchemaError(ValueError):
-    """The app's declaration of its inputs is wrong."""
+    """The app's declaration of its inputs is invalid."""
 
 
 @dataclass(frozen=True)
@@ -27,58 +27,58 @@ class Tensor:
 
     name: str
     datatype: str
-    """Of the wire: STRING is BYTES."""
+    """Wire datatype: BYTES for STRING."""
     shape: tuple[int, ...]
-    """-1 stands for any length."""
+    """Lengths of the axes; -1 for any length."""
     required: bool = True
     example: Any = None
 
     @property
     def is_scalar(self) -> bool:
-        """Whether `infer` gets one value rather than a list."""
+        """Whether `infer` gets one value instead of a list."""
         return self.shape == (1,)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What an app takes and how it is called."""
+    """Inputs, outputs and call mode of an app."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...] = ()
-    """Those that are declared; an app that declares none answers with any."""
+    """The declared outputs; an app may return others."""
     source: str = "input_schema.py"
-    """Where it is declared."""
+    """File or class of the declaration."""
     batch_size: int = 0
-    """How many requests share a call of `infer`; 0 where each has its own."""
+    """Most requests per call of `infer`; 0 for one request per call without lists."""
     batch_window: float = 500.0
-    """How long, in milliseconds, the oldest of them waits for company."""
+    """Longest wait of a batch's first request, in milliseconds."""
     streaming: bool = False
-    """Whether `infer` answers in pieces."""
+    """Whether `infer` streams its response."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def tensor(self, name: str) -> Tensor | None:
-        """An input by its name."""
+        """Returns an input by name; None if it is not declared."""
         return next((one for one in self.inputs if one.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as `from_json` reads it. Examples that JSON does not have are left out."""
+        """Returns the schema for `from_json`. Examples may be of types without a JSON form."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Schema:
-        """What `to_json` gave."""
+    def from_json(cls, values: Mapping[str, Any]) -> Schema:
+        """Returns the schema of a result of `to_json`."""
         tensors = {
-            role: tuple(Tensor(**{**one, "shape": tuple(one["shape"])}) for one in told[role])
+            role: tuple(Tensor(**{**one, "shape": tuple(one["shape"])}) for one in values[role])
             for role in ("inputs", "outputs")
         }
-        return cls(**{**told, **tensors, "warnings": tuple(told["warnings"])})
+        return cls(**{**values, **tensors, "warnings": tuple(values["warnings"])})
 
 
 def read_inputs(declared: object, where: str = "INPUT_SCHEMA") -> tuple[Tensor, ...]:
-    """The inputs that a dict such as `INPUT_SCHEMA` declares.
+    """Reads the inputs that a dict such as `INPUT_SCHEMA` declares.
 
     Raises:
-        SchemaError: it is no such dict; the message names the input and what is expected.
+        SchemaError: the dict is invalid; the message names the input.
     """
     if not isinstance(declared, Mapping):
         raise SchemaError(f"{where} must be a dict of inputs by name, not a {type(declared).__name__}")
@@ -106,10 +106,10 @@ def _read_input(name: str, declared: object, where: str) -> Tensor:
 
 
 def wire_type(datatype: object, where: str) -> str:
-    """The wire's name of a datatype.
+    """Returns the wire name of a datatype.
 
     Raises:
-        SchemaError: there is none.
+        SchemaError: the datatype is unknown.
     """
     word = str(datatype).upper()
     word = "BYTES" if word == "STRING" else word
@@ -120,10 +120,10 @@ def wire_type(datatype: object, where: str) -> str:
 
 
 def read_shape(shape: object, where: str) -> tuple[int, ...]:
-    """A shape.
+    """Checks a shape and returns it as a tuple.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: the shape is not a list of lengths.
     """
     good = isinstance(shape, (list, tuple)) and shape
     if not good or any(not isinstance(one, int) or isinstance(one, bool) or one < -1 for one in shape):  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Reads YAML, for which PyYAML has to be installed."""
+"""Reading of YAML files; requires PyYAML."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["read_yaml"]
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a file; an empty one if the file is empty.
+    """Returns the mapping of a file; an empty one for an empty file. All scalars are strings.
 
     Raises:
-        StartupError: it is none, or PyYAML is not installed.
+        StartupError: the file is not a YAML mapping, or PyYAML is not installed.
     """
     try:
         import yaml
     except ImportError:
         raise StartupError(f"{path.name} cannot be read without PyYAML: pip install 'penstock[yaml]'") from None
     try:
-        # Versions and the like stay as they are written: every value is a text, and is read as what it is for.
+        # Scalars stay strings, so that a version such as 12.10 is not read as a float.
         found = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - of texts only
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StartupError(f"{path.name} is no YAML: {' '.join(str(error).split())}") from None
+        raise StartupError(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
     if not found:
         return {}
     if not isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""Cuts the rows of a batch into requests of a bounded size."""
+"""Splitting of a batch into requests of bounded size."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.compat.modelbit._function.json_codec import dumps
+from penstock.compat.modelbit._json_codec import dumps
 from penstock.compat.modelbit.errors import UserFacingError
 
-__all__ = ["chunks", "rows_of"]
+__all__ = ["chunks", "to_rows"]
 
 
-def rows_of(data: Any) -> list[Any] | None:
-    """The rows of data that can be cut: of a frame, with its index as ids, or of a list of lists. None for all else."""
+def to_rows(data: Any) -> list[Any] | None:
+    """Returns the rows of a DataFrame, with its index as ids, or of a list of lists; None for other data."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         records = data.to_dict(orient="records")
@@ -24,29 +24,29 @@ def rows_of(data: Any) -> list[Any] | None:
 
 
 def chunks(rows: list[Any], size: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Parts of the rows as JSON, each with the number of its rows.
+    """Yields chunks of the rows: the number of rows and their JSON.
 
     Args:
         rows: The rows.
-        size: The most rows of a part.
-        most_bytes: A part that is longer is halved.
+        size: The most rows of a chunk.
+        most_bytes: The most bytes of a chunk; a longer one is halved.
 
     Raises:
         UserFacingError: a single row is longer.
     """
     for start in range(0, len(rows), size):
-        yield from _halved(rows[start : start + size], most_bytes)
+        yield from _halve(rows[start : start + size], most_bytes)
 
 
-def _halved(part: list[Any], most_bytes: int) -> Iterator[tuple[int, bytes]]:
-    text = dumps(part)
+def _halve(chunk: list[Any], most_bytes: int) -> Iterator[tuple[int, bytes]]:
+    text = dumps(chunk)
     if len(text) <= most_bytes:
-        yield len(part), text
+        yield len(chunk), text
         return
-    if len(part) == 1:
+    if len(chunk) == 1:
         raise UserFacingError(
             f"A row is larger than batch_bytes ({len(text)} > {most_bytes}): {text[:60].decode(errors='replace')}..."
         )
-    middle = (len(part) + 1) // 2
-    yield from _halved(part[:middle], most_bytes)
-    yield from _halved(part[middle:], most_bytes)
+    middle = (len(chunk) + 1) // 2
+    yield from _halve(chunk[:middle], most_bytes)
+    yield from _halve(chunk[middle:], most_bytes)

@@ -1,4 +1,4 @@
-"""Posts requests of `get_inference`, and asks again where that can help and cannot harm."""
+"""HTTP requests of `get_inference`, with retries where nothing was computed."""
 
 from __future__ import annotations
 
@@ -16,47 +16,48 @@ __all__ = ["Poster"]
 
 TRIES = 6
 PAUSE = 0.5
-_AGAIN = (429, 503)
+"""Seconds before the first retry; doubled for each further one."""
+_RETRIED = (429, 503)
 
 
 class Poster:
-    """Posts to one URL, from any thread; each has a connection of its own.
+    """Posts to one URL; each thread has its own connection.
 
     Args:
-        url: Where.
-        key: The API key, if there is one.
-        seconds: How long to wait for an answer; None for as long as it takes.
+        url: The URL.
+        key: The API key; None to send none.
+        seconds: Time limit of a response; None for no limit.
     """
 
     def __init__(self, url: str, key: str | None, seconds: float | None) -> None:
         self._url, self._seconds = url, seconds
         self._parts = urlsplit(url)
         self._headers = {"Content-Type": "application/json", **({"Authorization": key} if key else {})}
-        self._mine = threading.local()
+        self._local = threading.local()
         self._opened: list[http.client.HTTPConnection] = []
 
     def post(self, body: bytes) -> dict[str, Any]:
-        """The answer to a request.
+        """Posts a body and returns the response's JSON.
 
-        It is sent again after 429, 503, and where no connection was made: nothing was computed then.
+        Retries after 429, 503 and a failed connection: in these cases nothing was computed.
 
         Raises:
-            UserFacingError: the server says what went wrong, or cannot be reached.
+            UserFacingError: the server responded with an error, or cannot be reached.
         """
-        for turn in range(TRIES):
-            status, headers, text = self._sent(body, is_last=turn == TRIES - 1)
-            if status not in _AGAIN or turn == TRIES - 1:
+        for attempt in range(TRIES):
+            status, headers, text = self._send(body, is_last=attempt == TRIES - 1)
+            if status not in _RETRIED or attempt == TRIES - 1:
                 break
-            time.sleep(_pause(headers.get("retry-after"), turn))
-        return _answer(status, text, self._url)
+            time.sleep(_retry_delay(headers.get("retry-after"), attempt))
+        return _parse_response(status, text, self._url)
 
     def close(self) -> None:
         """Closes all connections."""
         for one in self._opened:
             one.close()
 
-    def _sent(self, body: bytes, *, is_last: bool) -> tuple[int, dict[str, str], bytes]:
-        """What came back; 503 where no connection could be made."""
+    def _send(self, body: bytes, *, is_last: bool) -> tuple[int, dict[str, str], bytes]:
+        """Returns status, headers and body of the response; 503 if the connection failed."""
         connection = self._connection()
         if connection.sock is None:
             try:
@@ -67,18 +68,18 @@ class Poster:
                 return 503, {}, b""
         try:
             connection.request("POST", self._parts.path, body, self._headers)
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+            response = connection.getresponse()
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
         except TimeoutError:
             connection.close()
             raise UserFacingError(f"'{self._url}' did not answer within {self._seconds:g} seconds.") from None
         except (OSError, http.client.HTTPException) as error:
-            # It may be computed already: whoever calls decides whether to ask again.
+            # The request may have been computed, so retrying is the caller's decision.
             connection.close()
             raise UserFacingError(f"'{self._url}' ended the connection ({type(error).__name__}).") from None
 
     def _connection(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._mine, "connection", None)
+        found: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if found is None:
             host, port = self._parts.hostname or "", self._parts.port
             if self._parts.scheme == "https":
@@ -86,24 +87,24 @@ class Poster:
                 found = http.client.HTTPSConnection(host, port, timeout=self._seconds, context=context)
             else:
                 found = http.client.HTTPConnection(host, port, timeout=self._seconds)
-            self._mine.connection = found
+            self._local.connection = found
             self._opened.append(found)
         return found
 
 
-def _answer(status: int, text: bytes, url: str) -> dict[str, Any]:
+def _parse_response(status: int, text: bytes, url: str) -> dict[str, Any]:
     try:
-        answer = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise UserFacingError(f"'{url}' answered {status} without JSON.")
-    if "error" in answer:
-        raise UserFacingError(str(answer["error"]))
-    return answer
+    if "error" in parsed:
+        raise UserFacingError(str(parsed["error"]))
+    return parsed
 
 
-def _pause(wished: str | None, turn: int) -> float:
-    if wished is not None and wished.isascii() and wished.isdigit():
-        return min(float(wished), 60.0)
-    return PAUSE * float(1 << turn)
+def _retry_delay(retry_after: str | None, attempt: int) -> float:
+    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+        return min(float(retry_after), 60.0)
+    return PAUSE * float(1 << attempt)

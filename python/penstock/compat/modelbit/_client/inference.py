@@ -1,4 +1,4 @@
-"""`get_inference`: asks a deployment."""
+"""`get_inference`: the client of deployments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from penstock.compat.modelbit import runtime
-from penstock.compat.modelbit._client.chunks import chunks, rows_of
+from penstock.compat.modelbit._client.chunks import chunks, to_rows
 from penstock.compat.modelbit._client.http_retry import Poster
-from penstock.compat.modelbit._function.json_codec import dumps
+from penstock.compat.modelbit._json_codec import dumps
 from penstock.compat.modelbit.errors import UserFacingError
 
 __all__ = ["get_inference"]
@@ -38,31 +38,32 @@ def get_inference(  # noqa: PLR0917 - as upstream has them
     response_webhook_ignore_timeout: bool | None = None,
     base_url: str | None = None,
 ) -> dict[str, Any]:
-    """What a deployment answers.
+    """Calls a deployment.
 
     Args:
-        deployment: Its name.
-        data: One argument, a list of arguments, or a batch: a list of rows `[id, argument, ...]`, or a frame.
-        region: The host below modelbit.com; not needed with a base URL. With `:5000` in it, a host without TLS.
-        outpost: A further part of the host.
-        workspace: The first part of the host; MB_WORKSPACE_NAME by default.
-        branch: The branch; the current one by default.
+        deployment: Name of the deployment.
+        data: One argument, a list of arguments, or a batch: a list of rows `[id, argument, ...]`, or a DataFrame.
+        region: Host below modelbit.com; not needed with a base URL. With `:5000` in it, a host without TLS.
+        outpost: Second part of the host.
+        workspace: First part of the host; default MB_WORKSPACE_NAME.
+        branch: The branch; default the current one.
         version: A number, an alias, or "latest".
-        api_key: The API key; MB_API_KEY by default.
-        timeout_seconds: How long it may take.
-        batch_size: The most rows of a request: 3000.
-        batch_bytes: The longest request: 20,000,000 bytes.
-        batch_concurrency: How many requests of a batch are under way at once: 3.
-        response_format: "links" to get a URL of the answer instead: a list of URLs if the batch was cut.
-        response_webhook: Where the answer is posted; given is {"batchId": ...}, or {"batchIds": [...]} if it was cut.
-        response_webhook_ignore_timeout: Whether a webhook that is slow is not asked again.
-        base_url: Where the server is, such as "http://localhost:8000"; MB_BASE_URL by default.
+        api_key: The API key; default MB_API_KEY.
+        timeout_seconds: Time limit of a request, in seconds.
+        batch_size: Most rows of a request; default 3000.
+        batch_bytes: Most bytes of a request; default 20,000,000.
+        batch_concurrency: Most concurrent requests of a batch; default 3.
+        response_format: "links" to get a URL of the result; a list of URLs for a split batch.
+        response_webhook: URL that the result is posted to. Returned is {"batchId": ...}, or {"batchIds": [...]} for a
+            split batch.
+        response_webhook_ignore_timeout: Whether a webhook that exceeds its time limit is not retried.
+        base_url: URL of the server, such as "http://localhost:8000"; default MB_BASE_URL.
 
     Returns:
-        The answer: {"data": ...}.
+        The response: {"data": ...}.
 
     Raises:
-        UserFacingError: an argument cannot be sent, or what the server says.
+        UserFacingError: an argument is invalid, or the server responded with an error.
     """
     if isinstance(data, dict) and len(data) == 1 and "data" in data:
         raise UserFacingError("The 'data' parameter is double-nested: pass what is under its key \"data\".")
@@ -76,7 +77,7 @@ def get_inference(  # noqa: PLR0917 - as upstream has them
             ("batch_concurrency", batch_concurrency, 3),
         )
     ]
-    more = _wishes(timeout_seconds, response_format, response_webhook, response_webhook_ignore_timeout)
+    options = _options_json(timeout_seconds, response_format, response_webhook, response_webhook_ignore_timeout)
     key = api_key or os.environ.get("MB_API_KEY")
     if key is not None:
         _check_text("api_key", key)
@@ -86,17 +87,17 @@ def get_inference(  # noqa: PLR0917 - as upstream has them
     url = f"{host}/v1/{deployment}/{of_branch.replace('/', '~')}/{version or 'latest'}"
     poster = Poster(url, key, timeout_seconds + 5.0 if timeout_seconds else None)
     try:
-        rows = rows_of(data)
+        rows = to_rows(data)
         if rows is None:
-            return poster.post(_body(dumps(data), more))
-        return _joined(_posted(poster, rows, sizes, more), more)
+            return poster.post(_body(dumps(data), options))
+        return _merge(_post_chunks(poster, rows, sizes, options), options)
     finally:
         poster.close()
 
 
-def _posted(poster: Poster, rows: list[Any], sizes: list[int], more: bytes) -> list[dict[str, Any]]:
-    """The answers of all parts of a batch, in its order."""
-    size, most_bytes, at_once = sizes
+def _post_chunks(poster: Poster, rows: list[Any], sizes: list[int], options: bytes) -> list[dict[str, Any]]:
+    """Posts the chunks of a batch concurrently. Returns their responses in order."""
+    size, most_bytes, concurrency = sizes
     failed = threading.Event()
     progress = _Progress(len(rows), shown=len(rows) > size and sys.stderr.isatty())
 
@@ -104,73 +105,74 @@ def _posted(poster: Poster, rows: list[Any], sizes: list[int], more: bytes) -> l
         if failed.is_set():
             return {}
         try:
-            answer = poster.post(_body(text, more))
+            response = poster.post(_body(text, options))
         except BaseException:
             failed.set()
             raise
         progress.add(count)
-        return answer
+        return response
 
-    parts: list[Future[dict[str, Any]]] = []
-    slots = threading.Semaphore(2 * at_once)
-    with ThreadPoolExecutor(at_once) as threads:
+    futures: list[Future[dict[str, Any]]] = []
+    slots = threading.Semaphore(2 * concurrency)
+    with ThreadPoolExecutor(concurrency) as threads:
         try:
             for count, text in chunks(rows, size, most_bytes):
-                # Else all of a large batch would be in memory a second time.
+                # Bounds the encoded chunks in memory.
                 slots.acquire()
                 if failed.is_set():
                     break
-                part = threads.submit(post, count, text)
-                part.add_done_callback(lambda _: slots.release())
-                parts.append(part)
+                future = threads.submit(post, count, text)
+                future.add_done_callback(lambda _: slots.release())
+                futures.append(future)
         except BaseException:
             failed.set()
             raise
     progress.close()
-    for part in parts:
-        if (error := part.exception()) is not None:
+    for future in futures:
+        if (error := future.exception()) is not None:
             raise error
-    return [part.result() for part in parts]
+    return [future.result() for future in futures]
 
 
-def _joined(answers: list[dict[str, Any]], more: bytes) -> dict[str, Any]:
-    if len(answers) == 1:
-        return answers[0]
-    if all("batchId" in one for one in answers):
-        return {"batchIds": [one["batchId"] for one in answers]}
-    if b'"response_format"' in more:
-        return {"data": [one["data"] for one in answers]}
-    return {"data": [row for one in answers for row in one["data"]]}
+def _merge(responses: list[dict[str, Any]], options: bytes) -> dict[str, Any]:
+    """Merges the responses of a batch's chunks."""
+    if len(responses) == 1:
+        return responses[0]
+    if all("batchId" in one for one in responses):
+        return {"batchIds": [one["batchId"] for one in responses]}
+    if b'"response_format"' in options:
+        return {"data": [one["data"] for one in responses]}
+    return {"data": [row for one in responses for row in one["data"]]}
 
 
-def _body(data: bytes, more: bytes) -> bytes:
-    return b'{"data":%b%b}' % (data, more)
+def _body(data: bytes, options: bytes) -> bytes:
+    return b'{"data":%b%b}' % (data, options)
 
 
-def _wishes(seconds: Any, format_: Any, webhook: Any, ignores: Any) -> bytes:
-    """What goes beside the data, as JSON."""
-    wishes: dict[str, Any] = {}
+def _options_json(seconds: Any, format_: Any, webhook: Any, ignores: Any) -> bytes:
+    """Returns the request's options as JSON members, each with a leading comma."""
+    options: dict[str, Any] = {}
     if seconds is not None:
-        wishes["timeout_seconds"] = _positive("timeout_seconds", seconds, 0)
+        options["timeout_seconds"] = _positive("timeout_seconds", seconds, 0)
     if format_ is not None:
         if format_ != "links":
             raise UserFacingError("Invalid 'response_format' value: it must be \"links\" or None.")
-        wishes["response_format"] = format_
+        options["response_format"] = format_
     if webhook is not None:
         if not isinstance(webhook, str) or not webhook.startswith(("https://", "http://")):
             raise UserFacingError("Invalid 'response_webhook' value: it must be a URL.")
-        wishes["response_webhook"] = webhook
+        options["response_webhook"] = webhook
     if ignores is not None:
         if webhook is None or not isinstance(ignores, bool):
             raise UserFacingError("'response_webhook_ignore_timeout' must be a bool, and goes with a response_webhook.")
-        wishes["response_webhook_ignore_timeout"] = ignores
-    return b"".join(b',"%b":%b' % (name.encode(), dumps(value)) for name, value in wishes.items())
+        options["response_webhook_ignore_timeout"] = ignores
+    return b"".join(b',"%b":%b' % (name.encode(), dumps(value)) for name, value in options.items())
 
 
 def _host(base_url: str | None, region: str | None, outpost: str | None, workspace: str | None) -> str:
     if base_url is not None:
         if not base_url.startswith(("http://", "https://")):
-            raise UserFacingError(f"Invalid 'base_url' value: {base_url!r} is no URL.")
+            raise UserFacingError(f"Invalid 'base_url' value: {base_url!r} is not a URL.")
         return base_url.rstrip("/")
     workspace = workspace or os.environ.get("MB_WORKSPACE_NAME")
     if not region or not workspace:
@@ -197,7 +199,7 @@ def _positive(name: str, value: Any, default: int) -> int:
 
 
 class _Progress:
-    """A line on a terminal that says how far it is."""
+    """Progress line on the terminal."""
 
     def __init__(self, rows: int, *, shown: bool) -> None:
         self._rows, self._shown, self._done, self._lock = rows, shown, 0, threading.Lock()

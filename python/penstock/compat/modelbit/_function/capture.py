@@ -1,4 +1,4 @@
-"""What a function prints and the images it logs, for the request log."""
+"""Capture of a function's standard output and logged images, for the request log."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-__all__ = ["Captured", "capturing", "current"]
+__all__ = ["Capture", "capturing", "current"]
 
 
 @dataclass
-class Captured:
-    """What came of one call beside its result."""
+class Capture:
+    """Output of one call apart from its result."""
 
     text: io.StringIO = field(default_factory=io.StringIO)
     images: list[str] = field(default_factory=list)
 
 
-_CURRENT: ContextVar[Captured | None] = ContextVar("penstock_modelbit_captured", default=None)
+_CURRENT: ContextVar[Capture | None] = ContextVar("penstock_modelbit_capture", default=None)
 
 
-def current() -> Captured | None:
-    """What is captured for the call that runs; None if nobody wants it."""
+def current() -> Capture | None:
+    """Returns the capture of the running call; None if the call is not captured."""
     return _CURRENT.get()
 
 
 @contextlib.contextmanager
-def capturing(wanted: bool = True) -> Iterator[Captured]:
-    """Captures what is printed meanwhile, by this task alone."""
-    captured = Captured()
-    if wanted:
+def capturing(enabled: bool = True) -> Iterator[Capture]:
+    """Captures the standard output of the current task or thread."""
+    captured = Capture()
+    if enabled:
         _install()
-    token = _CURRENT.set(captured if wanted else None)
+    token = _CURRENT.set(captured if enabled else None)
     try:
         yield captured
     finally:
@@ -43,13 +43,13 @@ def capturing(wanted: bool = True) -> Iterator[Captured]:
 
 
 def _install() -> None:
-    """Has standard output tell what is captured, and go where it went."""
-    if not isinstance(sys.stdout, _Told):
-        sys.stdout = _Told(sys.stdout)
+    """Replaces `sys.stdout`, once per process, by a stream that also writes to the current capture."""
+    if not isinstance(sys.stdout, _TeeStream):
+        sys.stdout = _TeeStream(sys.stdout)
 
 
-class _Told(io.TextIOBase):
-    """Standard output that is also captured."""
+class _TeeStream(io.TextIOBase):
+    """Standard output that is also written to the current capture."""
 
     def __init__(self, real: TextIO) -> None:
         self._real = real

@@ -1,4 +1,4 @@
-"""Runs a function of frames for requests: all rows are one call, of several requests too."""
+"""DataFrame mode: one call of a function for all rows, of several requests too."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.compat.modelbit._function import capture
-from penstock.compat.modelbit._function.frames import columns_of, frame_of, values_of
-from penstock.compat.modelbit._function.runner import Answer, Asking, Runner, record, refused
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit._function.frames import to_columns, to_frame, to_row_values
+from penstock.compat.modelbit._function.runner import FunctionRequest, Runner, log_record
+from penstock.compat.modelbit._response import FunctionResponse, error_response
+from penstock.compat.modelbit.errors import RequestError
 
 __all__ = ["FrameRunner"]
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a request has of a frame."""
+    """The rows of one request within a frame."""
 
-    request: Asking
+    request: FunctionRequest
     columns: dict[str, list[Any]]
 
     @property
@@ -27,66 +28,69 @@ class _Part:
 
 
 class FrameRunner(Runner):
-    """Runs a function of frames for requests."""
+    """Calls a function of a DataFrame."""
 
-    def answer(self, bodies: Sequence[bytes], told: Sequence[Mapping[str, Any]]) -> list[Answer]:
-        """Answers requests by one call; by one for each if that fails, so that nobody pays for another's mistake."""
-        answers: dict[int, Answer] = {}
+    def respond(self, bodies: Sequence[bytes], options: Sequence[Mapping[str, Any]]) -> list[FunctionResponse]:
+        """Responds to requests by one call.
+
+        If that call fails, each request gets its own call: one request's bad data does not fail the others.
+        """
+        responses: dict[int, FunctionResponse] = {}
         parts: dict[int, _Part] = {}
-        for place, body in enumerate(bodies):
+        for index, body in enumerate(bodies):
             try:
-                request = self.read(body, told[place])
-                columns = columns_of(request.calls, self.deployment.columns or (), extra=self.deployment.extra)
-                parts[place] = _Part(request, columns)
-            except BadCall as error:
-                answers[place] = refused(error)
-        answers.update(zip(parts, self._framed([*parts.values()]), strict=True))
-        return [answers[place] for place in range(len(bodies))]
+                request = self.parse(body, options[index])
+                columns = to_columns(request.calls, self.deployment.columns or (), extra=self.deployment.extra)
+                parts[index] = _Part(request, columns)
+            except RequestError as error:
+                responses[index] = error_response(error)
+        responses.update(zip(parts, self._respond_by_frame([*parts.values()]), strict=True))
+        return [responses[index] for index in range(len(bodies))]
 
     @property
     def is_async(self) -> bool:
-        """Never: a function of frames is waited for by its thread."""
+        """Always false: the calling thread runs an async function of a frame to its end."""
         return False
 
-    def _framed(self, parts: list[_Part]) -> list[Answer]:
+    def _respond_by_frame(self, parts: list[_Part]) -> list[FunctionResponse]:
         if not parts:
             return []
-        wanted = any(part.request.told.get("log") for part in parts)
+        is_logged = any(part.request.options.get("log") for part in parts)
         try:
-            with capture.capturing(wanted) as captured:
-                values = self._values(parts)
-        except BadCall as error:
+            with capture.capturing(is_logged) as captured:
+                values = self._call(parts)
+        except RequestError as error:
             if len(parts) > 1:
-                return [self._framed([one])[0] for one in parts]
-            return [refused(error)]
-        answers, at = [], 0
+                return [self._respond_by_frame([one])[0] for one in parts]
+            return [error_response(error)]
+        responses, start = [], 0
         for part in parts:
-            mine, at = values[at : at + part.size], at + part.size
+            results, start = values[start : start + part.size], start + part.size
             rows = part.request.calls.rows
             records = None
-            if wanted:
-                records = [record(row[0], row[1:], one, captured) for row, one in zip(rows, mine, strict=True)]
-            for row, value in zip(rows, mine, strict=True):
+            if is_logged:
+                records = [log_record(row[0], row[1:], one, captured) for row, one in zip(rows, results, strict=True)]
+            for row, value in zip(rows, results, strict=True):
                 row[1] = value
             try:
-                answers.append(self._given(part.request, records))
-            except BadCall as error:
-                answers.append(refused(error))
-        return answers
+                responses.append(self._encode(part.request, records))
+            except RequestError as error:
+                responses.append(error_response(error))
+        return responses
 
-    def _values(self, parts: list[_Part]) -> list[Any]:
-        """A value for each row of all of them."""
+    def _call(self, parts: list[_Part]) -> list[Any]:
+        """Calls the function with the rows of all parts. Returns one value per row."""
         columns, ids = parts[0].columns, parts[0].request.calls.ids
         for part in parts[1:]:
             columns = {name: [*values, *part.columns[name]] for name, values in columns.items()}
             ids += part.request.calls.ids
         if not ids:
             return []
-        frame = frame_of(columns, self.deployment.columns or (), ids)
+        frame = to_frame(columns, self.deployment.columns or (), ids)
         try:
             result = self._function(frame)
-            if self.waits:
-                result = self.wait(result)
+            if self.is_coroutine:
+                result = self.run_until_complete(result)
         except (Exception, SystemExit) as error:
-            raise BadCall(self.said(error)) from error
-        return values_of(result, len(ids))
+            raise RequestError(self.error_text(error)) from error
+        return to_row_values(result, len(ids))

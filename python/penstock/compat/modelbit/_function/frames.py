@@ -1,4 +1,4 @@
-"""DataFrame mode: rows of requests as one frame, and what a function made of it as one value for each row."""
+"""Conversion of rows to a DataFrame, and of a function's result to one value per row."""
 
 from __future__ import annotations
 
@@ -8,74 +8,74 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from penstock.compat.modelbit._request import Calls, shown
+from penstock.compat.modelbit._request import Calls, format_value
 from penstock.compat.modelbit._spec.metadata import Column
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["columns_of", "frame_of", "values_of"]
+__all__ = ["to_columns", "to_frame", "to_row_values"]
 
 
-def columns_of(calls: Calls, columns: Sequence[Column], *, extra: str = "drop") -> dict[str, list[Any]]:
-    """The columns of a request's rows, in declared order.
+def to_columns(calls: Calls, columns: Sequence[Column], *, extra: str = "drop") -> dict[str, list[Any]]:
+    """Returns the columns of a request's rows, in declared order.
 
     Raises:
-        BadCall: a row is no object, or has not all columns.
+        RequestError: a row is not an object, or lacks a column.
     """
     rows = calls.rows
     if not rows:
         return {column.name: [] for column in columns}
-    # All rows at once, without a step of Python for each where nothing is wrong.
+    # Checks all rows at once: no Python bytecode per row on the success path.
     if {*map(len, rows)} != {2} or {*map(type, map(_VALUE, rows))} != {dict}:
-        _refuse(calls, columns, extra)
+        _reject(calls, columns, extra)
     cells: list[dict[str, Any]] = [row[1] for row in rows]
     if extra == "error" and max(map(len, cells)) > len(columns):
-        _refuse(calls, columns, extra)
+        _reject(calls, columns, extra)
     try:
         return {column.name: [*map(itemgetter(column.name), cells)] for column in columns}
     except KeyError:
-        _refuse(calls, columns, extra)
+        _reject(calls, columns, extra)
 
 
-def _refuse(calls: Calls, columns: Sequence[Column], extra: str) -> NoReturn:
-    """Says which row is none of a frame."""
+def _reject(calls: Calls, columns: Sequence[Column], extra: str) -> NoReturn:
+    """Raises the error for the first invalid row."""
     names = {column.name for column in columns}
-    for place, (_, *arguments) in enumerate(calls.rows):
-        where = calls.where(place)
+    for index, (_, *arguments) in enumerate(calls.rows):
+        where = calls.location(index)
         if len(arguments) != 1 or not isinstance(arguments[0], dict):
-            given = arguments[0] if len(arguments) == 1 else arguments
-            raise BadCall(f"{where}expected one object with the columns {_names(columns)}, not {shown(given)}")
+            got = format_value(arguments[0] if len(arguments) == 1 else arguments)
+            raise RequestError(f"{where}expected one object with the columns {_names(columns)}, not {got}")
         row: dict[str, Any] = arguments[0]
         for column in columns:
             if column.name not in row:
-                raise BadCall(f"{where}the column {column.name!r} is missing; expected {_names(columns)}")
+                raise RequestError(f"{where}the column {column.name!r} is missing; expected {_names(columns)}")
         if extra == "error" and (more := [one for one in row if one not in names]):
-            raise BadCall(f"{where}there is no column {more[0]!r}; expected {_names(columns)}")
-    raise AssertionError("all of them are rows of the frame")
+            raise RequestError(f"{where}there is no column {more[0]!r}; expected {_names(columns)}")
+    raise AssertionError("all rows are valid")
 
 
-def frame_of(values: Mapping[str, list[Any]], columns: Sequence[Column], ids: Sequence[Any]) -> Any:
-    """The frame of columns: in declared order and of declared types, the ids as its index if they are unique.
+def to_frame(values: Mapping[str, list[Any]], columns: Sequence[Column], ids: Sequence[Any]) -> Any:
+    """Returns a DataFrame with columns of declared order and dtype, indexed by the ids if they are unique.
 
     Raises:
-        BadCall: a column cannot be of its declared type.
+        RequestError: a column cannot be converted to its declared dtype.
     """
     import pandas
 
-    made = {column.name: _series(pandas, values[column.name], column) for column in columns}
-    frame = pandas.DataFrame(made, columns=[column.name for column in columns])
+    series = {column.name: _series(pandas, values[column.name], column) for column in columns}
+    frame = pandas.DataFrame(series, columns=[column.name for column in columns])
     try:
         if len({*ids}) == len(ids):
             frame.index = pandas.Index(list(ids))
-    except TypeError:  # An id that cannot be hashed.
+    except TypeError:  # An id is not hashable.
         pass
     return frame
 
 
-def values_of(result: Any, count: int) -> list[Any]:
-    """What a function made of a frame: a value for each row.
+def to_row_values(result: Any, count: int) -> list[Any]:
+    """Returns a function's result as one value per row.
 
     Raises:
-        BadCall: it has not as many values as rows.
+        RequestError: the number of values differs from the number of rows.
     """
     import pandas
 
@@ -86,45 +86,47 @@ def values_of(result: Any, count: int) -> list[Any]:
     elif isinstance(result, np.ndarray):
         values = list(result) if result.ndim > 1 else result.tolist()
     elif isinstance(result, (str, bytes, dict)) or not hasattr(result, "__iter__"):
-        raise BadCall(
+        raise RequestError(
             f"the function gave {type(result).__name__} for a frame of {count} rows, expected a value for each row: "
             "a list, an array, a Series or a DataFrame"
         )
     else:
         values = list(result)
     if not isinstance(values, list):
-        raise BadCall(f"the function gave one value for a frame of {count} rows, expected a value for each")
+        raise RequestError(f"the function gave one value for a frame of {count} rows, expected a value for each")
     if len(values) != count:
-        raise BadCall(f"the function gave {len(values)} values for a frame of {count} rows, expected as many")
+        raise RequestError(f"the function gave {len(values)} values for a frame of {count} rows, expected as many")
     return values
 
 
 def _series(pandas: Any, values: list[Any], column: Column) -> Any:
     if column.dtype is None:
         return pandas.Series(values)
-    if (types := _QUICK.get(column.dtype)) is not None and {*map(type, values)} <= types:
+    if (types := _EXACT_TYPES.get(column.dtype)) is not None and {*map(type, values)} <= types:
         try:
             return np.array(values, column.dtype)
-        except OverflowError:  # A whole number of more than 64 bits.
+        except OverflowError:  # An integer over 64 bits.
             pass
     missing = None in values
     dtype = column.dtype
-    if missing and dtype in ("bool", *_WHOLE):
-        # These types have no value that is missing; floats do.
+    if missing and dtype in ("bool", *_INTEGERS):
+        # These dtypes have no missing value.
         dtype = "object" if dtype == "bool" else "float64"
     try:
         if dtype.startswith("datetime64"):
             return pandas.Series(pandas.to_datetime(values)).astype(dtype)
         return pandas.Series(values, dtype="object").astype(dtype) if values else pandas.Series(values, dtype=dtype)
     except (OverflowError, TypeError, ValueError) as error:
-        raise BadCall(f"the column {column.name!r} must be {column.dtype}: {' '.join(str(error).split())}") from None
+        raise RequestError(
+            f"the column {column.name!r} must be {column.dtype}: {' '.join(str(error).split())}"
+        ) from None
 
 
 def _names(columns: Sequence[Column]) -> str:
     return ", ".join(column.name for column in columns)
 
 
-_QUICK: dict[str, set[type]] = {"bool": {bool}, "int64": {int}, "float64": {int, float}}
-"""Types of columns that most are of, and of values that make one without a look at each."""
-_WHOLE = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_EXACT_TYPES: dict[str, set[type]] = {"bool": {bool}, "int64": {int}, "float64": {int, float}}
+"""The Python types that each of these dtypes converts from without a check per value."""
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _VALUE = itemgetter(1)

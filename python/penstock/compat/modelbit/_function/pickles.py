@@ -1,6 +1,6 @@
-"""The one place that reads and writes pickles: files of a deployment's own folder.
+"""Reading and writing of pickles; no other module does either.
 
-They are the user's code, as trusted as source.py beside them. Nothing that came over the network is ever read here.
+The files are in the deployment's own folder and as trusted as its source.py. Data from the network is never unpickled.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from penstock.compat.modelbit.errors import UserFacingError
 from penstock.integrations.modules import OwnModules
 
-__all__ = ["by_value", "finding", "read", "write"]
+__all__ = ["dump_by_value", "read", "use_modules", "write"]
 
 
 def read(path: Path) -> Any:
-    """What a file of the deployment holds."""
+    """Loads the object of a file."""
     with path.open("rb") as file:
         return _Unpickler(file).load()
 
 
 @contextlib.contextmanager
-def finding(modules: OwnModules) -> Iterator[None]:
-    """Has pickles that are read meanwhile mean an app's own modules by what they name."""
+def use_modules(modules: OwnModules) -> Iterator[None]:
+    """Resolves module names in pickles by an app's isolated modules, within the block."""
     token = _MODULES.set(modules)
     try:
         yield
@@ -38,48 +38,48 @@ def finding(modules: OwnModules) -> Iterator[None]:
 
 
 def write(value: Any, path: Path) -> None:
-    """Writes an object to a file, whose folder is made."""
+    """Pickles an object to a file; creates the file's folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         pickle.dump(value, file)
 
 
-def by_value(function: Callable[..., Any]) -> bytes:
-    """A function with the globals that it uses, and the helpers of its own module.
+def dump_by_value(function: Callable[..., Any]) -> bytes:
+    """Pickles a function with the globals it uses and the helpers of its module.
 
     Raises:
-        UserFacingError: it uses what cannot be written, or cloudpickle is not installed.
+        UserFacingError: the function uses an object that cannot be pickled, or cloudpickle is not installed.
     """
     try:
         import cloudpickle
     except ImportError:
         raise UserFacingError("deploy writes functions by cloudpickle: pip install 'penstock[processes]'") from None
     module = sys.modules.get(getattr(function, "__module__", "") or "")
-    own = module is not None and module.__name__ != "__main__" and _is_users(module)
-    if own:
-        # Where it is served, there may be no such module.
+    by_value = module is not None and module.__name__ != "__main__" and _is_user_module(module)
+    if by_value:
+        # The serving process may not have this module.
         cloudpickle.register_pickle_by_value(module)
     try:
         pickled: bytes = cloudpickle.dumps(function)
     except Exception as error:
         raise UserFacingError(
             f"the function uses what cannot be deployed ({type(error).__name__}: {error}); "
-            "make that where the deployment starts, or in the function"
+            "create it in the function or when the deployment starts"
         ) from error
     finally:
-        if own:
+        if by_value:
             cloudpickle.unregister_pickle_by_value(module)
     return pickled
 
 
-def _is_users(module: Any) -> bool:
-    """Whether a module is not one that is installed."""
+def _is_user_module(module: Any) -> bool:
+    """Returns whether a module is neither installed nor part of the standard library."""
     file = getattr(module, "__file__", None)
     return file is not None and "site-packages" not in file and not file.startswith(os.path.dirname(os.__file__))
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads pickles of an app whose modules have names of their own."""
+    """Unpickler that resolves classes by the isolated modules of `use_modules`."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         modules = _MODULES.get()
@@ -87,7 +87,7 @@ class _Unpickler(pickle.Unpickler):
             try:
                 module = modules.find(module_name)
             except ImportError:
-                # Of Python 2, say: the library knows its names.
+                # Possibly a module name of Python 2, which the base class maps.
                 pass
             else:
                 if module.__name__ != module_name:

@@ -1,8 +1,9 @@
-"""Imports a deployment's source.py: in a process of its own, or in the server's under a name of its own."""
+"""Import of a deployment's source.py, in a worker process or under a private name in the server."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import inspect
 import os
@@ -12,91 +13,96 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import penstock.compat.modelbit
 from penstock import LoadError
 from penstock.compat.modelbit._function import pickles
 from penstock.compat.modelbit._spec.deployment import Deployment
 from penstock.integrations.modules import OwnModules
 
-__all__ = ["function_here", "function_of", "stand_in"]
+__all__ = ["install_alias", "load_in_process", "load_in_worker"]
 
 
-def stand_in() -> None:
-    """Has `import modelbit` give this integration, whether or not the real package is installed."""
+_INTEGRATION = "penstock.compat.modelbit"
+"""Imported by name: it imports this module."""
+
+
+def install_alias() -> None:
+    """Makes `import modelbit` import this integration, whether or not the `modelbit` package is installed."""
     for name in [one for one in sys.modules if one == "modelbit" or one.startswith("modelbit.")]:
         del sys.modules[name]
-    sys.modules["modelbit"] = sys.modules["penstock.compat.modelbit"]
+    sys.modules["modelbit"] = importlib.import_module(_INTEGRATION)
 
 
-def function_of(deployment: Deployment) -> Callable[..., Any]:
-    """The function that answers, once source.py has run.
+def load_in_worker(deployment: Deployment) -> Callable[..., Any]:
+    """Runs source.py and returns the main function.
 
-    The process is the deployment's own: it works in its folder, whose modules, and those of `common/`, can be imported.
+    The process belongs to the deployment: its working directory is the deployment's folder, and modules of that folder
+    and of `common/` can be imported.
 
     Raises:
-        LoadError: there is no such file or function.
+        LoadError: source.py or the function is missing.
     """
-    stand_in()
+    install_alias()
     os.chdir(deployment.folder)
-    sys.path[:0] = _homes(deployment)
-    spec = importlib.util.spec_from_file_location("source", _source(deployment))
+    sys.path[:0] = _module_paths(deployment)
+    spec = importlib.util.spec_from_file_location("source", _source_file(deployment))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["source"] = module
     spec.loader.exec_module(module)
-    return _main(module, deployment)
+    return _main_function(module, deployment)
 
 
-def function_here(deployment: Deployment) -> tuple[Callable[..., Any], OwnModules]:
-    """The same in the server's process, with the modules that are to be forgotten once it is not served any more.
+def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], OwnModules]:
+    """Runs source.py in the server's process. Returns the main function, and the modules to forget when it is unloaded.
 
-    Working folder, `sys.path` and environment stay the server's. The modules of the deployment's folder and of
-    `common/` are its own, and so is its `modelbit`.
+    Working directory, `sys.path` and environment stay the server's. The modules of the deployment's folder and of
+    `common/`, and the module `modelbit`, are private to the deployment.
 
     Raises:
-        LoadError: there is no such file or function.
+        LoadError: source.py or the function is missing.
     """
-    integration = types.ModuleType("modelbit", penstock.compat.modelbit.__doc__)
-    modules = OwnModules(f"{deployment.model}_{deployment.version}", _homes(deployment), {"modelbit": integration})
-    for name in penstock.compat.modelbit.__all__:
-        value = getattr(penstock.compat.modelbit, name)
-        setattr(integration, name, _asked_by(deployment, modules, value) if inspect.isfunction(value) else value)
-    vars(integration)["login"] = lambda *_, **__: integration
+    integration = importlib.import_module(_INTEGRATION)
+    alias = types.ModuleType("modelbit", integration.__doc__)
+    modules = OwnModules(f"{deployment.model}_{deployment.version}", _module_paths(deployment), {"modelbit": alias})
+    for name in integration.__all__:
+        value = getattr(integration, name)
+        setattr(alias, name, _bind(deployment, modules, value) if inspect.isfunction(value) else value)
+    vars(alias)["login"] = lambda *_, **__: alias
     try:
-        return _main(modules.load(_source(deployment)), deployment), modules
+        return _main_function(modules.load(_source_file(deployment)), deployment), modules
     except BaseException:
         modules.forget()
         raise
 
 
-def _asked_by(deployment: Deployment, modules: OwnModules, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of this integration that knows who asks."""
+def _bind(deployment: Deployment, modules: OwnModules, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function of this integration, so that it runs on behalf of the deployment."""
 
     @functools.wraps(function)
-    def asked(*args: Any, **kwargs: Any) -> Any:
-        with deployment.asking(), pickles.finding(modules):
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        with deployment.activate(), pickles.use_modules(modules):
             return function(*args, **kwargs)
 
-    return asked
+    return bound
 
 
-def _homes(deployment: Deployment) -> list[str]:
-    """Where its modules are."""
+def _module_paths(deployment: Deployment) -> list[str]:
+    """Returns the folders of the deployment's modules."""
     common = str(Path(deployment.root) / "common") if deployment.root else ""
     return [deployment.folder, *([common] if common and os.path.isdir(common) else [])]
 
 
-def _source(deployment: Deployment) -> Path:
+def _source_file(deployment: Deployment) -> Path:
     source = Path(deployment.folder) / "source.py"
     if not source.is_file():
         raise LoadError(f"deployment {deployment.name!r} has no source.py")
     return source
 
 
-def _main(module: types.ModuleType, deployment: Deployment) -> Callable[..., Any]:
+def _main_function(module: types.ModuleType, deployment: Deployment) -> Callable[..., Any]:
     function = getattr(module, deployment.main_function, None)
     if not callable(function):
         raise LoadError(f"source.py of deployment {deployment.name!r} has no function {deployment.main_function!r}")
-    made: Callable[..., Any] = function
-    return made
+    found: Callable[..., Any] = function
+    return found

@@ -1,4 +1,4 @@
-"""Work that nobody waits for: answers that go to webhooks, and copies for mirrors."""
+"""Tasks that outlive their request: webhook deliveries and mirrored requests."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Later"]
+__all__ = ["BackgroundTasks"]
 
 SECONDS = 4.0
-"""How long an end of the server waits for it: a handler that closes has five seconds."""
+"""Longest wait when the server stops: a handler has five seconds to close."""
 T = TypeVar("T")
 
 
-class Later:
-    """Keeps such work, and an event loop for whoever has none."""
+class BackgroundTasks:
+    """Background tasks, and an event loop for threads without one."""
 
     def __init__(self) -> None:
-        # The loops themselves would let go of it.
+        # An event loop holds only weak references to its tasks.
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def begin(self, work: Coroutine[Any, Any, None], sent: asyncio.Event) -> None:
-        """Begins something, and waits until it is sent: then a caller may leave."""
+    async def start(self, work: Coroutine[Any, Any, None], sent: asyncio.Event) -> None:
+        """Starts a task and returns once `sent` is set: the client may disconnect from then on."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: sent.set())
         await sent.wait()
 
-    async def finish(self) -> None:
-        """Waits for a while for what was begun on the loop that runs."""
-        here = asyncio.get_running_loop()
-        if mine := [one for one in [*self._tasks] if one.get_loop() is here]:
-            await asyncio.wait(mine, timeout=SECONDS)
+    async def drain(self) -> None:
+        """Waits up to `SECONDS` for the tasks of the running loop."""
+        loop = asyncio.get_running_loop()
+        if tasks := [one for one in [*self._tasks] if one.get_loop() is loop]:
+            await asyncio.wait(tasks, timeout=SECONDS)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs something on an event loop of its own, and gives what comes of it."""
+        """Runs a coroutine on a background event loop and returns its result."""
         with self._lock:
             loop = self._loop
             if loop is None:
@@ -46,13 +46,13 @@ class Later:
                 threading.Thread(target=_run, args=(loop,), name="modelbit", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    def finish_now(self) -> None:
-        """The same as `finish`, for what `run` has begun."""
+    def drain_sync(self) -> None:
+        """Waits up to `SECONDS` for the tasks started through `run`."""
         if self._loop is not None:
-            self.run(self.finish())
+            self.run(self.drain())
 
     def close(self) -> None:
-        """Ends the event loop of `run`, on which nothing runs any more."""
+        """Stops the event loop of `run`."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:

@@ -1,4 +1,4 @@
-"""Has deployments compute: calls of their models, in parts where that is quicker, and what it means if they fail."""
+"""Calls of deployments' models, in parallel parts where that is faster, and the mapping of errors to statuses."""
 
 from __future__ import annotations
 
@@ -21,131 +21,142 @@ from penstock import (
     TooLarge,
     Unavailable,
 )
-from penstock.compat.modelbit._function.runner import Answer, Runner
+from penstock.compat.modelbit._function.runner import Runner
+from penstock.compat.modelbit._response import FunctionResponse
 from penstock.compat.modelbit._spec.deployment import Deployment
 
-__all__ = ["Asked", "Computed", "compute", "failed", "late"]
+__all__ = ["ComputeRequest", "ComputeResult", "compute", "error_result", "timeout_result"]
 
 
 @dataclass
-class Computed:
-    """What came of a request."""
+class ComputeResult:
+    """The JSON body and status of a response, with the data of its log entry."""
 
     body: bytes
     status: int = 200
     rows: list[bytes] = field(default_factory=list)
     runtimes: list[float] = field(default_factory=list)
+    """Seconds of each part."""
 
     @property
     def error(self) -> str | None:
-        """What went wrong; None if nothing did."""
+        """The error text; None on success."""
         if self.status < 400:
             return None
         return str(json.loads(self.body).get("error"))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request, and how it is computed."""
+class ComputeRequest:
+    """A request body and its call options."""
 
     body: bytes
-    seconds: float
-    """When it is given up."""
+    timeout: float
+    """Seconds."""
     single: bool = False
     log: bool = False
     sent: asyncio.Event | None = None
-    """Is set once its deployment has it: until then it is given up if its caller leaves, then by time alone."""
+    """Set once the deployment has the request; from then on only the timeout cancels it, not a client's disconnect."""
 
 
-async def compute(deployment: Deployment, runner: Runner | None, asked: Asked, ctx: Context) -> Computed:
-    """Has a deployment answer a request. Whatever goes wrong is an answer too.
+async def compute(
+    deployment: Deployment, runner: Runner | None, request: ComputeRequest, ctx: Context
+) -> ComputeResult:
+    """Computes one request. Every failure is returned as an error result.
 
     Args:
-        deployment: Which.
-        runner: What runs its function in this process; None for one that runs elsewhere.
-        asked: The request.
-        ctx: Whose models are asked.
+        deployment: The deployment to call.
+        runner: Runner of its function in this process; None if the function runs elsewhere.
+        request: The request.
+        ctx: Context whose models are called.
     """
-    told: dict[str, bool | int | str] = {"token": deployment.token, "single": asked.single, "log": asked.log}
+    options: dict[str, bool | int | str] = {
+        "token": deployment.token,
+        "single": request.single,
+        "log": request.log,
+    }
     if runner is not None:
-        wanted = [_here(runner, asked.body, told)]
-    elif deployment.alone:
-        return _failure(f"deployment {deployment.name!r} is not loaded", 503)
+        parts = [_compute_in_process(runner, request.body, options)]
+    elif deployment.serves_in_process:
+        return _error(f"deployment {deployment.name!r} is not loaded", 503)
     else:
-        wanted = _elsewhere(deployment, asked.body, told, ctx)
+        parts = _compute_on_model(deployment, request.body, options, ctx)
     try:
-        begun = [asyncio.ensure_future(one) for one in wanted]
-        if asked.sent is not None:
-            # By then each has run up to where it waits.
+        tasks = [asyncio.ensure_future(one) for one in parts]
+        if request.sent is not None:
+            # One turn of the loop runs each task up to its first wait, which is after it was submitted.
             await asyncio.sleep(0)
-            asked.sent.set()
-        done = await asyncio.wait_for(asyncio.gather(*begun), asked.seconds)
+            request.sent.set()
+        done = await asyncio.wait_for(asyncio.gather(*tasks), request.timeout)
     except asyncio.TimeoutError:
-        return late(deployment, asked.seconds)
+        return timeout_result(deployment, request.timeout)
     except PenstockError as error:
-        return failed(error)
-    answers = [one for one, _ in done]
-    refused = next((one for one in answers if one.status >= 400), None)
-    if refused is not None:
-        computed = Computed(refused.body, refused.status)
-    elif len(answers) > 1:
-        computed = Computed(b'{"data":[%b]}' % b",".join(one.body for one in answers if one.body))
+        return error_result(error)
+    responses = [one for one, _ in done]
+    failed = next((one for one in responses if one.status >= 400), None)
+    if failed is not None:
+        result = ComputeResult(failed.body, failed.status)
+    elif len(responses) > 1:
+        result = ComputeResult(b'{"data":[%b]}' % b",".join(one.body for one in responses if one.body))
     else:
-        computed = Computed(answers[0].body)
-    computed.rows = [one.record for one in answers]
-    computed.runtimes = [seconds for _, seconds in done]
-    return computed
+        result = ComputeResult(responses[0].body)
+    result.rows = [one.record for one in responses]
+    result.runtimes = [seconds for _, seconds in done]
+    return result
 
 
-_Part = Coroutine[Any, Any, tuple[Answer, float]]
-"""An answer on its way, which comes with how long it took."""
+_Part = Coroutine[Any, Any, tuple[FunctionResponse, float]]
+"""A pending response and its runtime in seconds."""
 
 
-async def _here(runner: Runner, body: bytes, told: dict[str, bool | int | str]) -> tuple[Answer, float]:
-    began = time.monotonic()
+async def _compute_in_process(
+    runner: Runner, body: bytes, options: dict[str, bool | int | str]
+) -> tuple[FunctionResponse, float]:
+    started = time.monotonic()
     if runner.is_async:
-        answer = await runner.answer_later(body, told)
+        response = await runner.respond_async(body, options)
     else:
-        answer = (await asyncio.to_thread(runner.answer, [body], [told]))[0]
-    return answer, time.monotonic() - began
+        response = (await asyncio.to_thread(runner.respond, [body], [options]))[0]
+    return response, time.monotonic() - started
 
 
-def _elsewhere(deployment: Deployment, body: bytes, told: dict[str, bool | int | str], ctx: Context) -> list[_Part]:
-    """By the deployment's own model; in parts, if that is quicker."""
-    parts = 0 if told["single"] else deployment.parts(body)
+def _compute_on_model(
+    deployment: Deployment, body: bytes, options: dict[str, bool | int | str], ctx: Context
+) -> list[_Part]:
+    """Calls the deployment's model: once, or once per worker for a large batch."""
+    parts = 0 if options["single"] else deployment.part_count(body)
     peer = ctx.models[deployment.model, str(deployment.version)]
-    sent = np.empty(1, object)
-    sent[0] = body
-    array = sent.reshape(1, 1) if deployment.joins else sent
+    element = np.empty(1, object)
+    element[0] = body
+    array = element.reshape(1, 1) if deployment.batched else element
 
-    async def part(**more: int) -> tuple[Answer, float]:
-        began = time.monotonic()
-        given = await peer.with_parameters(**told, **more).aio(body=array)
-        found = {name: one.reshape(-1)[0] for name, one in given.items()}
-        answer = Answer(bytes(found["answer"]), int(found["status"]), bytes(found["record"]))
-        return answer, time.monotonic() - began
+    async def compute_part(**part_options: int) -> tuple[FunctionResponse, float]:
+        started = time.monotonic()
+        outputs = await peer.with_parameters(**options, **part_options).aio(body=array)
+        first = {name: one.reshape(-1)[0] for name, one in outputs.items()}
+        response = FunctionResponse(bytes(first["answer"]), int(first["status"]), bytes(first["record"]))
+        return response, time.monotonic() - started
 
-    return [part(part=one, parts=parts) for one in range(parts)] if parts else [part()]
-
-
-def late(deployment: Deployment, seconds: float) -> Computed:
-    """The answer where a deployment took too long."""
-    stopped = "" if deployment.here else ", and was stopped"
-    return _failure(f"deployment {deployment.name!r} did not answer within {seconds:g} seconds{stopped}", 408)
+    return [compute_part(part=one, parts=parts) for one in range(parts)] if parts else [compute_part()]
 
 
-def failed(error: PenstockError) -> Computed:
-    """The answer where a deployment's model could not compute."""
-    return _failure(str(error), _status(error))
+def timeout_result(deployment: Deployment, seconds: float) -> ComputeResult:
+    """Returns the error for a deployment that exceeded its time limit."""
+    stopped = "" if deployment.in_process else ", and was stopped"
+    return _error(f"deployment {deployment.name!r} did not answer within {seconds:g} seconds{stopped}", 408)
 
 
-def _failure(text: str, status: int) -> Computed:
-    """An answer that says what went wrong."""
-    return Computed(json.dumps({"error": text}).encode(), status)
+def error_result(error: PenstockError) -> ComputeResult:
+    """Returns the error for a deployment whose model failed."""
+    return _error(str(error), _status(error))
+
+
+def _error(text: str, status: int) -> ComputeResult:
+    return ComputeResult(json.dumps({"error": text}).encode(), status)
 
 
 def _status(error: PenstockError) -> int:
-    """What callers are told. Vendors' clients ask again after 429 and 5xx, so these are for what may go better then."""
+    """Maps an error to an HTTP status. Modelbit's clients retry after 429 and 5xx: only transient errors have these."""
     for kind, status in _STATUS:
         if isinstance(error, kind):
             return status

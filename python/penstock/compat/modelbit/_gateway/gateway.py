@@ -1,4 +1,4 @@
-"""`Gate`: answers the integration's routes, and asks the deployments."""
+"""`Gateway`: handles the REST routes and calls the deployments."""
 
 from __future__ import annotations
 
@@ -10,258 +10,277 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock import Context, PenstockError, Request, Response, Timeout
-from penstock.compat.modelbit._function.in_process import Here
-from penstock.compat.modelbit._function.runner import Runner, refused
+from penstock.compat.modelbit._api_keys import ApiKeys, key_digests
+from penstock.compat.modelbit._function.in_process import InProcessFunctions
+from penstock.compat.modelbit._function.runner import Runner, call_options
 from penstock.compat.modelbit._gateway import webhooks
-from penstock.compat.modelbit._gateway.api_keys import Keys, digests
-from penstock.compat.modelbit._gateway.background import Later
-from penstock.compat.modelbit._gateway.compute import Asked, Computed, compute, failed, late
-from penstock.compat.modelbit._gateway.in_flight import UnderWay
+from penstock.compat.modelbit._gateway.background import BackgroundTasks
+from penstock.compat.modelbit._gateway.compute import (
+    ComputeRequest,
+    ComputeResult,
+    compute,
+    error_result,
+    timeout_result,
+)
+from penstock.compat.modelbit._gateway.in_flight import InFlight
 from penstock.compat.modelbit._gateway.links import Links
-from penstock.compat.modelbit._gateway.parse_request import Meant, is_single, routes_of
-from penstock.compat.modelbit._gateway.request_log import Entry, RequestLog
-from penstock.compat.modelbit._gateway.request_options import Wishes, wishes_nothing, wishes_of
-from penstock.compat.modelbit._request import body_of
-from penstock.compat.modelbit._response import JSON, given, usual
+from penstock.compat.modelbit._gateway.parse_request import ParsedRequest, deployment_routes, is_single
+from penstock.compat.modelbit._gateway.request_log import LogEntry, RequestLog
+from penstock.compat.modelbit._gateway.request_options import RequestOptions, has_no_options, parse_options
+from penstock.compat.modelbit._request import parse_body
+from penstock.compat.modelbit._response import JSON, error_response, to_response
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import Deployment
 from penstock.compat.modelbit._spec.endpoints import Backend, Endpoint
-from penstock.compat.modelbit._spec.table import Table
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit._spec.table import DeploymentTable
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["Gate"]
+__all__ = ["Gateway"]
 
 
 @dataclass(frozen=True)
-class _Called:
-    """One request, and how it came."""
+class _Call:
+    """One request to a deployment and its origin."""
 
     body: bytes
     headers: dict[str, str]
     ctx: Context
     alias: str | None = None
-    """What it named instead of a version, or the endpoint's backend."""
+    """The version's alias in the path, or the label of the endpoint's backend."""
     source: str = "rest"
-    """`rest`, or the endpoint."""
+    """`rest`, or the endpoint's name."""
 
     @property
     def single(self) -> bool:
-        """Whether its data is one argument, whatever it looks like."""
+        """Whether `data` is one argument, whatever its form."""
         return is_single(self.headers)
 
 
-class Gate:
-    """Answers the integration's routes.
+class Gateway:
+    """Handles the integration's REST routes.
 
     Args:
-        name: The name of its model.
-        table: Which deployments there are.
-        settings: How they are served.
+        name: Name of the gateway's model.
+        table: The deployments that are served.
+        settings: The integration's options.
     """
 
-    def __init__(self, name: str, table: Table, settings: Settings) -> None:
+    def __init__(self, name: str, table: DeploymentTable, settings: Settings) -> None:
         self.name = name
-        """The name of its model."""
+        """Name of the gateway's model."""
         self._table, self._settings = table, settings
-        self._keys = Keys(digests(settings.keys), settings.require_key)
+        self._keys = ApiKeys(key_digests(settings.keys), settings.require_key)
         self._links = Links(settings.links or None, settings.link_seconds)
         self._log = RequestLog(settings.log) if settings.log else None
-        self._running, self._later = UnderWay(), Later()
-        self.here = Here()
-        """The functions of this process."""
+        self._in_flight, self._background = InFlight(), BackgroundTasks()
+        self.functions = InProcessFunctions()
+        """Functions loaded in the server's process."""
 
     def routes(self) -> list[str]:
-        """The routes of its own model: literal ones, so that several of these models can be in one server."""
+        """Returns the routes of the gateway's model: literal, so that several gateways fit in one server."""
         return [
-            *(route for name in self._table.names if not self._table.owner(name) for route in routes_of(name)),
+            *(
+                route
+                for name in self._table.names
+                if not self._table.route_owner(name)
+                for route in deployment_routes(name)
+            ),
             *(f"POST /v1/endpoint/{one.name}" for one in self._table.endpoints),
             f"GET /v1/links/{self.name}/{{token}}",
         ]
 
     def routes_of(self, deployment: Deployment) -> list[str]:
-        """The routes that a deployment's model has itself."""
-        return routes_of(deployment.name) if self._table.owner(deployment.name) == deployment.model else []
+        """Returns the routes that the deployment's model handles instead of the gateway's."""
+        owns_routes = self._table.route_owner(deployment.name) == deployment.model
+        return deployment_routes(deployment.name) if owns_routes else []
 
-    async def answer(self, request: Request, ctx: Context) -> Response:
-        """Answers a request to one of the routes."""
+    async def handle(self, request: Request, ctx: Context) -> Response:
+        """Responds to a request to one of the routes."""
         try:
-            return await self._answer(request, ctx)
-        except BadCall as error:
-            return given(refused(error))
+            return await self._handle(request, ctx)
+        except RequestError as error:
+            return to_response(error_response(error))
 
-    def answer_now(self, request: Request, ctx: Context) -> Response:
-        """The same on this thread, by a function of this process, if the request wishes nothing else."""
-        try:
-            meant = Meant.by(request, self._table, self._keys)
-            runner = None if meant is None or self._settings.times_out else self._runner(meant)
-            if meant is None or runner is None:
-                return self._later.run(self.answer(request, ctx))
-            with self._running.of(meant.deployment):
-                return given(runner.answer([meant.body], [usual(meant.single)])[0])
-        except BadCall as error:
-            return given(refused(error))
+    def handle_sync(self, request: Request, ctx: Context) -> Response:
+        """Responds on this thread by calling a function of this process.
 
-    async def answer_soon(self, request: Request, ctx: Context) -> Response:
-        """The same on the event loop that runs, by an async function of this process."""
+        A request with options, and a `GET`, go through `handle` on the background event loop.
+        """
         try:
-            meant = Meant.by(request, self._table, self._keys)
-            runner = None if meant is None else self._runner(meant)
-            if meant is None or runner is None or not runner.is_async:
-                return await self.answer(request, ctx)
-            with self._running.of(meant.deployment):
-                waiting = runner.answer_later(meant.body, usual(meant.single))
+            parsed = ParsedRequest.parse_post(request, self._table, self._keys)
+            runner = None if parsed is None or self._settings.has_timeout else self._in_process_runner(parsed)
+            if parsed is None or runner is None:
+                return self._background.run(self.handle(request, ctx))
+            with self._in_flight.track(parsed.deployment):
+                return to_response(runner.respond([parsed.body], [call_options(parsed.single)])[0])
+        except RequestError as error:
+            return to_response(error_response(error))
+
+    async def handle_async(self, request: Request, ctx: Context) -> Response:
+        """Responds on the running event loop by calling an async function of this process."""
+        try:
+            parsed = ParsedRequest.parse_post(request, self._table, self._keys)
+            runner = None if parsed is None else self._in_process_runner(parsed)
+            if parsed is None or runner is None or not runner.is_async:
+                return await self.handle(request, ctx)
+            with self._in_flight.track(parsed.deployment):
+                response = runner.respond_async(parsed.body, call_options(parsed.single))
                 try:
-                    return given(await asyncio.wait_for(waiting, self._settings.timeout))
+                    return to_response(await asyncio.wait_for(response, self._settings.timeout))
                 except asyncio.TimeoutError:
-                    return self._response(late(meant.deployment, self._settings.timeout))
-        except BadCall as error:
-            return given(refused(error))
+                    return self._response(timeout_result(parsed.deployment, self._settings.timeout))
+        except RequestError as error:
+            return to_response(error_response(error))
 
-    def _runner(self, meant: Meant) -> Runner | None:
-        """What runs the function that a request means at once; None if there is more to do."""
-        if self._log is not None or not wishes_nothing(meant.body):
+    def _in_process_runner(self, parsed: ParsedRequest) -> Runner | None:
+        """Returns the runner for a direct call; None if the request is logged, has options, or runs elsewhere."""
+        if self._log is not None or not has_no_options(parsed.body):
             return None
-        return self.here.find(meant.deployment)
+        return self.functions.find(parsed.deployment)
 
-    async def finish(self) -> None:
-        """Waits for a while for what nobody else waits for."""
-        await self._later.finish()
+    async def drain(self) -> None:
+        """Waits a bounded time for background tasks."""
+        await self._background.drain()
 
-    def leave_now(self, deployment: Deployment) -> None:
-        """Lets go of a function of this process; what `answer_now` has begun is waited for as `finish` does."""
-        self._later.finish_now()
-        if self.here.leave(deployment):
-            self._later.close()
+    def unload(self, deployment: Deployment) -> None:
+        """Drains the background tasks of `handle_sync` and unloads a function of this process."""
+        self._background.drain_sync()
+        if self.functions.unload(deployment):
+            self._background.close()
 
-    async def _answer(self, request: Request, ctx: Context) -> Response:
+    async def _handle(self, request: Request, ctx: Context) -> Response:
         route = request.route or ""
         if route.startswith("GET "):
-            return self._read(request, ctx)
+            return self._handle_get(request, ctx)
         if request.refused is not None:
-            return self._response(self._refused(request, request.refused))
+            return self._response(self._fallback_result(request, request.refused))
         if not route.startswith("POST /v1/endpoint/"):
-            meant = Meant.of(request, self._table, self._keys)
-            return await self._respond(meant.deployment, _Called(meant.body, meant.headers, ctx, meant.alias))
+            parsed = ParsedRequest.parse(request, self._table, self._keys)
+            return await self._respond(parsed.deployment, _Call(parsed.body, parsed.headers, ctx, parsed.alias))
         self._keys.check(request.headers)
         endpoint = self._table.endpoint(route.rpartition("/")[2])
-        return await self._endpoint(endpoint, _Called(request.body or b"", request.headers, ctx, source=endpoint.name))
+        call = _Call(request.body or b"", request.headers, ctx, source=endpoint.name)
+        return await self._handle_endpoint(endpoint, call)
 
-    def _read(self, request: Request, ctx: Context) -> Response:
+    def _handle_get(self, request: Request, ctx: Context) -> Response:
         token = request.path_params.get("token")
         if token is not None:
-            # A link is its own key.
+            # The signed token authenticates the request.
             return Response(self._links.fetch(token), content_type=JSON)
         self._keys.check(request.headers)
-        return Response(json.dumps(self._states((request.route or "").rpartition("/")[2], ctx)), content_type=JSON)
+        return Response(json.dumps(self._status((request.route or "").rpartition("/")[2], ctx)), content_type=JSON)
 
-    def _refused(self, request: Request, why: PenstockError) -> Computed:
-        """The answer where a deployment's process that answers by itself has none."""
-        deployment = Meant.of(request, self._table, self._keys).deployment
-        return late(deployment, self._settings.timeout) if isinstance(why, Timeout) else failed(why)
+    def _fallback_result(self, request: Request, reason: PenstockError) -> ComputeResult:
+        """Returns the error for a request that a deployment's worker process failed to answer."""
+        deployment = ParsedRequest.parse(request, self._table, self._keys).deployment
+        if isinstance(reason, Timeout):
+            return timeout_result(deployment, self._settings.timeout)
+        return error_result(reason)
 
-    async def _endpoint(self, endpoint: Endpoint, called: _Called) -> Response:
-        chosen = endpoint.choose(body_of(called.body) if endpoint.supplied_key else None)
+    async def _handle_endpoint(self, endpoint: Endpoint, call: _Call) -> Response:
+        chosen = endpoint.choose(parse_body(call.body) if endpoint.supplied_key else None)
         for mirror in endpoint.mirrors:
             sent = asyncio.Event()
-            await self._later.begin(self._mirror(mirror, called, sent), sent)
+            await self._background.start(self._mirror(mirror, call, sent), sent)
         if not chosen.name:
             return Response(json.dumps({"data": chosen.value}), content_type=JSON)
         deployment = self._table.find(chosen.name, chosen.version, chosen.branch)
-        return await self._respond(deployment, replace(called, alias=chosen.label))
+        return await self._respond(deployment, replace(call, alias=chosen.label))
 
-    async def _mirror(self, mirror: Backend, called: _Called, sent: asyncio.Event) -> None:
-        """What comes of it is in the log alone."""
+    async def _mirror(self, mirror: Backend, call: _Call, sent: asyncio.Event) -> None:
+        """Sends a copy of a request to a mirror; its result appears in the log only."""
         try:
             deployment = self._table.find(mirror.name, mirror.version, mirror.branch)
-            asked = Asked(called.body, self._settings.timeout, called.single, self._log is not None, sent)
-            copy = replace(called, alias=mirror.label, source=f"{called.source} (mirror)")
-            await self._computed(deployment, copy, asked)
-        except BadCall as error:
-            called.ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, called.source, error)
+            request = ComputeRequest(call.body, self._settings.timeout, call.single, self._log is not None, sent)
+            copy = replace(call, alias=mirror.label, source=f"{call.source} (mirror)")
+            await self._compute(deployment, copy, request)
+        except RequestError as error:
+            call.ctx.logger.warning("mirror %r of endpoint %r: %s", mirror.label, call.source, error)
 
-    async def _respond(self, deployment: Deployment, called: _Called) -> Response:
-        wishes = wishes_of(called.body, self._settings)
-        sent = None if wishes.webhook is None else asyncio.Event()
-        asked = Asked(called.body, wishes.seconds, called.single, self._log is not None, sent)
+    async def _respond(self, deployment: Deployment, call: _Call) -> Response:
+        options = parse_options(call.body, self._settings)
+        sent = None if options.webhook is None else asyncio.Event()
+        request = ComputeRequest(call.body, options.timeout, call.single, self._log is not None, sent)
         if sent is None:
-            computed = await self._computed(deployment, called, asked)
-            return self._response(self._linked(computed, called) if wishes.links else computed)
+            result = await self._compute(deployment, call, request)
+            return self._response(self._as_link(result, call) if options.links else result)
         batch_id = str(uuid.uuid4())
 
-        async def later() -> None:
-            computed = await self._computed(deployment, called, asked, batch_id)
-            await self._post(self._linked(computed, called) if wishes.links else computed, wishes, batch_id)
+        async def compute_and_post() -> None:
+            result = await self._compute(deployment, call, request, batch_id)
+            await self._post(self._as_link(result, call) if options.links else result, options, batch_id)
 
-        await self._later.begin(later(), sent)
+        await self._background.start(compute_and_post(), sent)
         return Response(json.dumps({"batchId": batch_id}), content_type=JSON)
 
-    async def _post(self, computed: Computed, wishes: Wishes, batch_id: str) -> None:
+    async def _post(self, result: ComputeResult, options: RequestOptions, batch_id: str) -> None:
         await asyncio.to_thread(
-            webhooks.post_until_taken,
-            wishes.webhook or "",
-            computed.body,
+            webhooks.post_with_retries,
+            options.webhook or "",
+            result.body,
             batch_id,
-            ignores_timeout=wishes.ignores_timeout,
+            ignores_timeout=options.ignores_timeout,
         )
 
-    async def _computed(
-        self, deployment: Deployment, called: _Called, asked: Asked, batch_id: str | None = None
-    ) -> Computed:
-        began = time.time()
-        runner = self.here.find(deployment)
-        with self._running.of(deployment):
-            computed = await compute(deployment, runner, asked, called.ctx)
+    async def _compute(
+        self, deployment: Deployment, call: _Call, request: ComputeRequest, batch_id: str | None = None
+    ) -> ComputeResult:
+        started = time.time()
+        runner = self.functions.find(deployment)
+        with self._in_flight.track(deployment):
+            result = await compute(deployment, runner, request, call.ctx)
         if self._log is not None:
-            entry = Entry(
+            entry = LogEntry(
                 name=deployment.name,
                 version=deployment.version,
                 branch=deployment.branch,
-                alias=called.alias,
-                source=called.source,
-                began=began,
+                alias=call.alias,
+                source=call.source,
+                started=started,
                 ended=time.time(),
-                runtimes=computed.runtimes,
-                rows=computed.rows,
-                error=computed.error,
+                runtimes=result.runtimes,
+                rows=result.rows,
+                error=result.error,
                 batch_id=batch_id,
                 workers=self._settings.workers,
             )
             await asyncio.to_thread(self._log.write, entry)
-        return computed
+        return result
 
-    def _linked(self, computed: Computed, called: _Called) -> Computed:
-        if computed.status >= 400:
-            return computed
-        base = self._settings.public_url or f"http://{called.headers.get('host', 'localhost')}"
-        url = f"{base}/v1/links/{self.name}/{self._links.keep(computed.body)}"
-        return Computed(json.dumps({"data": url}).encode())
+    def _as_link(self, result: ComputeResult, call: _Call) -> ComputeResult:
+        """Stores a result and returns one with its URL; errors are returned unchanged."""
+        if result.status >= 400:
+            return result
+        base = self._settings.public_url or f"http://{call.headers.get('host', 'localhost')}"
+        url = f"{base}/v1/links/{self.name}/{self._links.store(result.body)}"
+        return ComputeResult(json.dumps({"data": url}).encode())
 
     @staticmethod
-    def _response(computed: Computed) -> Response:
-        retry = {"Retry-After": "1"} if computed.status in (429, 503) else {}
-        return Response(computed.body, status=computed.status, headers=retry, content_type=JSON)
+    def _response(result: ComputeResult) -> Response:
+        retry = {"Retry-After": "1"} if result.status in (429, 503) else {}
+        return Response(result.body, status=result.status, headers=retry, content_type=JSON)
 
-    def _executes(self, deployment: Deployment, ctx: Context) -> bool:
-        """Whether it computes for a request now, whoever has it do so."""
-        if self._running.has(deployment):
+    def _is_executing(self, deployment: Deployment, ctx: Context) -> bool:
+        """Returns whether requests are in flight, through the gateway or at the worker processes directly."""
+        if self._in_flight.has(deployment):
             return True
         try:
             return deployment.direct and ctx.models[deployment.model, str(deployment.version)].in_flight > 0
         except PenstockError:
-            # It is not loaded.
+            # The model is not loaded.
             return False
 
-    def _states(self, name: str, ctx: Context) -> dict[str, Any]:
-        """What there is of a deployment, and what it does now."""
+    def _status(self, name: str, ctx: Context) -> dict[str, Any]:
+        """Returns the versions, aliases and states of a deployment, by branch."""
         branches = {}
-        for branch, versions, aliases in self._table.of(name):
+        for branch, versions, aliases in self._table.branches(name):
             branches[branch] = {
                 "latest": max(versions),
                 "aliases": aliases,
                 "versions": [
                     {
                         "version": number,
-                        "state": "Executing" if self._executes(versions[number], ctx) else "Ready",
+                        "state": "Executing" if self._is_executing(versions[number], ctx) else "Ready",
                         "keepWarm": self._settings.workers,
                     }
                     for number in sorted(versions)

@@ -1,4 +1,4 @@
-"""How many requests each deployment computes now."""
+"""Count of requests in flight per deployment."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from types import TracebackType
 
 from penstock.compat.modelbit._spec.deployment import Deployment
 
-__all__ = ["UnderWay"]
+__all__ = ["InFlight"]
 
 
-class UnderWay:
-    """Counts requests that are computed."""
+class InFlight:
+    """Requests in flight, by deployment."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts: dict[tuple[str, int], int] = {}
 
-    def of(self, deployment: Deployment) -> _One:
-        """Counts one of a deployment's while it is entered."""
-        return _One(self, deployment.key)
+    def track(self, deployment: Deployment) -> _Tracked:
+        """Returns a context manager that counts one request."""
+        return _Tracked(self, deployment.key)
 
     def has(self, deployment: Deployment) -> bool:
-        """Whether there is one."""
+        """Returns whether the deployment has a request in flight."""
         return self._counts.get(deployment.key, 0) > 0
 
-    def add(self, key: tuple[str, int], more: int) -> None:
-        """Counts one more, or one less."""
+    def add(self, key: tuple[str, int], change: int) -> None:
+        """Adds to the count of a deployment."""
         with self._lock:
-            self._counts[key] = self._counts.get(key, 0) + more
+            self._counts[key] = self._counts.get(key, 0) + change
 
 
-class _One:
-    """One request."""
+class _Tracked:
+    """One request in flight. A class rather than a generator: it is entered for every request."""
 
     __slots__ = ("_counts", "_key")
 
-    def __init__(self, counts: UnderWay, key: tuple[str, int]) -> None:
+    def __init__(self, counts: InFlight, key: tuple[str, int]) -> None:
         self._counts, self._key = counts, key
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers that are fetched by a link, which is valid for a while."""
+"""Result links: stored responses behind signed URLs that expire."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import secrets
 import time
 from pathlib import Path
 
-from penstock.compat.modelbit._spec.temporary_folder import own_folder
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit._spec.temporary_folder import temporary_folder
+from penstock.compat.modelbit.errors import RequestError
 
 __all__ = ["Links"]
 
 
 class Links:
-    """Keeps answers in files, and knows them by signed names.
+    """Responses stored in files, addressed by signed tokens.
 
     Args:
-        folder: Where; None for a folder of its own that ends with the process.
+        folder: Where to store them; None for a temporary folder that is deleted when the process ends.
         seconds: How long a link is valid.
     """
 
@@ -27,44 +27,43 @@ class Links:
         self._seconds = seconds
         self._key = secrets.token_bytes(32)
 
-    def keep(self, body: bytes) -> str:
-        """Keeps an answer, and gives what it is fetched by."""
-        folder = self._folder = self._folder or own_folder("penstock-links-")
+    def store(self, body: bytes) -> str:
+        """Stores a response and returns its token."""
+        folder = self._folder = self._folder or temporary_folder("penstock-links-")
         folder.mkdir(parents=True, exist_ok=True)
-        self._sweep(folder)
+        self._delete_expired(folder)
         name, until = secrets.token_hex(16), int(time.time() + self._seconds) + 1
         path = folder / f"{name}.json"
         path.touch(mode=0o600)
         path.write_bytes(body)
-        return f"{name}.{until}.{self._signed(name, until)}"
+        return f"{name}.{until}.{self._signature(name, until)}"
 
     def fetch(self, token: str) -> bytes:
-        """What was kept.
+        """Returns the response of a token.
 
         Raises:
-            BadCall: it was not given for anything here, or is not valid any more.
+            RequestError: the token is not one of this server (404), or has expired (410).
         """
         name, _, rest = token.partition(".")
-        until, _, signed = rest.partition(".")
+        until, _, signature = rest.partition(".")
         is_time = until.isascii() and until.isdigit() and len(until) < 16
-        if not is_time or not hmac.compare_digest(signed.encode(), self._signed(name, int(until)).encode()):
-            raise BadCall("there is no such link", 404)
+        if not is_time or not hmac.compare_digest(signature.encode(), self._signature(name, int(until)).encode()):
+            raise RequestError("there is no such link", 404)
         if time.time() >= int(until):
-            raise BadCall("the link is not valid any more", 410)
+            raise RequestError("the link is not valid any more", 410)
         try:
             return ((self._folder or Path()) / f"{name}.json").read_bytes()
         except OSError:
-            raise BadCall("the link is not valid any more", 410) from None
+            raise RequestError("the link is not valid any more", 410) from None
 
-    def _signed(self, name: str, until: int) -> str:
+    def _signature(self, name: str, until: int) -> str:
         return hmac.new(self._key, f"{name}.{until}".encode(), hashlib.sha256).hexdigest()
 
-    def _sweep(self, folder: Path) -> None:
-        """Lets go of what nobody can fetch any more."""
+    def _delete_expired(self, folder: Path) -> None:
         oldest = time.time() - self._seconds - 1
         for path in folder.glob("*.json"):
             try:
                 if len(path.stem) == 32 and path.stat().st_mtime < oldest:
                     path.unlink()
-            except OSError:  # Another swept it.
+            except OSError:  # Deleted by another thread or process.
                 continue

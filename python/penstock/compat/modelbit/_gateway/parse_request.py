@@ -1,68 +1,66 @@
-"""What a request means: which deployment, and whether its caller may ask it."""
+"""Routes of deployments, and the deployment that a request addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock import Request
-from penstock.compat.modelbit._gateway.api_keys import Keys
+from penstock.compat.modelbit._api_keys import ApiKeys
+from penstock.compat.modelbit._request import is_single
 from penstock.compat.modelbit._spec.deployment import MAIN, Deployment
-from penstock.compat.modelbit._spec.table import Table
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit._spec.table import DeploymentTable
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["Meant", "is_single", "own_routes_of", "routes_of"]
+__all__ = ["ParsedRequest", "deployment_routes", "exact_routes", "is_single"]
 
 _POST = "POST /v1/"
 
 
-def routes_of(name: str) -> list[str]:
-    """The routes of a deployment, whatever its versions."""
+def deployment_routes(name: str) -> list[str]:
+    """Returns the routes for all versions of a deployment."""
     return [f"{_POST}{name}/{{version}}", f"{_POST}{name}/{{branch}}/{{version}}", f"GET /v1/{name}"]
 
 
-def own_routes_of(deployment: Deployment) -> list[str]:
-    """The whole paths of one version, which go before those: for a process that answers them itself."""
+def exact_routes(deployment: Deployment) -> list[str]:
+    """Returns the literal routes of one version, for a worker process that responds itself.
+
+    Literal routes take precedence over those of `deployment_routes`.
+    """
     branch = deployment.branch.replace("/", "~")
-    homes = [*([deployment.name] if deployment.branch == MAIN else []), f"{deployment.name}/{branch}"]
-    return [f"{_POST}{home}/{version}" for home in homes for version in ("latest", deployment.version)]
-
-
-def is_single(headers: Mapping[str, str]) -> bool:
-    """Whether a request's data is one argument, whatever it looks like."""
-    return headers.get("x-single", "").lower() == "true"
+    prefixes = [*([deployment.name] if deployment.branch == MAIN else []), f"{deployment.name}/{branch}"]
+    return [f"{_POST}{prefix}/{version}" for prefix in prefixes for version in ("latest", deployment.version)]
 
 
 @dataclass(slots=True)
-class Meant:
-    """What a request to a deployment's routes means."""
+class ParsedRequest:
+    """An authenticated request and the deployment that it addresses."""
 
     deployment: Deployment
     body: bytes
     headers: dict[str, str]
     alias: str | None
-    """What it named instead of a version."""
+    """The version as named in the path, unless it is a number."""
     single: bool
-    """Whether its data is one argument, whatever it looks like."""
+    """Whether `data` is one argument, whatever its form."""
 
     @classmethod
-    def of(cls, request: Request, table: Table, keys: Keys) -> Meant:
-        """What a request that has a body means.
+    def parse(cls, request: Request, table: DeploymentTable, keys: ApiKeys) -> ParsedRequest:
+        """Parses a `POST` request.
 
         Raises:
-            BadCall: there is no such deployment, or its caller may not ask it.
+            RequestError: the deployment does not exist, the API key is invalid, or the method is not `POST`.
         """
-        meant = cls.by(request, table, keys)
-        if meant is None:
-            raise BadCall("it is asked by POST", 405)
-        return meant
+        parsed = cls.parse_post(request, table, keys)
+        if parsed is None:
+            raise RequestError("send the request by POST", 405)
+        return parsed
 
     @classmethod
-    def by(cls, request: Request, table: Table, keys: Keys) -> Meant | None:
-        """What a request means; None for one that only reads. Raises what `of` raises."""
+    def parse_post(cls, request: Request, table: DeploymentTable, keys: ApiKeys) -> ParsedRequest | None:
+        """Parses a request; None for a `GET`. Raises the errors of `parse`."""
         route = request.route
         if route is None:
-            raise BadCall("a deployment is asked by its own path, /v1/DEPLOYMENT/VERSION", 403)
+            raise RequestError("send requests for a deployment to its own path, /v1/DEPLOYMENT/VERSION", 403)
         if not route.startswith(_POST):
             return None
         headers, params = request.headers, request.path_params

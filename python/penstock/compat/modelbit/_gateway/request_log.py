@@ -1,4 +1,4 @@
-"""The request log: a line of JSON for each request."""
+"""Request log: one line of JSON per request."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Entry", "RequestLog"]
+__all__ = ["LogEntry", "RequestLog"]
 
 
 @dataclass
-class Entry:
-    """One request, as the log has it."""
+class LogEntry:
+    """One request of the log."""
 
     name: str
     version: int
     branch: str
     alias: str | None
-    """What the request named instead of a version."""
+    """The version's alias in the path, or the label of the endpoint's backend."""
     source: str
-    """How it came: `rest`, or an endpoint's name."""
-    began: float
+    """`rest`, or the endpoint's name."""
+    started: float
     ended: float
     runtimes: list[float]
-    """Seconds that each instance took for its part."""
+    """Seconds of each part."""
     rows: list[bytes] = field(default_factory=list)
     """The rows of each part, as JSON."""
     error: str | None = None
@@ -34,7 +34,7 @@ class Entry:
     workers: int = 1
 
     def as_json(self) -> dict[str, Any]:
-        """As it is written."""
+        """Returns the entry with Modelbit's field names."""
         results = [row for part in self.rows if part for row in json.loads(part)]
         runtimes = [round(one * 1000) for one in self.runtimes]
         entry: dict[str, Any] = {
@@ -43,9 +43,9 @@ class Entry:
             "alias": self.alias,
             "branch": self.branch,
             "source": self.source,
-            "batchStartTs": _time(self.began),
-            "batchEndTs": _time(self.ended),
-            "batchDurationMs": round((self.ended - self.began) * 1000),
+            "batchStartTs": _format_time(self.started),
+            "batchEndTs": _format_time(self.ended),
+            "batchDurationMs": round((self.ended - self.started) * 1000),
             "deploymentRuntimesMs": runtimes,
             "totalDeploymentRuntimeMs": sum(runtimes),
             "keepWarm": self.workers > 0,
@@ -60,21 +60,21 @@ class Entry:
 
 
 class RequestLog:
-    """Writes entries to a file, each as a line.
+    """Appends entries to a file, one per line.
 
     Args:
-        path: The file; it is appended to.
+        path: The file.
     """
 
     def __init__(self, path: str) -> None:
         self._path, self._lock = Path(path), threading.Lock()
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: LogEntry) -> None:
         """Writes an entry."""
         line = json.dumps(entry.as_json()) + "\n"
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             file.write(line)
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""What a request says beside its data."""
+"""Request options next to `data`: time limit, response format and webhook."""
 
 from __future__ import annotations
 
@@ -7,78 +7,81 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.compat.modelbit._request import body_of, shown
+from penstock.compat.modelbit._request import format_value, parse_body
 from penstock.compat.modelbit._settings import Settings
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit.errors import RequestError
 
-__all__ = ["MARKS", "Wishes", "wishes_nothing", "wishes_of"]
+__all__ = ["OPTION_PATTERNS", "RequestOptions", "has_no_options", "parse_options"]
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """How a request wants to be answered."""
+class RequestOptions:
+    """Options of one request."""
 
-    seconds: float
-    """When it is given up."""
+    timeout: float
+    """Seconds."""
     links: bool = False
+    """Whether the response is a URL of the result."""
     webhook: str | None = None
     ignores_timeout: bool = False
-    """Whether a webhook that is slow is not asked again."""
+    """Whether a webhook that exceeds its time limit counts as delivered."""
 
 
-def wishes_of(body: bytes, settings: Settings) -> Wishes:
-    """What a request says beside its data. It is parsed only if it says something.
+def parse_options(body: bytes, settings: Settings) -> RequestOptions:
+    """Reads the options of a request. The body is parsed only if it may have any.
 
     Raises:
-        BadCall: it wishes what there is not.
+        RequestError: an option has an unsupported value.
     """
-    if wishes_nothing(body):
-        return Wishes(settings.timeout)
-    return _read(body_of(body), settings)
+    if has_no_options(body):
+        return RequestOptions(settings.timeout)
+    return _read(parse_body(body), settings)
 
 
-MARKS = (b'"timeout_seconds"', b'"response_', b"\\u")
-"""What a body has that says something beside its data, or may: an escape stands for any letter."""
+OPTION_PATTERNS = (b'"timeout_seconds"', b'"response_', b"\\u")
+"""Bytes of a body that may have options; a `\\u` escape can spell any key."""
 
 
-def wishes_nothing(body: bytes) -> bool:
-    """Whether a request can be seen to say nothing beside its data."""
-    return not any(mark in body for mark in MARKS)
+def has_no_options(body: bytes) -> bool:
+    """Returns whether a body certainly has no options, without parsing it."""
+    return not any(pattern in body for pattern in OPTION_PATTERNS)
 
 
-def _read(body: Mapping[str, Any], settings: Settings) -> Wishes:
+def _read(body: Mapping[str, Any], settings: Settings) -> RequestOptions:
     format_ = body.get("response_format")
     if format_ not in (None, "links"):
-        raise BadCall(f'response_format is {shown(format_)}, expected "links", or nothing')
+        raise RequestError(f'response_format is {format_value(format_)}, expected "links", or nothing')
     webhook = body.get("response_webhook")
     if webhook is not None:
         _check_webhook(webhook, settings.webhooks)
     ignores = body.get("response_webhook_ignore_timeout", False)
     if not isinstance(ignores, bool):
-        raise BadCall(f"response_webhook_ignore_timeout is {shown(ignores)}, expected true or false")
+        raise RequestError(f"response_webhook_ignore_timeout is {format_value(ignores)}, expected true or false")
     most = settings.timeout if webhook is None else max(settings.timeout, settings.webhook_timeout)
     seconds = body.get("timeout_seconds")
     if seconds is None:
-        return Wishes(settings.timeout, format_ == "links", webhook, ignores)
+        return RequestOptions(settings.timeout, format_ == "links", webhook, ignores)
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= most:
         longer = "" if webhook is not None else f", or {settings.webhook_timeout:g} with a response_webhook"
-        raise BadCall(f"timeout_seconds is {shown(seconds)}, expected a number above 0, up to {most:g}{longer}")
-    return Wishes(float(seconds), format_ == "links", webhook, ignores)
+        raise RequestError(
+            f"timeout_seconds is {format_value(seconds)}, expected a number above 0, up to {most:g}{longer}"
+        )
+    return RequestOptions(float(seconds), format_ == "links", webhook, ignores)
 
 
 def _check_webhook(url: Any, hosts: tuple[str, ...]) -> None:
     if not hosts:
-        raise BadCall("response_webhook: this server posts answers to nobody; its option webhooks says to whom it may")
+        raise RequestError("response_webhook: webhooks are disabled; the option webhooks lists the allowed hosts")
     if not isinstance(url, str):
-        raise BadCall(f"response_webhook is {shown(url)}, expected an https URL")
+        raise RequestError(f"response_webhook is {format_value(url)}, expected an https URL")
     try:
         parts = urlsplit(url)
-        host, named = parts.hostname, {parts.hostname, parts.netloc}
+        host, names = parts.hostname, {parts.hostname, parts.netloc}
         _ = parts.port
     except ValueError:
-        host, named = None, set()
-    # Without encryption only to hosts that whoever serves has named.
-    if not host or parts.username or parts.scheme not in (("https", "http") if named & {*hosts} else ("https",)):
-        raise BadCall(f"response_webhook is {shown(url)}, expected an https URL")
-    if "*" not in hosts and not named & {*hosts}:
-        raise BadCall(f"response_webhook: this server posts no answers to {host!r}")
+        host, names = None, set()
+    # Plain http only to hosts that the option webhooks names.
+    if not host or parts.username or parts.scheme not in (("https", "http") if names & {*hosts} else ("https",)):
+        raise RequestError(f"response_webhook is {format_value(url)}, expected an https URL")
+    if "*" not in hosts and not names & {*hosts}:
+        raise RequestError(f"response_webhook: the host {host!r} is not among those of the option webhooks")

@@ -1,4 +1,4 @@
-"""`Deployment`: one version of a function, and where its code lies."""
+"""`Deployment`: one version of a function, and the folder of its code."""
 
 from __future__ import annotations
 
@@ -18,68 +18,71 @@ from penstock.compat.modelbit._spec.metadata import Column
 __all__ = ["MAIN", "Deployment"]
 
 MAIN = "main"
-"""The branch of which nothing is said."""
+"""The default branch."""
 _VARIABLE = "PENSTOCK_MODELBIT"
 _BATCH = re.compile(rb'\s*\{\s*"data"\s*:\s*\[\s*\[')
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """One version of a function. Its process learns of it by its environment, so it is made of what JSON has."""
+    """One version of a function. Worker processes read it from their environment, so its values are JSON."""
 
     name: str
     version: int
     folder: str
-    """Where source.py and metadata.yaml lie."""
+    """Folder of source.py and metadata.yaml."""
     main_function: str
     branch: str = MAIN
     root: str = ""
-    """The folder that has `deployments/`, `common/` and the like; empty if the deployment stands alone."""
+    """Folder of `deployments/`, `common/` and `registry/`; empty for a deployment outside a repository."""
     columns: tuple[Column, ...] | None = None
+    """Columns of the DataFrame in DataFrame mode; else None."""
     extra: str = "drop"
-    """What becomes of columns that are not declared: `drop` or `error`."""
+    """Treatment of undeclared columns: `drop` or `error`."""
     nan: str = "null"
+    """Treatment of NaN and infinities in results: `null` or `error`."""
     tracebacks: bool = False
-    """Whether callers see the traceback of what the function raised."""
+    """Whether clients see the traceback of an exception."""
     secrets: str = ""
+    """File of the secrets; empty for none."""
     images: str = ""
-    """The folder for images that the function logs; empty to leave them out."""
+    """Folder for images that the function logs; empty to drop them."""
     token: str = ""
-    """What the integration says to its processes, so that nobody goes around it."""
-    here: bool = False
-    """Whether its function runs in the server's process."""
-    joins: bool = False
-    """Whether requests that wait share a call."""
-    waits: bool = False
-    """Whether its function is known to be async."""
+    """Secret that the gateway sends to its workers, so that V2 requests cannot bypass it."""
+    in_process: bool = False
+    """Whether the function runs in the server's process."""
+    batched: bool = False
+    """Whether waiting requests share a call."""
+    is_async: bool = False
+    """Whether source.py defines the function with `async def`."""
     workers: int = 1
-    """How many processes or threads it has."""
+    """Number of processes or threads."""
     split_rows: int = 0
-    """The least rows of a batch that each process gets of it; 0 to leave batches whole."""
+    """Least rows per worker of a split batch; 0 to leave batches whole."""
     direct: bool = False
-    """Whether its processes answer usual requests themselves; else the integration asks them."""
-    keys: tuple[str, ...] = ()
-    """The digests of the API keys, for such a process."""
+    """Whether worker processes respond to ordinary requests themselves, without the gateway."""
+    key_digests: tuple[str, ...] = ()
+    """Digests of the API keys, for direct workers."""
     require_key: bool = True
-    """Whether a request must have one of them."""
+    """Whether a request without a key is rejected."""
 
     @property
     def model(self) -> str:
-        """The name of the Penstock model that computes it; its version is the deployment's."""
+        """Name of the Penstock model that computes it; the model's version is the deployment's."""
         return self.name if self.branch == MAIN else f"{self.name}.{self.branch.replace('/', '~')}"
 
     @property
-    def alone(self) -> bool:
-        """Whether requests are computed where they arrive: what is to be joined waits in its model's queue instead."""
-        return self.here and not self.joins
+    def serves_in_process(self) -> bool:
+        """Whether requests are computed where they arrive. Batched requests go through their model's queue instead."""
+        return self.in_process and not self.batched
 
     @cached_property
     def key(self) -> tuple[str, int]:
-        """What it is known by: looked up for each request, where comparing all of it would take longer."""
+        """Identity for dictionaries: hashing all fields per request would take longer."""
         return self.model, self.version
 
     def environment(self) -> dict[str, str]:
-        """What is different in the environment of its processes."""
+        """Returns the environment variables of its worker processes."""
         return {
             _VARIABLE: json.dumps(asdict(self)),
             "DEPLOYMENT_NAME": self.name,
@@ -88,12 +91,12 @@ class Deployment:
 
     @classmethod
     def current(cls) -> Deployment | None:
-        """The one whose code asks; None where it is no deployment's."""
-        return _CURRENT.get() or cls.of_this_process()
+        """Returns the deployment whose code is running; None outside a deployment."""
+        return _CURRENT.get() or cls.of_process()
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
-        """Has `current` give it meanwhile."""
+    def activate(self) -> Iterator[None]:
+        """Makes it the result of `current` within the block."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -101,28 +104,29 @@ class Deployment:
             _CURRENT.reset(token)
 
     @classmethod
-    def of_this_process(cls) -> Deployment | None:
-        """The one that this process computes; None where it is no such process."""
-        told = os.environ.get(_VARIABLE)
-        if not told:
+    def of_process(cls) -> Deployment | None:
+        """Returns the deployment of this worker process; None in other processes."""
+        text = os.environ.get(_VARIABLE)
+        if not text:
             return None
-        values: dict[str, Any] = json.loads(told)
-        columns, keys = values.pop("columns"), tuple(values.pop("keys"))
-        return cls(columns=None if columns is None else tuple(Column(**one) for one in columns), keys=keys, **values)
+        values: dict[str, Any] = json.loads(text)
+        columns, digests = values.pop("columns"), tuple(values.pop("key_digests"))
+        columns = None if columns is None else tuple(Column(**one) for one in columns)
+        return cls(columns=columns, key_digests=digests, **values)
 
-    def parts(self, body: bytes) -> int:
-        """How many parts a request's batch is to have, each for a process; 0 for one that stays whole."""
+    def part_count(self, body: bytes) -> int:
+        """Returns the number of parts to split a request's batch into, one per worker; 0 to leave it whole."""
         if self.workers < 2 or not self.split_rows or self.columns is not None or not _BATCH.match(body):
             return 0
-        # Each row begins with a bracket; more of them than rows only make smaller parts.
+        # Counts opening brackets as rows; nested lists in arguments only make the parts smaller.
         parts = min(self.workers, (body.count(b"[") - 1) // self.split_rows)
         return parts if parts > 1 else 0
 
-    def inside(self, name: str) -> Path:
-        """A file of the deployment's own, or of the folder that it belongs to.
+    def resolve(self, name: str) -> Path:
+        """Returns the path of a file in the deployment's folder or repository.
 
         Raises:
-            ValueError: it lies elsewhere.
+            ValueError: the name leads elsewhere.
         """
         homes = [Path(one).resolve() for one in (self.folder, self.root) if one]
         for home in homes:

@@ -1,4 +1,4 @@
-"""Endpoints: names that stand for other deployments, one or several of them."""
+"""Endpoints: names that route to one of several deployments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 from penstock import StartupError
 from penstock.compat.modelbit._spec.deployment import MAIN
 from penstock.compat.modelbit._spec.metadata import read_yaml
-from penstock.compat.modelbit.errors import BadCall
+from penstock.compat.modelbit.errors import RequestError
 
 __all__ = ["Backend", "Endpoint", "read_endpoint"]
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Where requests of an endpoint may go."""
+    """A target of an endpoint's requests."""
 
     label: str
     name: str = ""
@@ -28,54 +28,54 @@ class Backend:
     version: str = "latest"
     weight: float = 1.0
     value: Any = None
-    """What is answered without a deployment, where there is none."""
+    """The response of a backend without a deployment."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A name that stands for deployments."""
+    """A name that routes to deployments."""
 
     name: str
     backends: tuple[Backend, ...]
     mirrors: tuple[Backend, ...] = ()
-    """These get copies, and nobody waits for them."""
+    """Backends that get a copy of each request; their responses are discarded."""
     supplied_key: str | None = None
-    """What of a request says where it goes: equal values go to the same backend. None for chance."""
+    """Key of a request's body: equal values go to the same backend. None to choose at random."""
 
     def choose(self, body: Mapping[str, Any] | None) -> Backend:
-        """The backend for a request.
+        """Returns the backend for a request.
 
         Raises:
-            BadCall: it does not say what it is to be chosen by.
+            RequestError: the body has no `supplied_key`.
         """
         if len(self.backends) == 1:
             return self.backends[0]
-        # By chance, which nobody has to be unable to guess.
-        return self._at(random.random() if self.supplied_key is None else self._share(body))  # noqa: S311
+        # Load balancing needs no cryptographic randomness.
+        return self._pick(random.random() if self.supplied_key is None else self._fraction(body))  # noqa: S311
 
-    def _at(self, share: float) -> Backend:
-        left = share * sum(one.weight for one in self.backends)
+    def _pick(self, fraction: float) -> Backend:
+        left = fraction * sum(one.weight for one in self.backends)
         for one in self.backends:
             left -= one.weight
             if left < 0:
                 return one
         return self.backends[-1]
 
-    def _share(self, body: Mapping[str, Any] | None) -> float:
-        """A place from 0 to 1, the same for the same value."""
-        for place in (body, (body or {}).get("data")):
-            if isinstance(place, Mapping) and (key := str(self.supplied_key)) in place:
-                text = json.dumps(place[key], sort_keys=True)
+    def _fraction(self, body: Mapping[str, Any] | None) -> float:
+        """Hashes the key's value to a number in [0, 1)."""
+        for values in (body, (body or {}).get("data")):
+            if isinstance(values, Mapping) and (key := str(self.supplied_key)) in values:
+                text = json.dumps(values[key], sort_keys=True)
                 digest = hashlib.sha256(f"{self.name}\0{text}".encode()).digest()
                 return int.from_bytes(digest[:7], "big") / (1 << 56)
-        raise BadCall(f'endpoint {self.name!r} needs the key {self.supplied_key!r} beside "data", to choose by')
+        raise RequestError(f'endpoint {self.name!r} needs the key {self.supplied_key!r} in the body or in "data"')
 
 
 def read_endpoint(path: Path) -> Endpoint:
-    """An endpoint of its file, after which it is named.
+    """Reads an endpoint from its file, whose stem is its name.
 
     Raises:
-        StartupError: the file is not one of an endpoint.
+        StartupError: the file is invalid.
     """
     found = read_yaml(path)
     if not isinstance(found, dict) or not isinstance(found.get("backends"), dict) or not found["backends"]:

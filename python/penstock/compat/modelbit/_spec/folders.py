@@ -1,4 +1,4 @@
-"""Finds deployments in folders. Nothing of them is run."""
+"""Discovery of deployments in folders, without running their code."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock import StartupError
-from penstock.compat.modelbit._gateway.api_keys import digests
+from penstock.compat.modelbit._api_keys import key_digests
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import MAIN, Deployment
 from penstock.compat.modelbit._spec.endpoints import read_endpoint
 from penstock.compat.modelbit._spec.metadata import Metadata, read_metadata, read_yaml
-from penstock.compat.modelbit._spec.table import Table
+from penstock.compat.modelbit._spec.table import DeploymentTable
 
-__all__ = ["Found", "deployment_of", "fill", "folders", "is_deployment", "is_repository", "main_function", "root_of"]
+__all__ = [
+    "DeploymentFolder",
+    "fill_table",
+    "find_folders",
+    "is_deployment",
+    "is_repository",
+    "load_deployment",
+    "parse_main_function",
+    "repository_root",
+]
 
 _MAIN = re.compile(r"^\s*mainFunction\s*:", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Found:
-    """A version of a deployment, where it lies."""
+class DeploymentFolder:
+    """The folder of one version of a deployment."""
 
     name: str
     version: int
@@ -32,7 +41,7 @@ class Found:
 
 
 def is_deployment(path: Path) -> bool:
-    """Whether a folder is one deployment: source.py, and metadata.yaml that names a main function."""
+    """Returns whether a folder has source.py, and metadata.yaml with a main function."""
     metadata = path / "metadata.yaml"
     try:
         return (path / "source.py").is_file() and bool(_MAIN.search(metadata.read_text(encoding="utf-8")))
@@ -41,57 +50,57 @@ def is_deployment(path: Path) -> bool:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether a folder has deployments below `deployments/`."""
-    return bool([*folders(path)])
+    """Returns whether a folder has deployments below `deployments/`."""
+    return bool(find_folders(path))
 
 
-def folders(path: Path) -> list[Found]:
-    """The deployments of a folder: itself, or those below its `deployments/` and `branches/BRANCH/deployments/`.
+def find_folders(path: Path) -> list[DeploymentFolder]:
+    """Returns the folder itself, or the deployments below its `deployments/` and `branches/BRANCH/deployments/`.
 
-    A deployment's own folder is its version 1; with `versions/N/` in it, those are its versions.
+    A deployment's own folder is version 1; its subfolders `versions/N/` are versions N.
     """
     if is_deployment(path):
-        return [Found(path.resolve().name, 1, MAIN, path, root_of(path))]
-    found = _below(path / "deployments", MAIN, path)
+        return [DeploymentFolder(path.resolve().name, 1, MAIN, path, repository_root(path))]
+    found = _deployments_in(path / "deployments", MAIN, path)
     branches = path / "branches"
     if branches.is_dir():
         for one in sorted(branches.iterdir()):
-            found += _below(one / "deployments", one.name.replace("~", "/"), path)
+            found += _deployments_in(one / "deployments", one.name.replace("~", "/"), path)
     return found
 
 
-def root_of(path: Path) -> Path | None:
-    """The repository that a deployment's folder lies in, if it does."""
+def repository_root(path: Path) -> Path | None:
+    """Returns the repository of a deployment's folder; None outside a repository."""
     parents = path.resolve().parents
     return parents[1] if parents and parents[0].name == "deployments" else None
 
 
-def _below(home: Path, branch: str, root: Path) -> list[Found]:
+def _deployments_in(home: Path, branch: str, root: Path) -> list[DeploymentFolder]:
     if not home.is_dir():
         return []
     found = []
     for folder in sorted(one for one in home.iterdir() if one.is_dir()):
         if is_deployment(folder):
-            found.append(Found(folder.name, 1, branch, folder, root))
+            found.append(DeploymentFolder(folder.name, 1, branch, folder, root))
         versions = folder / "versions"
         if versions.is_dir():
             numbers = sorted(int(one.name) for one in versions.iterdir() if one.name.isdigit() and is_deployment(one))
-            found += [Found(folder.name, number, branch, versions / str(number), root) for number in numbers]
+            found += [DeploymentFolder(folder.name, number, branch, versions / str(number), root) for number in numbers]
     return found
 
 
-def fill(table: Table, path: Path, settings: Settings, token: str) -> None:
-    """Puts all that a folder has into a table: deployments, aliases, endpoints.
+def fill_table(table: DeploymentTable, path: Path, settings: Settings, token: str) -> None:
+    """Adds a folder's deployments, aliases and endpoints to a table.
 
     Raises:
-        StartupError: something of it cannot be served; the message says what.
+        StartupError: the folder has no deployment, or one of its files is invalid.
     """
-    found = folders(path)
+    found = find_folders(path)
     if not found:
         raise StartupError(f"{path} has no deployment: a folder with source.py and metadata.yaml, or deployments/NAME/")
     secrets = settings.secrets or next((str(one) for one in _secrets(path) if one.is_file()), "")
     for one in found:
-        deployment = deployment_of(one, settings, token)
+        deployment = load_deployment(one, settings, token)
         table.add(replace(deployment, secrets=str(Path(secrets).resolve()) if secrets else ""))
     aliases = path / "aliases.yaml"
     if aliases.is_file():
@@ -103,19 +112,19 @@ def fill(table: Table, path: Path, settings: Settings, token: str) -> None:
 
 
 def _secrets(path: Path) -> list[Path]:
-    root = root_of(path)
+    root = repository_root(path)
     return [path / "secrets.yaml", *([root / "secrets.yaml"] if root else [])]
 
 
-def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
-    """The deployment of a folder.
+def load_deployment(found: DeploymentFolder, settings: Settings, token: str) -> Deployment:
+    """Returns the deployment of a folder.
 
     Raises:
-        StartupError: it cannot be served; the message says why.
+        StartupError: metadata.yaml or source.py is invalid.
     """
     metadata = read_metadata(found.folder / "metadata.yaml")
-    function = main_function(found.folder, metadata)
-    here, joins = settings.isolation == "server", metadata.columns is not None and settings.join > 1
+    function = parse_main_function(found.folder, metadata)
+    in_process, batched = settings.isolation == "server", metadata.columns is not None and settings.join > 1
     return Deployment(
         name=found.name,
         version=found.version,
@@ -129,23 +138,23 @@ def deployment_of(found: Found, settings: Settings, token: str) -> Deployment:
         tracebacks=settings.tracebacks,
         images=str(Path(settings.images).resolve()) if settings.images else "",
         token=token,
-        here=here,
-        joins=joins,
+        in_process=in_process,
+        batched=batched,
         workers=settings.workers,
         split_rows=settings.split_rows,
-        # What is logged or joined is the integration's to see.
-        direct=not (here or joins or settings.log),
-        keys=digests(settings.keys),
+        # The gateway has to see requests that are logged or batched.
+        direct=not (in_process or batched or settings.log),
+        key_digests=key_digests(settings.keys),
         require_key=settings.require_key,
-        waits=isinstance(function, ast.AsyncFunctionDef),
+        is_async=isinstance(function, ast.AsyncFunctionDef),
     )
 
 
-def main_function(folder: Path, metadata: Metadata) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The main function as source.py defines it; None if it is made in another way.
+def parse_main_function(folder: Path, metadata: Metadata) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Returns the definition of the main function in source.py; None if it is not a `def` of the module.
 
     Raises:
-        StartupError: source.py is no Python, or does not take what `mainFunctionArgs` says.
+        StartupError: source.py cannot be parsed, or the function's arguments differ from `mainFunctionArgs`.
     """
     source = folder / "source.py"
     try:
@@ -157,11 +166,11 @@ def main_function(folder: Path, metadata: Metadata) -> ast.FunctionDef | ast.Asy
     if not named:
         return None
     function = named[-1]
-    said = [one.partition(":")[0] for one in metadata.main_function_args if not one.startswith("return:")]
+    declared = [one.partition(":")[0] for one in metadata.main_function_args if not one.startswith("return:")]
     arguments = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    if said and not function.args.vararg and said != arguments:
+    if declared and not function.args.vararg and declared != arguments:
         raise StartupError(
-            f"{folder}: mainFunctionArgs has {', '.join(said)}, "
+            f"{folder}: mainFunctionArgs has {', '.join(declared)}, "
             f"but {function.name} takes {', '.join(arguments) or 'none'}"
         )
     return function

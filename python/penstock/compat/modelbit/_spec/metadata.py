@@ -13,12 +13,12 @@ from penstock import StartupError
 __all__ = ["Column", "Metadata", "read_metadata", "read_yaml"]
 
 NAME = re.compile(r"[A-Za-z0-9_]+")
-"""What a deployment can be called."""
+"""Valid names of deployments."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the frames that a function takes."""
+    """A column of a function's DataFrame."""
 
     name: str
     dtype: str | None = None
@@ -26,15 +26,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What `metadata.yaml` says that matters here."""
+    """The fields of `metadata.yaml` that Penstock uses."""
 
     main_function: str
-    """The function of source.py that answers."""
+    """Name of the served function in source.py."""
     main_function_args: tuple[str, ...] = ()
-    """Its arguments as `name:type`."""
+    """Its arguments, as `name:type`."""
     python_version: str | None = None
     columns: tuple[Column, ...] | None = None
-    """The columns of the frames that it takes; None for a function that takes arguments."""
+    """Columns of the DataFrame in DataFrame mode; else None."""
     system_packages: tuple[str, ...] = ()
     base_image: str | None = None
     capabilities: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class Metadata:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
+    """Reads a YAML file.
 
     Raises:
-        StartupError: it cannot be read, or PyYAML is not installed.
+        StartupError: the file cannot be read or is not YAML, or PyYAML is not installed.
     """
     try:
         import yaml
@@ -63,17 +63,17 @@ def read_metadata(path: Path) -> Metadata:
     """Reads a deployment's `metadata.yaml`.
 
     Raises:
-        StartupError: a key is missing or of another type; the message names it.
+        StartupError: a key is missing or has the wrong type; the message names it.
     """
     found = read_yaml(path)
     if not isinstance(found, dict):
-        raise StartupError(f"{path} must hold keys and values, such as runtimeInfo")
+        raise StartupError(f"{path} must be a mapping with the key runtimeInfo")
     if found.get("schemaVersion", 2) != 2:
         raise StartupError(f"{path}: schemaVersion is {found['schemaVersion']!r}, expected 2")
     runtime = found.get("runtimeInfo")
     if not isinstance(runtime, dict):
         raise StartupError(f"{path} has no runtimeInfo with a mainFunction")
-    reader = _Reader(path, {**runtime, **{key: value for key, value in found.items() if key not in runtime}})
+    reader = _FieldReader(path, {**runtime, **{key: value for key, value in found.items() if key not in runtime}})
     main = reader.text("mainFunction")
     if main is None or not main.isidentifier():
         raise StartupError(
@@ -91,8 +91,8 @@ def read_metadata(path: Path) -> Metadata:
     )
 
 
-class _Reader:
-    """Values by key, whose types are looked at."""
+class _FieldReader:
+    """Typed access to the values of a mapping."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self._path, self._values = path, values

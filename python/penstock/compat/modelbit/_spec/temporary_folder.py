@@ -1,4 +1,4 @@
-"""Folders that end with the process."""
+"""Folders that are deleted when the process ends."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-__all__ = ["own_folder"]
+__all__ = ["temporary_folder"]
 
 
-def own_folder(prefix: str) -> Path:
-    """A new folder that only this user can read, and that ends with the process."""
+def temporary_folder(prefix: str) -> Path:
+    """Creates a folder readable by this user only, deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix=prefix)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

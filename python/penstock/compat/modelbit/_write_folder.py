@@ -1,4 +1,4 @@
-"""Writes a function as a deployment's folder."""
+"""Writing of a function as a deployment's folder."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.compat.modelbit._function.pickles import by_value
+from penstock.compat.modelbit._function.pickles import dump_by_value
 from penstock.compat.modelbit.errors import UserFacingError
 
-__all__ = ["Wanted", "name_of", "write"]
+__all__ = ["DeployOptions", "function_name", "write_folder"]
 
 _SOURCE = """import modelbit
 
-# The function as it was deployed, with the objects that it uses: see docs/modelbit.md.
+# The pickled function and the objects it uses: see docs/modelbit.md.
 {main} = modelbit.load_value("data/{main}.pkl")
 """
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """How a function is deployed: what `deploy` was given beside it."""
+class DeployOptions:
+    """Arguments of `deploy` other than the function and its name."""
 
     python_version: str | None = None
     base_image: str | None = None
@@ -38,60 +38,59 @@ class Wanted:
     tags: Sequence[str] = ()
 
 
-def name_of(function: Any) -> str:
-    """What a function is called, where nobody says so.
+def function_name(function: Any) -> str:
+    """Returns the default name of a function.
 
     Raises:
-        UserFacingError: it has no name of its own, or cannot be called.
+        UserFacingError: the object is not callable, or its name is not an identifier.
     """
     if not callable(function):
-        raise UserFacingError(f"deploy takes a function, or anything that can be called, not {type(function).__name__}")
+        raise UserFacingError(f"deploy takes a function or another callable, not {type(function).__name__}")
     name = getattr(function, "__name__", None) or type(function).__name__
     if not name.isidentifier():
-        raise UserFacingError(f"what is called {name!r} needs a name to be deployed: deploy(..., name=...)")
+        raise UserFacingError(f"{name!r} is not a valid name: pass deploy(..., name=...)")
     return str(name)
 
 
-def write(function: Callable[..., Any], name: str, folder: Path, wanted: Wanted) -> None:
-    """Writes a function, with the globals that it uses, as a deployment's folder.
+def write_folder(function: Callable[..., Any], name: str, folder: Path, options: DeployOptions) -> None:
+    """Writes a function, with the globals it uses, as a deployment's folder.
 
     Raises:
-        UserFacingError: it, or what it uses, cannot be written; cloudpickle is not installed.
+        UserFacingError: the function cannot be pickled, an option is invalid, or cloudpickle is not installed.
     """
     main = getattr(function, "__name__", name)
     main = main if main.isidentifier() and main != "modelbit" else name
-    metadata = _metadata(function, main, wanted)
-    pickled = by_value(function)
+    metadata = _metadata(function, main, options)
+    pickled = dump_by_value(function)
     (folder / "data").mkdir(parents=True)
     (folder / "data" / f"{main}.pkl").write_bytes(pickled)
-    for given in wanted.files:
-        _copy(given, folder)
+    for files in options.files:
+        _copy(files, folder)
     (folder / "source.py").write_text(_SOURCE.format(main=main), encoding="utf-8")
-    # JSON is YAML, too.
     (folder / "metadata.yaml").write_text(_yaml(metadata), encoding="utf-8")
-    (folder / "requirements.txt").write_text(_requirements(wanted), encoding="utf-8")
+    (folder / "requirements.txt").write_text(_requirements(options), encoding="utf-8")
 
 
-def _metadata(function: Callable[..., Any], main: str, wanted: Wanted) -> dict[str, Any]:
-    version = wanted.python_version or f"{sys.version_info[0]}.{sys.version_info[1]}"
+def _metadata(function: Callable[..., Any], main: str, options: DeployOptions) -> dict[str, Any]:
+    version = options.python_version or f"{sys.version_info[0]}.{sys.version_info[1]}"
     metadata: dict[str, Any] = {
         "schemaVersion": 2,
         "runtimeInfo": {"mainFunction": main, "mainFunctionArgs": _arguments(function), "pythonVersion": version},
     }
-    if wanted.example_dataframe is not None:
-        metadata["dataframeModeColumns"] = _columns(wanted.example_dataframe)
-        if len(metadata["runtimeInfo"]["mainFunctionArgs"]) - _says_return(metadata) != 1:
+    if options.example_dataframe is not None:
+        metadata["dataframeModeColumns"] = _columns(options.example_dataframe)
+        if len(metadata["runtimeInfo"]["mainFunctionArgs"]) - _declares_return(metadata) != 1:
             raise UserFacingError("with dataframe_mode the function takes exactly one argument, the frame")
     more = {
-        "baseImage": wanted.base_image,
-        "systemPackages": [*wanted.system_packages],
-        "capabilities": [*wanted.capabilities],
-        "tags": [*wanted.tags],
+        "baseImage": options.base_image,
+        "systemPackages": [*options.system_packages],
+        "capabilities": [*options.capabilities],
+        "tags": [*options.tags],
     }
     return {**metadata, **{key: value for key, value in more.items() if value}}
 
 
-def _says_return(metadata: dict[str, Any]) -> int:
+def _declares_return(metadata: dict[str, Any]) -> int:
     return sum(one.startswith("return:") for one in metadata["runtimeInfo"]["mainFunctionArgs"])
 
 
@@ -100,11 +99,13 @@ def _arguments(function: Callable[..., Any]) -> list[str]:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return []
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    said = [f"{one.name}:{_type(one.annotation)}" for one in signature.parameters.values() if one.kind in by_place]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    declared = [
+        f"{one.name}:{_type(one.annotation)}" for one in signature.parameters.values() if one.kind in positional
+    ]
     if signature.return_annotation is not signature.empty:
-        said.append(f"return:{_type(signature.return_annotation)}")
-    return said
+        declared.append(f"return:{_type(signature.return_annotation)}")
+    return declared
 
 
 def _type(annotation: Any) -> str:
@@ -126,20 +127,20 @@ def _columns(frame: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _copy(given: str | Sequence[str] | Mapping[str, str] | None, folder: Path) -> None:
-    """Copies files and folders: to the same place in the deployment's folder as here, or as a mapping says."""
-    if not given:
+def _copy(files: str | Sequence[str] | Mapping[str, str] | None, folder: Path) -> None:
+    """Copies files and folders to the same relative path in the deployment's folder, or to a mapping's values."""
+    if not files:
         return
-    names = [given] if isinstance(given, str) else given
-    places = names.items() if isinstance(names, Mapping) else [(one, one) for one in names]
-    for here, there in places:
-        source, target = Path(here), folder / there
-        if Path(there).is_absolute() and not isinstance(names, Mapping):
+    names = [files] if isinstance(files, str) else files
+    pairs = names.items() if isinstance(names, Mapping) else [(one, one) for one in names]
+    for source_name, target_name in pairs:
+        source, target = Path(source_name), folder / target_name
+        if Path(target_name).is_absolute() and not isinstance(names, Mapping):
             target = folder / source.name
         if not target.resolve().is_relative_to(folder.resolve()):
-            raise UserFacingError(f"the file {there!r} would lie outside of the deployment's folder")
+            raise UserFacingError(f"the file {target_name!r} would lie outside of the deployment's folder")
         if not source.exists():
-            raise UserFacingError(f"there is no file {here!r} to deploy")
+            raise UserFacingError(f"there is no file {source_name!r} to deploy")
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -147,21 +148,21 @@ def _copy(given: str | Sequence[str] | Mapping[str, str] | None, folder: Path) -
             shutil.copyfile(source, target)
 
 
-def _requirements(wanted: Wanted) -> str:
-    if wanted.python_packages and wanted.requirements_txt_path:
+def _requirements(options: DeployOptions) -> str:
+    if options.python_packages and options.requirements_txt_path:
         raise UserFacingError("give python_packages or requirements_txt_path, not both")
-    if wanted.requirements_txt_path:
-        return Path(wanted.requirements_txt_path).read_text(encoding="utf-8")
-    for one in wanted.python_packages:
+    if options.requirements_txt_path:
+        return Path(options.requirements_txt_path).read_text(encoding="utf-8")
+    for one in options.python_packages:
         if "==" not in one and not one.startswith(("https://", "git+https://")):
             raise UserFacingError(
                 f"python_packages has {one!r}, expected an exact version like pandas==2.2.3, or a URL"
             )
-    return "".join(f"{one}\n" for one in wanted.python_packages)
+    return "".join(f"{one}\n" for one in options.python_packages)
 
 
 def _yaml(values: dict[str, Any], indent: str = "") -> str:
-    """YAML of texts, lists and dicts; the values are JSON, which is YAML."""
+    """Returns YAML of nested dicts. Other values are written as JSON, which is valid YAML."""
     lines = []
     for key, value in values.items():
         if isinstance(value, dict):
