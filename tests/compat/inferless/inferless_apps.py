@@ -85,5 +85,5 @@ def served(home: Path, **options: Any) -> Iterator[Caller]:
 def live(home: Path, **options: Any) -> Iterator[str]:
     """An app, served at an address: the URL up to the model's name."""
     models = inferless.load(home, options)
-    with Server(*models, http="127.0.0.1:0") as server:
+    with Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield f"{server.http_url}/v2/models/{models[0].name}"

@@ -59,7 +59,7 @@ def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
         ("build:\n", None),
         ("python_packages: [a]\n", "has no 'build:' above its keys"),
         ("build:\n  colour: red\n", "the key 'colour' is not known"),
-        ("build:\n  base_image: debian\n", "base_image is 'triton' or 'fastapi', not 'debian'"),
+        ("build:\n  base_image: debian\n", "base_image must be 'triton' or 'fastapi', not 'debian'"),
         ("build:\n  base_image: fastapi\n  run_commands: [true]\n", None),
     ],
 )

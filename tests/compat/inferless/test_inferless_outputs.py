@@ -58,7 +58,7 @@ WRONG = {
     "[[1], [1, 2]]": "output 'k' has lists of different lengths, which no tensor can hold; return json.dumps(k)",
     "['a', 1]": "output 'k' mixes str and int; return json.dumps(k)",
     "b'\\xff'": "output 'k' has bytes that are not UTF-8; return base64.b64encode(k).decode()",
-    "2**64": "output 'k' has 18446744073709551616, which 64 bits do not hold",
+    "2**64": "output 'k': 18446744073709551616 does not fit INT64 or UINT64",
     "object()": "output 'k' is a object, expected",
 }
 
